@@ -16,9 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from remat_algos.errors import about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, about
 from remat_algos.text.decimals import ABSURD
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -194,22 +194,35 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
     wanted = f"{', '.join(some)} or {last}" if some else last
     if isinstance(argument, type):
-        raise TypeError(f"{what} is the class {argument.__name__}; give an instance: {wanted}")
+        raise ArgumentTypeError(
+            "{what!w} is the class {argument!w}; give an instance: {wanted!w}",
+            what=what,
+            argument=argument.__name__,
+            wanted=wanted,
+        )
     found, place = _with_article(type(argument).__name__), type(argument).__module__.partition(".")[0]
     field = "graph" if kind.__name__ == "ComputationGraph" else kind.__name__.lower()
     if place == __package__ and isinstance(getattr(argument, field, None), kind):
-        raise TypeError(f"{what} is {found}; give its `{field}`")
+        raise ArgumentTypeError("{what!w} is {found!w}; give its `{field!w}`", what=what, found=found, field=field)
     if place == "networkx" and field == "graph":
-        raise TypeError(f"{what} is a networkx {type(argument).__name__}; give from_networkx({what})")
+        raise ArgumentTypeError(
+            "{what!w} is a networkx {kind!w}; give from_networkx({what!w})", what=what, kind=type(argument).__name__
+        )
     made = f" ({SOURCES[kind.__name__]})" if kind.__name__ in SOURCES and not others else ""
-    raise TypeError(f"{what} is {'None' if argument is None else found}; give {wanted}{made}")
+    raise ArgumentTypeError(
+        "{what!w} is {clause!w}; give {wanted!w}{made!w}",
+        what=what,
+        clause="None" if argument is None else found,
+        wanted=wanted,
+        made=made,
+    )
 
 
 def as_flag(argument: Any, what: str) -> bool:
     """Return an argument that is True or False, or 1 or 0, as bool."""
     if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
         return bool(argument)
-    raise TypeError(f"{what} is {_shown(argument)}; give True or False")
+    raise ArgumentTypeError("{what!w} is {shown!w}; give True or False", what=what, shown=_shown(argument))
 
 
 def as_whole_number(argument: Any, what: str) -> int:
@@ -229,15 +242,18 @@ def as_whole_number(argument: Any, what: str) -> int:
     except TypeError:
         if isinstance(number, Real) and float(number).is_integer():
             return int(float(number))
-    kind = ValueError if isinstance(number, Real) else TypeError
-    raise kind(f"{what} is {_shown(argument)}; give a whole number")
+    kind = ArgumentError if isinstance(number, Real) else ArgumentTypeError
+    raise kind("{what!w} is {shown!w}; give a whole number", what=what, shown=_shown(argument))
 
 
 def as_seed(argument: Any) -> int:
     """A seed of random choices: a whole number, 0 or more and below 2**63."""
     seed = as_whole_number(argument, "seed")
     if not 0 <= seed < ABSURD:
-        raise about("seed", ValueError(f"seed is {_shown(seed)}; give a whole number, 0 or more and below 2**63"))
+        raise about(
+            "seed",
+            ArgumentError("seed is {shown!w}; give a whole number, 0 or more and below 2**63", shown=_shown(seed)),
+        )
     return seed
 
 
@@ -245,28 +261,31 @@ def as_number(argument: Any, what: str) -> Any:
     """Return an argument that is a number, of any type."""
     if isinstance(argument, Real) and not isinstance(argument, bool):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give a number")
+    raise ArgumentTypeError("{what!w} is {shown!w}; give a number", what=what, shown=_shown(argument))
 
 
 def as_text(argument: Any, what: str, example: str | None = None) -> str:
     """Return an argument that is a text."""
     if isinstance(argument, str):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {quoted(example)}" if example else ""))
+    raise ArgumentTypeError(
+        "{text!w}",
+        text=f"{what} is {_shown(argument)}; give a text" + (f", such as {quoted(example)}" if example else ""),
+    )
 
 
 def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
     """Return an argument that is the path of a file."""
     if isinstance(argument, str | os.PathLike):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give the path of a file")
+    raise ArgumentTypeError("{what!w} is {shown!w}; give the path of a file", what=what, shown=_shown(argument))
 
 
 def check_callable(argument: Any, what: str) -> Any:
     """Return an argument that is callable."""
     if callable(argument):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give a function")
+    raise ArgumentTypeError("{what!w} is {shown!w}; give a function", what=what, shown=_shown(argument))
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
@@ -284,13 +303,18 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
     TypeError: solvers[1] is None; give a text
     """
     if isinstance(argument, str) and not letters:
-        raise TypeError(f"{what} is {_shown(argument)}; give a list, such as {_shown([argument])}")
+        raise ArgumentTypeError(
+            "{what!w} is {shown!w}; give a list, such as {other_shown!w}",
+            what=what,
+            shown=_shown(argument),
+            other_shown=_shown([argument]),
+        )
     try:
         entries = None if isinstance(argument, bytes | Mapping) else list(argument)
     except TypeError:
         entries = None
     if entries is None:
-        raise TypeError(f"{what} is {_shown(argument)}; give a list")
+        raise ArgumentTypeError("{what!w} is {shown!w}; give a list", what=what, shown=_shown(argument))
     return entries if entry is None else [entry(each, f"{what}[{i}]") for i, each in enumerate(entries)]
 
 
@@ -298,7 +322,7 @@ def as_sequence(argument: Any, what: str) -> Sequence[Any]:
     """Return an argument that is a list or tuple."""
     if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give a list or tuple")
+    raise ArgumentTypeError("{what!w} is {shown!w}; give a list or tuple", what=what, shown=_shown(argument))
 
 
 def as_texts(argument: Any, what: str) -> str | list[str]:

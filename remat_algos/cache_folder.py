@@ -52,7 +52,8 @@ def cache_folder(name: str, content: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or not is_private(status):
-            raise OSError(f"{str(folder)!r} is a link, or may be written by other users")
+            msg = f"{str(folder)!r} is a link, or may be written by other users"
+            raise OSError(msg)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
         warnings.warn(
             f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write",

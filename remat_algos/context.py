@@ -12,8 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
-from remat_algos.errors import about
-from remat_algos.text.wording import quoted
+from remat_algos.errors import ArgumentError, about
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -475,5 +474,7 @@ def check_seconds(time_limit: Any) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not seconds >= 0:
-        raise about("time_limit", ValueError(f"time_limit is {quoted(time_limit)}; give seconds, 0 or more"))
+        raise about(
+            "time_limit", ArgumentError("time_limit is {time_limit!r}; give seconds, 0 or more", time_limit=time_limit)
+        )
     return seconds

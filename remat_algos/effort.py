@@ -7,7 +7,7 @@ time limits too, so a bound may differ. Seconds below are of one core (x86-64) o
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from remat_algos.text.wording import quoted
+from remat_algos.errors import ArgumentError
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
@@ -98,7 +98,7 @@ class Effort:
         (6000000, 3)
         """
         if name not in EFFORTS:
-            raise ValueError(f"effort is {quoted(name)}; use {', '.join(EFFORTS)}")
+            raise ArgumentError("effort is {name!r}; use {efforts!w}", name=name, efforts=", ".join(EFFORTS))
         return TABLE[name]
 
 

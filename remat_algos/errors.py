@@ -7,8 +7,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from remat_algos.wording import sendable, sentence
+
 __all__ = [
     "AllocationError",
+    "ArgumentError",
+    "ArgumentTypeError",
     "BackendError",
     "BudgetError",
     "CapacityError",
@@ -28,18 +32,46 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class RematError(Exception):
-    """Base of the errors that bad input can cause; its text is one sentence with the remedy."""
+class Sentence(Exception):
+    """Base of errors and warnings: one sentence, made of a template and of fields, which stay there for programs.
+
+    Parameters
+    ----------
+    template : str
+        As of `str.format`; `remat_algos.wording.sentence` says how a field is shown.
+    **fields
+        What is shown, whole.
+    """
+
+    template: str
+    fields: dict[str, Any]
+
+    def __init__(self, template: str, /, **fields: Any) -> None:
+        self.template, self.fields = template, fields
+        super().__init__(sentence(template, fields))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.args, self.__dict__)
+        state = self.__dict__ | {"fields": {name: sendable(value) for name, value in self.fields.items()}}
+        return _again, (type(self), str(self), state)
 
 
-def _again(kind: type[RematError], args: tuple[Any, ...], fields: dict[str, Any]) -> RematError:
-    """Restore a pickled error without its constructor, which may take more than the message."""
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(fields)
+def _again(kind: type[Exception], text: str, state: dict[str, Any]) -> Exception:
+    """Restore a pickled error without its constructor, which may ask for more than fields."""
+    error = kind.__new__(kind, text)
+    error.__dict__.update(state)
     return error
+
+
+class RematError(Sentence):
+    """Base of the errors that bad input can cause; its text is one sentence with the remedy."""
+
+
+class ArgumentError(RematError, ValueError):
+    """An argument of the right kind has a value that cannot be used."""
+
+
+class ArgumentTypeError(RematError, TypeError):
+    """An argument is of a kind that cannot be used."""
 
 
 Error = TypeVar("Error", bound=Exception)
@@ -50,7 +82,7 @@ def about(parameter: str, error: Error) -> Error:
 
     Examples
     --------
-    >>> about("seed", ValueError("seed is -1; give 0 or more")).parameter
+    >>> about("seed", ArgumentError("seed is {seed}; give 0 or more", seed=-1)).parameter
     'seed'
     """
     error.parameter = parameter  # type: ignore[attr-defined]
@@ -66,16 +98,18 @@ class ScheduleError(RematError, ValueError):
 
     Parameters
     ----------
-    message : str
+    template : str
         The rule that is broken.
     step : int
         The step that breaks it; the schedule's length if something is missing at the end.
     node : int
         The node concerned, or -1.
+    **fields
+        Other fields of the template.
     """
 
-    def __init__(self, message: str, step: int, node: int) -> None:
-        super().__init__(message)
+    def __init__(self, template: str, /, step: int, node: int, **fields: Any) -> None:
+        super().__init__(template, step=step, node=node, **fields)
         self.step = step
         self.node = node
 
@@ -85,7 +119,7 @@ class BudgetError(RematError):
 
     Parameters
     ----------
-    message : str
+    template : str
         The request, the best result, and what forces the bound.
     reached : int
         The lowest simulated peak of a solver, in bytes; it may be within a budget for an arena or an allocator.
@@ -99,19 +133,23 @@ class BudgetError(RematError):
         The names of `nodes`; empty if the graph has only ids.
     reasons : sequence of str
         Why solvers have no plan, as in the message.
+    **fields
+        Other fields of the template.
     """
 
     def __init__(
         self,
-        message: str,
+        template: str,
+        /,
         reached: int,
         lower_bound: int,
         nodes: Sequence[int],
         plan: Any | None = None,
         names: Sequence[str] = (),
         reasons: Sequence[str] = (),
+        **fields: Any,
     ) -> None:
-        super().__init__(message)
+        super().__init__(template, reached=reached, lower_bound=lower_bound, **fields)
         self.reached = reached
         self.lower_bound = lower_bound
         self.nodes = tuple(nodes)
@@ -141,16 +179,18 @@ class CapacityError(AllocationError):
 
     Parameters
     ----------
-    message : str
+    template : str
         The buffers that do not fit, the arena, and the remedy.
     buffers : sequence of int
         The buffers that cause it: larger than every arena, needed at the same step, or such that the others fit.
     proven : bool
         True if no split exists; else the search ended without one.
+    **fields
+        Other fields of the template.
     """
 
-    def __init__(self, message: str, buffers: Sequence[int], proven: bool) -> None:
-        super().__init__(message)
+    def __init__(self, template: str, /, buffers: Sequence[int], proven: bool, **fields: Any) -> None:
+        super().__init__(template, buffers=tuple(buffers), proven=proven, **fields)
         self.buffers = tuple(buffers)
         self.proven = proven
 
@@ -164,16 +204,20 @@ class OutOfMemoryError(BackendError):
 
     Parameters
     ----------
-    message : str
+    template : str
         The place, the bytes requested and the bytes left.
     step, node : int
         The step that requested them, and its node; -1 before the first step.
     requested, free : int
         Bytes; `free` is -1 if unknown.
+    **fields
+        Other fields of the template.
     """
 
-    def __init__(self, message: str, step: int = -1, node: int = -1, requested: int = 0, free: int = -1) -> None:
-        super().__init__(message)
+    def __init__(
+        self, template: str, /, step: int = -1, node: int = -1, requested: int = 0, free: int = -1, **fields: Any
+    ) -> None:
+        super().__init__(template, step=step, node=node, requested=requested, free=free, **fields)
         self.step = step
         self.node = node
         self.requested = requested
@@ -185,24 +229,26 @@ class StaleValueError(RematError):
 
     Parameters
     ----------
-    message : str
+    template : str
         The value, and its fate.
     step, node, value : int
         The step, the node that it runs, and the value that it read.
+    **fields
+        Other fields of the template.
     """
 
-    def __init__(self, message: str, step: int, node: int, value: int) -> None:
-        super().__init__(message)
+    def __init__(self, template: str, /, step: int, node: int, value: int, **fields: Any) -> None:
+        super().__init__(template, step=step, node=node, value=value, **fields)
         self.step = step
         self.node = node
         self.value = value
 
 
-class GraphWarning(UserWarning):
+class GraphWarning(Sentence, UserWarning):
     """Something was ignored or rounded, or counts as 1 since no size or cost was found."""
 
 
-def warn(message: str, category: type[Warning] = GraphWarning, skipped: Sequence[str] = ()) -> None:
+def warn(template: str, /, *, skipped: Sequence[str] = (), **fields: Any) -> None:
     """Warn at the line that called the package, from any depth; lines of skipped packages count as its own."""
     ours = __name__.partition(".")[0]
     packages = (ours, *skipped)
@@ -210,4 +256,4 @@ def warn(message: str, category: type[Warning] = GraphWarning, skipped: Sequence
     # code that PyTorch generates is in no module
     while frame.f_back is not None and frame.f_globals.get("__name__", ours).partition(".")[0] in packages:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(GraphWarning(template, **fields), stacklevel=level)

@@ -11,7 +11,7 @@ from typing import IO
 
 from remat_algos.errors import GraphError
 from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.text.wording import first_line, shortened_path
+from remat_algos.wording import first_line, shortened_path
 
 READ_LIMIT = 2**29
 """Maximum decompressed bytes of a file; `LIMIT_VARIABLE` in the environment overrides it."""
@@ -53,11 +53,13 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
     """Decode UTF-8 bytes; GraphError, with the name of the file, for anything else."""
     todo = remedy or "save the file as UTF-8"
     if data[:2] in UTF_16:
-        raise GraphError(f"{source}: the text is UTF-16; {todo}")
+        raise GraphError("{source!w}: the text is UTF-16; {todo!w}", source=source, todo=todo)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise GraphError(f"{source}: byte {error.start} is not UTF-8 text; {todo}") from error
+        raise GraphError(
+            "{source!w}: byte {start!w} is not UTF-8 text; {todo!w}", source=source, start=error.start, todo=todo
+        ) from error
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -78,16 +80,21 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as file:
             data = _read_up_to(file, limit)
     except FileNotFoundError as error:
-        raise GraphError(f"no such file: {shown}") from error
+        raise GraphError("no such file: {shown!w}", shown=shown) from error
     except IsADirectoryError as error:
-        raise GraphError(f"{shown} is a directory; name a file in it") from error
+        raise GraphError("{shown!w} is a directory; name a file in it", shown=shown) from error
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         raise unreadable(path, error) from error
     if data is not None and data[:2] == _GZIP:
         packed = len(data)
         data = _decompressed(data, min(limit, expanded_limit(packed)), shown)
         if data is None and expanded_limit(packed) < limit:
-            raise GraphError(f"{shown}: {packed:,} bytes of gzip hold over {MAX_EXPANSION} times as much; unpack them")
+            raise GraphError(
+                "{shown!w}: {packed:,} bytes of gzip hold over {max_expansion!w} times as much; unpack them",
+                shown=shown,
+                packed=packed,
+                max_expansion=MAX_EXPANSION,
+            )
     if data is None:
         raise too_large(shown)
     return data
@@ -102,7 +109,7 @@ def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Gra
     GraphError('graph.txt cannot be read: permission denied')
     """
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
-    return GraphError(f"{shortened_path(os.fspath(path))} cannot be read: {reason}")
+    return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> str:
@@ -139,7 +146,9 @@ def read_limit() -> int:
     try:
         return parse_bytes(wanted) if wanted else READ_LIMIT
     except ValueError as error:
-        raise GraphError(f"the environment variable {LIMIT_VARIABLE}: {error}") from error
+        raise GraphError(
+            "the environment variable {limit_variable!w}: {error!w}", limit_variable=LIMIT_VARIABLE, error=error
+        ) from error
 
 
 def expanded_limit(packed: int) -> int:
@@ -156,7 +165,12 @@ def expanded_limit(packed: int) -> int:
 def too_large(what: str) -> GraphError:
     """The error for a file beyond the limit."""
     limit = format_bytes(read_limit())
-    return GraphError(f"{what} holds more than {limit}; to read it, set the environment variable {LIMIT_VARIABLE}")
+    return GraphError(
+        "{what!w} holds more than {limit!w}; to read it, set the environment variable {limit_variable!w}",
+        what=what,
+        limit=limit,
+        limit_variable=LIMIT_VARIABLE,
+    )
 
 
 def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
@@ -176,7 +190,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
     try:
         return _read_up_to(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
-        raise GraphError(f"{source}: damaged gzip data; is the file whole?") from error
+        raise GraphError("{source!w}: damaged gzip data; is the file whole?", source=source) from error
 
 
 # ---------------------------------------------------------------- writing

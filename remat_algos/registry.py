@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
+from remat_algos.errors import ArgumentTypeError
 from remat_algos.text.layout import tabulated
-from remat_algos.text.wording import one_line, shortened
+from remat_algos.wording import one_line, shortened
 
 LONGEST_SUMMARY = 90  # characters in the line that shows an entry
 
@@ -88,7 +89,9 @@ def check_brackets(decorator: str, function: object) -> None:
     """TypeError if a decorator was given the function itself, as one without brackets is."""
     if function is not None:
         name = shortened(getattr(function, "__name__", function))
-        raise TypeError(f"@{decorator} above {name} has no brackets; write @{decorator}()")
+        raise ArgumentTypeError(
+            "@{decorator!w} above {name!w} has no brackets; write @{decorator!w}()", decorator=decorator, name=name
+        )
 
 
 class Registry(Generic[Entry]):

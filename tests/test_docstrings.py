@@ -40,10 +40,11 @@ def taken(function):
 
 
 def raised(function):
-    """Errors that stand behind `raise` in the function itself."""
+    """Errors that stand behind `raise` in the function itself; pages call those of arguments as Python does."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     calls = [node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
-    return {call.id for call in calls if isinstance(call, ast.Name) and call.id[0].isupper()}
+    own = {"ArgumentError": "ValueError", "ArgumentTypeError": "TypeError"}
+    return {own.get(call.id, call.id) for call in calls if isinstance(call, ast.Name) and call.id[0].isupper()}
 
 
 def sections(name, thing):

@@ -12,6 +12,8 @@ from remat_algos.solvers.registry import list_solvers
 
 ERRORS = {
     "RematError": lambda: ra.RematError("text"),
+    "ArgumentError": lambda: ra.errors.ArgumentError("node {name}", name="a"),
+    "ArgumentTypeError": lambda: ra.errors.ArgumentTypeError("text"),
     "GraphError": lambda: ra.GraphError("text"),
     "ScheduleError": lambda: ra.ScheduleError("text", 3, 4),
     "BudgetError": lambda: ra.BudgetError("text", 9, 5, [1, 2]),

@@ -40,7 +40,7 @@ from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at, live_set
 from remat_algos.schedule.simulation import simulate
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.random import chain, layered_dag, u_shape
 from tests.command_line import with_budget
 from tests.strategies import captured_graphs, graphs, orders, training_graphs

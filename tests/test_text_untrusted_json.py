@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.cost.devices import get_device
-from remat_algos.errors import GraphError, PlanError, RematError
+from remat_algos.errors import ArgumentError, GraphError, PlanError, RematError
 from remat_algos.sweeps import read_jobs
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.text.untrusted_json import DEEPEST, json_of
@@ -43,7 +43,7 @@ def test_a_fault_is_one_sentence(text):
     for given_text in (text, text.encode()):
         with pytest.raises(ValueError, match=r"\w") as error:
             json_of(given_text)
-        assert type(error.value) is ValueError
+        assert type(error.value) is ArgumentError
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 200
     with pytest.raises(ValueError, match="byte 2 is not UTF-8 text"):

@@ -16,7 +16,7 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_json, print_row, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import add, writable
 from remat_algos.errors import RematError
-from remat_algos.text.wording import counted, shortened_path
+from remat_algos.wording import counted, shortened_path
 
 PROGRAM = "python -m docs.reproductions"
 DOCS = Path(__file__).resolve().parent

@@ -11,7 +11,7 @@ import docs.reproductions as room
 from docs.reproductions.page import Page
 from remat_algos.context import Clock, Progress
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 ONE_OF_MANY = 0.05  # share of the remaining progress for one measurement
 MakePage = Callable[[bool, Progress | None], Page]

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.network import Layer, Shape
 
 Array = Any

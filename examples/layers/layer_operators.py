@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 from remat_algos.zoo.network import Network
 from remat_algos.zoo.settings import offer
 

@@ -18,7 +18,7 @@ from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 from remat_algos.zoo.network import Network
 
 from .layer_operators import LayerOperators

@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.network import Layer, Network
 from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
 

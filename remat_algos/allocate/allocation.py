@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers, check_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Stop
-from remat_algos.errors import AllocationError, GraphError
+from remat_algos.errors import AllocationError, ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,14 +54,16 @@ class Allocation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.buffers, Buffers):
-            raise TypeError(f"buffers is a {type(self.buffers).__name__}; give Buffers")
+            raise ArgumentTypeError("buffers is a {kind!w}; give Buffers", kind=type(self.buffers).__name__)
         for field in ("storage", "offset"):
             object.__setattr__(self, field, _numbers(getattr(self, field), field, len(self.buffers)))
         _check_storage(self.storage)
         for field in ("size", "bound"):
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
-                raise AllocationError(f"{field} is {quoted(number)}; give whole bytes, 0 or more")
+                raise AllocationError(
+                    "{field!w} is {number!r}; give whole bytes, 0 or more", field=field, number=number
+                )
         check_alignment(self.alignment)
 
     @classmethod
@@ -92,14 +94,20 @@ class Allocation:
         if (buffers.offset >= 0).any():
             name = shortened(buffers.name(int(np.argmax(buffers.offset))))
             raise AllocationError(
-                f"{shortened(method)} puts blocks side by side and cannot keep the fixed offset of buffer {name}; "
-                "use pack (--method offsets), or leave the offsets free"
+                "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name!w}; use pack "
+                "(--method offsets), or leave the offsets free",
+                method=method,
+                name=name,
             )
         rounded = buffers.rounded(alignment)
         storage = _numbers(storage, "storage", len(buffers))
         _check_storage(storage)
         if storage.max(initial=-1) >= len(buffers):
-            raise AllocationError(f"storage names block {storage.max()}; with {len(buffers)} buffers, number from 0")
+            raise AllocationError(
+                "storage names block {storage!w}; with {n_buffers} buffers, number from 0",
+                storage=storage.max(),
+                n_buffers=len(buffers),
+            )
         length = np.zeros(int(storage.max(initial=-1)) + 1, np.int64)
         np.maximum.at(length, storage, rounded.size)
         end = np.cumsum(length)
@@ -134,37 +142,51 @@ class Allocation:
             i = int(np.argmax(outside))
             last = self.offset[i] + buffers.size[i]
             raise AllocationError(
-                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{shortened(last)}, "
-                f"outside the arena of {self.size} bytes"
+                "buffer {name} lies at {offset!w}:{last}, outside the arena of {size!w} bytes",
+                name=buffers.name(i),
+                offset=self.offset[i],
+                last=last,
+                size=self.size,
             )
         moved = (buffers.offset >= 0) & (self.offset != buffers.offset)
         if moved.any():
             i = int(np.argmax(moved))
             raise AllocationError(
-                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}, but has the fixed offset "
-                f"{buffers.offset[i]}"
+                "buffer {name} lies at {offset!w}, but has the fixed offset {other_offset!w}",
+                name=buffers.name(i),
+                offset=self.offset[i],
+                other_offset=buffers.offset[i],
             )
         misaligned = self.offset % self.alignment != 0
         if misaligned.any():
             i = int(np.argmax(misaligned))
             raise AllocationError(
-                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}, which {self.alignment} does not divide"
+                "buffer {name} lies at {offset!w}, which {alignment!w} does not divide",
+                name=buffers.name(i),
+                offset=self.offset[i],
+                alignment=self.alignment,
             )
         overwriting = np.flatnonzero(buffers.over >= 0)
         elsewhere = self.offset[overwriting] != self.offset[buffers.over[overwriting]]
         if elsewhere.any():
             i = int(overwriting[np.argmax(elsewhere)])
             under = shortened(buffers.name(int(buffers.over[i])))
-            raise AllocationError(f"buffer {shortened(buffers.name(i))} is written over {under}, but lies elsewhere")
+            raise AllocationError(
+                "buffer {name} is written over {under!w}, but lies elsewhere", name=buffers.name(i), under=under
+            )
         i, j = first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
             where = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]:d}" for b in (i, j))
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
-            raise AllocationError(f"buffers {names} overlap: at step {step} they lie at {where}")
+            raise AllocationError(
+                "buffers {names!w} overlap: at step {step!w} they lie at {where!w}", names=names, step=step, where=where
+            )
         self._check_blocks()
         if self.bound > self.size:
-            raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")
+            raise AllocationError(
+                "the arena has {size!w} bytes, which is below its bound of {bound!w}", size=self.size, bound=self.bound
+            )
 
     def _check_blocks(self) -> None:
         """Raise AllocationError if two buffers are in one block at the same step."""
@@ -176,7 +198,12 @@ class Allocation:
             at = int(np.argmax(both))
             i, j = int(before[at]), int(after[at])
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
-            raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")
+            raise AllocationError(
+                "buffers {names!w} are both in block {storage!w} at step {begin!w}",
+                names=names,
+                storage=self.storage[i],
+                begin=buffers.begin[j],
+            )
 
 
 def check_arena(buffers: Buffers) -> None:
@@ -184,8 +211,10 @@ def check_arena(buffers: Buffers) -> None:
     if buffers.arena.max(initial=0) > 0:
         i = int(np.argmax(buffers.arena))
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} belongs to arena {buffers.arena[i]}, and there is arena 0 only; give "
-            "the capacity of each arena (pack_arenas, or --capacity more than once)"
+            "buffer {name} belongs to arena {arena!w}, and there is arena 0 only; give the capacity of each "
+            "arena (pack_arenas, or --capacity more than once)",
+            name=buffers.name(i),
+            arena=buffers.arena[i],
         )
 
 
@@ -193,10 +222,10 @@ def _numbers(array: ArrayLike, what: str, count: int) -> Int64:
     try:
         return frozen(array, np.int64, what, count)
     except GraphError as error:
-        raise AllocationError(str(error)) from error
+        raise AllocationError("{error!w}", error=error) from error
 
 
 def _check_storage(storage: Int64) -> None:
     if storage.min(initial=0) < 0:
         i = int(np.argmin(storage))
-        raise AllocationError(f"storage[{i}] is {storage[i]}; blocks are numbered from 0")
+        raise AllocationError("storage[{i!w}] is {storage!w}; blocks are numbered from 0", i=i, storage=storage[i])

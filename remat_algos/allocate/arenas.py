@@ -16,7 +16,7 @@ from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_
 from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
-from remat_algos.text.wording import LONGEST_PATH, counted, listed, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, counted, listed, shortened
 
 MAX_ARENAS = 1000
 MAX_STEPS = 50
@@ -76,13 +76,16 @@ class SplitAllocation:
             try:
                 array = frozen(getattr(self, field), np.int64, field, len(self.buffers))
             except GraphError as error:
-                raise AllocationError(str(error)) from error
+                raise AllocationError("{error!w}", error=error) from error
             object.__setattr__(self, field, array)
         outside = (self.arena < 0) | (self.arena >= len(self.capacities))
         if outside.any():
             i = int(np.argmax(outside))
             raise AllocationError(
-                f"buffer {shortened(self.buffers.name(i))} is in arena {self.arena[i]}; {_numbered(self.capacities)}"
+                "buffer {name} is in arena {arena!w}; {numbered!w}",
+                name=self.buffers.name(i),
+                arena=self.arena[i],
+                numbered=_numbered(self.capacities),
             )
 
     def part(self, arena: int) -> Allocation:
@@ -94,13 +97,17 @@ class SplitAllocation:
             For an unknown arena, or if a chain of in-place buffers is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
-            raise AllocationError(f"unknown arena {quoted(arena)}; {_numbered(self.capacities)}")
+            raise AllocationError(
+                "unknown arena {arena!r}; {numbered!w}", arena=arena, numbered=_numbered(self.capacities)
+            )
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
         if apart.any():
             i = int(np.argmax(apart))
             under = shortened(self.buffers.name(int(self.buffers.over[i])))
             name = shortened(self.buffers.name(i))
-            raise AllocationError(f"buffer {name} is written over {under}, but lies in another arena")
+            raise AllocationError(
+                "buffer {name!w} is written over {under!w}, but lies in another arena", name=name, under=under
+            )
         members = np.flatnonzero(self.arena == arena)
         buffers = _subset(self.buffers, members)
         rounded, offset = buffers.rounded(self.alignment), self.offset[members]
@@ -132,16 +139,23 @@ class SplitAllocation:
         if wrong.any():
             i = int(np.argmax(wrong))
             raise AllocationError(
-                f"buffer {shortened(self.buffers.name(i))} lies in arena {self.arena[i]}, but belongs to arena "
-                f"{self.buffers.fixed_arena[i]}"
+                "buffer {name} lies in arena {arena!w}, but belongs to arena {fixed_arena!w}",
+                name=self.buffers.name(i),
+                arena=self.arena[i],
+                fixed_arena=self.buffers.fixed_arena[i],
             )
         for arena, (part, capacity) in enumerate(zip(self.parts, self.capacities, strict=True)):
             try:
                 part.verify()
             except AllocationError as error:
-                raise AllocationError(f"arena {arena}: {error}") from error
+                raise AllocationError("arena {arena!w}: {error!w}", arena=arena, error=error) from error
             if part.size > capacity:
-                raise AllocationError(f"arena {arena} has {capacity} bytes, and its buffers reach to {part.size}")
+                raise AllocationError(
+                    "arena {arena!w} has {capacity!w} bytes, and its buffers reach to {size!w}",
+                    arena=arena,
+                    capacity=capacity,
+                    size=part.size,
+                )
 
 
 @checked_arguments
@@ -390,7 +404,10 @@ class _ArenaRow:
         if buffers.arena.max(initial=0) >= len(capacities):
             i = int(np.argmax(buffers.arena))
             raise AllocationError(
-                f"buffer {shortened(buffers.name(i))} belongs to arena {buffers.arena[i]}; {_numbered(capacities)}"
+                "buffer {name} belongs to arena {arena!w}; {numbered!w}",
+                name=buffers.name(i),
+                arena=buffers.arena[i],
+                numbered=_numbered(capacities),
             )
         # no arena needs more than all buffers side by side, above those at fixed offsets
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
@@ -429,9 +446,13 @@ class _ArenaRow:
             end = int(fixed[i] + self.rounded.size[i])
             if end > self.length[own[i]]:
                 raise AllocationError(
-                    f"buffer {shortened(buffers.name(i))} has the fixed offset {int(fixed[i])} and ends at {end}, "
-                    f"beyond the {self.capacities[own[i]]} bytes of arena {own[i]}; "
-                    "move it, or give another or a larger arena"
+                    "buffer {name} has the fixed offset {fixed} and ends at {end!w}, beyond the {capacities!w} bytes "
+                    "of arena {own!w}; move it, or give another or a larger arena",
+                    name=buffers.name(i),
+                    fixed=int(fixed[i]),
+                    end=end,
+                    capacities=self.capacities[own[i]],
+                    own=own[i],
                 )
 
     def _check_sizes(self) -> None:
@@ -444,10 +465,13 @@ class _ArenaRow:
             if own[i] >= 0:
                 where, most = f"arena {own[i]}, to which it belongs and which", self.capacities[own[i]]
             raise CapacityError(
-                f"buffer {self.sized(i)} is larger than {where} has {most:,} bytes; give an arena of {size[i]:,} bytes "
-                "or more",
-                (i,),
-                True,
+                "buffer {sized!w} is larger than {where!w} has {most:,} bytes; give an arena of {size:,} bytes or more",
+                sized=self.sized(i),
+                where=where,
+                most=most,
+                size=size[i],
+                buffers=(i,),
+                proven=True,
             )
         self._check_live(np.arange(len(buffers)), int(self.length.sum()), "all arenas together have")
         for arena in np.unique(own[own >= 0]).tolist():
@@ -463,10 +487,16 @@ class _ArenaRow:
             live = self._live(members, step)
             down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
-                f"at step {step} the buffers need {most:,} bytes{down}, and {where} {room:,}; the largest there: "
-                f"{self.largest(live)}; give more, or another schedule",
-                live,
-                True,
+                "at step {step!w} the buffers need {most:,} bytes{down!w}, and {where!w} {room:,}; the largest "
+                "there: {largest!w}; give more, or another schedule",
+                step=step,
+                most=most,
+                down=down,
+                where=where,
+                room=room,
+                largest=self.largest(live),
+                buffers=live,
+                proven=True,
             )
 
     def sized(self, i: int) -> str:
@@ -541,11 +571,13 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
                 members = row.by_size(row.of_block(b) for b in there.tolist() if b >= row.n_walls)
                 step = max(int(row.buffers.begin[i]) for i in members)
                 raise CapacityError(
-                    f"at step {step} the buffers {row.largest(members)} do not fit into "
-                    f"{_named(row.capacities)}, however they are split; "
-                    "give larger arenas, or another schedule",
-                    members,
-                    True,
+                    "at step {step!w} the buffers {largest!w} do not fit into {named!w}, however they are split; give"
+                    " larger arenas, or another schedule",
+                    step=step,
+                    largest=row.largest(members),
+                    named=_named(row.capacities),
+                    buffers=members,
+                    proven=True,
                 )
     if ending.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
@@ -563,12 +595,22 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
             if _outcome(others, row.total, within):
                 i = row.of_block(block)
                 return CapacityError(
-                    f"{fault}; without {row.sized(i)} the others fit; give larger arenas", (i,), proven
+                    "{fault!w}; without {sized!w} the others fit; give larger arenas",
+                    fault=fault,
+                    sized=row.sized(i),
+                    buffers=(i,),
+                    proven=proven,
                 )
     if ending.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
     largest = [row.of_block(b) for b in blocks]
-    return CapacityError(f"{fault}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
+    return CapacityError(
+        "{fault!w}; the largest: {largest!w}; give larger arenas",
+        fault=fault,
+        largest=row.largest(largest),
+        buffers=largest,
+        proven=proven,
+    )
 
 
 def _part_of(clock: Clock, share: float) -> Clock:
@@ -601,11 +643,12 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
     capacities = as_list(capacities, "capacities", as_whole_number)
     if not 0 < len(capacities) <= MAX_ARENAS:
         raise AllocationError(
-            f"the capacities are {quoted(capacities)}; give the bytes of each arena, such as (98304, 65536)"
+            "the capacities are {capacities!r}; give the bytes of each arena, such as (98304, 65536)",
+            capacities=capacities,
         )
     for capacity in capacities:
         if capacity < 0:
-            raise AllocationError(f"a capacity is {quoted(capacity)}; give whole bytes, 0 or more")
+            raise AllocationError("a capacity is {capacity!r}; give whole bytes, 0 or more", capacity=capacity)
     return tuple(capacities)
 
 

@@ -13,7 +13,7 @@ from remat_algos.errors import AllocationError, GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 NO_LIMIT = 2**63 - 1
 """A number of bytes, or steps, that is never reached."""
@@ -39,7 +39,12 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
     except TypeError:
         value = -1
     if value < minimum:
-        raise AllocationError(f"{what} is {quoted(limit)}; give a whole number of bytes, {minimum} or more, or None")
+        raise AllocationError(
+            "{what!w} is {limit!r}; give a whole number of bytes, {minimum!w} or more, or None",
+            what=what,
+            limit=limit,
+            minimum=minimum,
+        )
     return min(value, NO_LIMIT)
 
 
@@ -59,7 +64,7 @@ def check_alignment(alignment: Any) -> int:
     """Return an alignment; AllocationError if it is none."""
     if not is_alignment(alignment):
         fault = f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64"
-        raise about("alignment", AllocationError(fault))
+        raise about("alignment", AllocationError("{fault!w}", fault=fault))
     return int(alignment)
 
 
@@ -125,10 +130,14 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 array = getattr(self, field)
                 object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
         except GraphError as error:
-            raise AllocationError(str(error)) from error
+            raise AllocationError("{error!w}", error=error) from error
         object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         if self.names and len(self.names) != count:
-            raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
+            raise AllocationError(
+                "there are {n_names} names for {count!w} buffers; give one each, or none",
+                n_names=len(self.names),
+                count=count,
+            )
         for wrong, fault in (
             (self.begin < 0, "begins before step 0; steps are 0 or more"),
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
@@ -140,7 +149,13 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
-                raise AllocationError(f"buffer {shortened(self.name(i))}, {self.begin[i]} to {self.end[i]}, {fault}")
+                raise AllocationError(
+                    "buffer {name}, {begin!w} to {end!w}, {fault!w}",
+                    name=self.name(i),
+                    begin=self.begin[i],
+                    end=self.end[i],
+                    fault=fault,
+                )
         self._check_over()
         self._check_fixed()
 
@@ -168,7 +183,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         try:
             over = frozen(-1 if over is None else over, np.int64, "over", instances.size)
         except GraphError as error:
-            raise AllocationError(str(error)) from error
+            raise AllocationError("{error!w}", error=error) from error
         return cls(
             np.concatenate([simulation.lifetimes.made_at, steps]),
             np.concatenate([lifetimes.end, steps + 1]),
@@ -211,7 +226,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         """The name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
-            raise AllocationError(f"unknown buffer {shortened(i)}; buffers are 0 to {len(self) - 1}")
+            raise AllocationError("unknown buffer {i}; buffers are 0 to {n_self!w}", i=i, n_self=len(self) - 1)
         return self.names[i] if self.names else str(i)
 
     @property
@@ -231,12 +246,16 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         if misaligned.any():
             i = int(np.argmax(misaligned))
             raise AllocationError(
-                f"buffer {shortened(self.name(i))} has the fixed offset {self.offset[i]}, which the alignment of "
-                f"{alignment} does not divide; move it, or give a smaller alignment"
+                "buffer {name} has the fixed offset {offset!w}, which the alignment of {alignment!w} does not "
+                "divide; move it, or give a smaller alignment",
+                name=self.name(i),
+                offset=self.offset[i],
+                alignment=alignment,
             )
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
-                f"rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment"
+                "rounded up to {alignment!w} the sizes add up to 2**53 or more; give a smaller alignment",
+                alignment=alignment,
             )
         return replace(self, size=-(-self.size // alignment) * alignment)
 
@@ -284,8 +303,12 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if differs.any():
                 i = int(np.argmax(differs))
                 raise AllocationError(
-                    f"buffer {shortened(self.name(i))} has the fixed {what} {own[i]}, but is written over, or by, a "
-                    f"buffer with the fixed {what} {shortened(of_chain[i])}; give both one {what}"
+                    "buffer {name} has the fixed {what!w} {own!w}, but is written over, or by, a buffer with the "
+                    "fixed {what!w} {of_chain}; give both one {what!w}",
+                    name=self.name(i),
+                    what=what,
+                    own=own[i],
+                    of_chain=of_chain[i],
                 )
         for number in np.unique(arena[fixed >= 0]).tolist():
             among = np.flatnonzero((fixed >= 0) & (arena == number))
@@ -295,8 +318,11 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 names = f"{shortened(self.name(i))} and {shortened(self.name(j))}"
                 where = " and ".join(f"{int(fixed[b])}:{int(fixed[b] + self.size[b])}" for b in (i, j))
                 raise AllocationError(
-                    f"buffers {names} overlap: both are needed at step {max(self.begin[i], self.begin[j])}, and their "
-                    f"fixed offsets are {where}; move one of them, or leave its offset free"
+                    "buffers {names!w} overlap: both are needed at step {begin!w}, and their fixed offsets are "
+                    "{where!w}; move one of them, or leave its offset free",
+                    names=names,
+                    begin=max(self.begin[i], self.begin[j]),
+                    where=where,
                 )
 
     def _check_over(self) -> None:
@@ -305,7 +331,9 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         if overwriting.size == 0:
             return
         if under.max() >= len(self):
-            raise AllocationError(f"over names buffer {under.max()}; buffers are 0 to {len(self) - 1}")
+            raise AllocationError(
+                "over names buffer {under!w}; buffers are 0 to {n_self!w}", under=under.max(), n_self=len(self) - 1
+            )
         twice = np.flatnonzero(np.bincount(under) > 1)
         for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
@@ -317,5 +345,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if wrong.any():
                 i, j = int(overwriting[np.argmax(wrong)]), int(under[np.argmax(wrong)])
                 raise AllocationError(
-                    f"buffer {shortened(self.name(i))} cannot be written over {shortened(self.name(j))}, {fault}"
+                    "buffer {name} cannot be written over {other_name}, {fault!w}",
+                    name=self.name(i),
+                    other_name=self.name(j),
+                    fault=fault,
                 )

@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.kernels.offsets import written_over
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import counted, did_you_mean, quoted, shortened
+from remat_algos.wording import counted, did_you_mean, shortened
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """From an operation to the place of the read that its first value may be written over, several places in order of
@@ -132,16 +132,22 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
     try:
         y, x = graph.value_id(written), graph.value_id(read)
     except GraphError as error:
-        raise AllocationError(f"the in-place table names an unknown value: {error}") from error
+        raise AllocationError("the in-place table names an unknown value: {error!w}", error=error) from error
     node = int(graph.producer[y])
     if x not in graph.reads(node):
         raise AllocationError(
-            f"{written} cannot be written over {read}, which {shortened(graph.labels[node])} does not read"
+            "{written!w} cannot be written over {read!w}, which {name} does not read",
+            written=written,
+            read=read,
+            name=graph.labels[node],
         )
     if graph.memory[y] != graph.memory[x]:
         sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
         raise AllocationError(
-            f"{written} cannot be written over {read}; they have {shortened(sizes)}, but must have the same size"
+            "{written!w} cannot be written over {read!w}; they have {sizes}, but must have the same size",
+            written=written,
+            read=read,
+            sizes=sizes,
         )
     return y, x
 
@@ -193,7 +199,9 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
-                f"the in-place table gives {place} for {quoted(name)}; give the place of a read, from 0"
+                "the in-place table gives {place!w} for {name!r}; give the place of a read, from 0",
+                place=place,
+                name=name,
             )
     return places
 
@@ -221,7 +229,9 @@ def _check_operations(
         if name not in max_reads and operation_kind(_differentiated(name) or name) is None:
             near = did_you_mean(name, max_reads, 1)
             raise AllocationError(
-                f"the in-place table names {quoted(name)}, which is not an operation of the graph{near}"
+                "the in-place table names {name!r}, which is not an operation of the graph{near!w}",
+                name=name,
+                near=near,
             )
         plain = _plain(name)
         there = [count for op, count in max_reads.items() if _plain(op) == plain]
@@ -229,8 +239,11 @@ def _check_operations(
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                f"the in-place table gives {max(explicit[plain])} for {quoted(name)}, "
-                f"which has at most {reads}; {remedy}"
+                "the in-place table gives {explicit!w} for {name!r}, which has at most {reads!w}; {remedy!w}",
+                explicit=max(explicit[plain]),
+                name=name,
+                reads=reads,
+                remedy=remedy,
             )
 
 
@@ -242,14 +255,22 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
     graph, order = simulation.graph, simulation.schedule.order
     pair = f"{shortened(graph.value_name(written))} cannot be written over {shortened(graph.value_name(read))}"
     if graph.output[read]:
-        return AllocationError(f"{pair}, an output, which stays live to the end; leave the pair out")
+        return AllocationError("{pair!w}, an output, which stays live to the end; leave the pair out", pair=pair)
     later = next(_later_readers(simulation, step, read), -1)
     if later < 0 and read in simulation.stores:
-        return AllocationError(f"{pair} at step {step}, since it is copied to the host; leave the pair out")
+        return AllocationError(
+            "{pair!w} at step {step!w}, since it is copied to the host; leave the pair out", pair=pair, step=step
+        )
     if later < 0:
-        return AllocationError(f"{pair}, which another value is also written over; leave one of them out")
+        return AllocationError("{pair!w}, which another value is also written over; leave one of them out", pair=pair)
     reader = shortened(graph.labels[int(order[later])])
-    return AllocationError(f"{pair} at step {step}: {reader} reads it at step {later}; leave the pair out")
+    return AllocationError(
+        "{pair!w} at step {step!w}: {reader!w} reads it at step {later!w}; leave the pair out",
+        pair=pair,
+        step=step,
+        reader=reader,
+        later=later,
+    )
 
 
 def _later_readers(simulation: Simulation, step: int, value: int) -> Iterator[int]:

@@ -17,7 +17,6 @@ from remat_algos.errors import AllocationError, about
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
-from remat_algos.text.wording import quoted, shortened
 
 MAX_BY_GAPS = 5_000
 """Maximum blocks for orders other than by begin, which take quadratic time."""
@@ -112,7 +111,9 @@ def pack(
     """
     if capacity is not None and (not _is_count(capacity) or isinstance(capacity, Sequence)):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
-        raise AllocationError(f"the capacity is {quoted(capacity)}; give whole bytes, 0 or more{several}")
+        raise AllocationError(
+            "the capacity is {capacity!r}; give whole bytes, 0 or more{several!w}", capacity=capacity, several=several
+        )
     check_arena(buffers)
     rounded = buffers.rounded(alignment)
     if capacity is not None:
@@ -134,7 +135,10 @@ def pack(
 def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
     """The clock of a packing; AllocationError if the time limit is invalid."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise about("time_limit", AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more"))
+        raise about(
+            "time_limit",
+            AllocationError("the time limit is {time_limit!r}; give seconds, 0 or more", time_limit=time_limit),
+        )
     return Clock(time_limit, progress)
 
 
@@ -144,8 +148,12 @@ def _check_fixed(buffers: Buffers, capacity: int) -> None:
     if end.max(initial=0) > capacity:
         i = int(np.argmax(end))
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} has the fixed offset {int(buffers.fixed[i])} and ends at {end[i]}, "
-            f"beyond the capacity of {capacity} bytes; move it, or give more"
+            "buffer {name} has the fixed offset {fixed} and ends at {end!w}, beyond the capacity of "
+            "{capacity!w} bytes; move it, or give more",
+            name=buffers.name(i),
+            fixed=int(buffers.fixed[i]),
+            end=end[i],
+            capacity=capacity,
         )
 
 

@@ -17,7 +17,6 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import quoted, shortened
 
 CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20
@@ -109,7 +108,9 @@ class PoolUse:
             raise AllocationError("PoolUse has no run; give one or more")
         steps, size = self.trace.steps, self.trace.size.size
         if any(run.used.size != steps or run.segment.size != size for run in self.runs):
-            raise AllocationError(f"a run is not one of this trace, which has {steps:d} steps and {size} buffers")
+            raise AllocationError(
+                "a run is not one of this trace, which has {steps:d} steps and {size!w} buffers", steps=steps, size=size
+            )
 
     @property
     def used(self) -> Int64:
@@ -346,7 +347,7 @@ def _seeds(trace: Trace, seeds: int | None) -> int:
     if seeds is None:
         return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
     if seeds < 0:
-        raise AllocationError(f"seeds is {quoted(seeds)}; give a whole number of random runs")
+        raise AllocationError("seeds is {seeds!r}; give a whole number of random runs", seeds=seeds)
     return seeds
 
 
@@ -355,9 +356,9 @@ def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) 
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
-            raise AllocationError(f"unknown rule for ties {quoted(name)}; use {', '.join(known)}")
+            raise AllocationError("unknown rule for ties {name!r}; use {known!w}", name=name, known=", ".join(known))
     if not names:
-        raise AllocationError(f"no rule for ties is given; use {', '.join(known)}")
+        raise AllocationError("no rule for ties is given; use {known!w}", known=", ".join(known))
     random_rules = ("random", "shuffled")
     plain = [(name, known[name], 0) for name in names if name not in random_rules]
     random = [(f"{name} {seed}", known[name], seed) for name in names if name in random_rules for seed in range(seeds)]
@@ -397,8 +398,12 @@ def _use(
         )
         if diverged >= 0:
             raise AllocationError(
-                f"buffer {diverged:d} of {trace.size[diverged]:d} bytes lies at {real[diverged]:d}, where "
-                f"{shortened(allocator)} had no chunk for it; are requests, frees and addresses of the same run?"
+                "buffer {diverged:d} of {size:d} bytes lies at {real:d}, where {allocator} had no chunk for it; "
+                "are requests, frees and addresses of the same run?",
+                diverged=diverged,
+                size=trace.size[diverged],
+                real=real[diverged],
+                allocator=allocator,
             )
         if real.size:
             _check_apart(allocator, trace, real, np.where(segment >= 0, requests.size, 0))
@@ -418,7 +423,14 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     i, j = first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(
-            f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
-            "bytes overlap while both are live; "
-            f"{shortened(allocator)} gives no such addresses; are they of the same run?"
+            "buffers {i!w} and {j!w} lie at {address!w} and {other_address!w}, where their chunks of {size!w}"
+            " and {other_size!w} bytes overlap while both are live; {allocator} gives no such addresses; are "
+            "they of the same run?",
+            i=i,
+            j=j,
+            address=address[i],
+            other_address=address[j],
+            size=size[i],
+            other_size=size[j],
+            allocator=allocator,
         )

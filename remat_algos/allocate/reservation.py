@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.wording import counted, quoted, shortened
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
@@ -65,7 +65,9 @@ class Reservation:
         """Read the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
-            raise PlanError(f'"packed_memory" of the plan goes with "allocator": "{ARENA}", which it does not have')
+            raise PlanError(
+                '"packed_memory" of the plan goes with "allocator": "{arena!w}", which it does not have', arena=ARENA
+            )
         if allocator == PEAK:
             return cls(PEAK, peak, peak, peak)
         arena = allocator == ARENA
@@ -74,10 +76,14 @@ class Reservation:
         for own, amount in figures.items():
             key, value = keys[own], str(figures[own])[:40]
             if own == "alignment" and not is_alignment(amount):
-                raise PlanError(f'"{key}" of the plan is {quoted(value)}, which is not a power of two')
+                raise PlanError('"{key!w}" of the plan is {value!r}, which is not a power of two', key=key, value=value)
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
                 given = "missing" if amount is None else quoted(value)
-                raise PlanError(f'"{key}" of the plan is {given}; with an "allocator" it is a whole number, 0 or more')
+                raise PlanError(
+                    '"{key!w}" of the plan is {given!w}; with an "allocator" it is a whole number, 0 or more',
+                    key=key,
+                    given=given,
+                )
         return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
 
     @property

@@ -13,7 +13,6 @@ from remat_algos.context import Clock
 from remat_algos.errors import AllocationError, about
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
-from remat_algos.text.wording import shortened
 
 
 @checked_arguments
@@ -60,7 +59,9 @@ def share_storage(
     if match_range is not None and match_range < 0:
         raise about(
             "match_range",
-            AllocationError(f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"),
+            AllocationError(
+                "the match range is {match_range}; give a whole number, 0 or more, such as 16", match_range=match_range
+            ),
         )
     rounded, clock = buffers.rounded(alignment), Clock(time_limit)
     fresh = rounded.over < 0

@@ -12,7 +12,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 RELEASE_ALL: int = _RELEASE_ALL
@@ -69,18 +69,18 @@ class Trace:
             object.__setattr__(self, "stream", stream)
             check_sizes(self.size, "size")
         except GraphError as error:
-            raise AllocationError(str(error)) from error
+            raise AllocationError("{error!w}", error=error) from error
         if (
             isinstance(self.steps, bool)
             or not isinstance(self.steps, int | np.integer)
             or not 0 <= self.steps < MAX_STEPS
         ):
             value = quoted(self.steps)
-            raise AllocationError(f"a trace cannot have {value} steps; give a whole number below 2**25")
+            raise AllocationError("a trace cannot have {value!w} steps; give a whole number below 2**25", value=value)
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
-            raise AllocationError(f"the steps of a trace must ascend, from 0 to below {shortened(self.steps)}")
+            raise AllocationError("the steps of a trace must ascend, from 0 to below {steps}", steps=self.steps)
         self._check_events()
 
     @classmethod
@@ -131,7 +131,11 @@ class Trace:
         event = self.event[self.event != RELEASE_ALL]
         buffer = np.where(event < 0, ~event, event)
         if buffer.size and buffer.max() >= len(self.size):
-            raise AllocationError(f"the trace names buffer {buffer.max()}; buffers are 0 to {len(self.size) - 1}")
+            raise AllocationError(
+                "the trace names buffer {buffer!w}; buffers are 0 to {n_size!w}",
+                buffer=buffer.max(),
+                n_size=len(self.size) - 1,
+            )
         if np.unique(event).size != event.size:
             raise AllocationError("a buffer of the trace is requested twice, or freed twice; number buffers apart")
         late = np.full(len(self.size), event.size, np.int64)

@@ -10,11 +10,10 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.link_bound import LinkPrices
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, runs_once
 from remat_algos.context import WHOLE
-from remat_algos.errors import PlanError
+from remat_algos.errors import ArgumentError, PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
-from remat_algos.text.wording import quoted
 
 PATIENCE = 250_000_000  # work without a better moment after which the rest is left out
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
@@ -111,7 +110,7 @@ class ComputeBound:
             ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
         known = isinstance(given, list) and all(type(each) in (str, int) and each in ids for each in given)
         if not known or not given:
-            raise PlanError(f'"bound" in the details of the plan is {quoted(record)}; expected its nodes')
+            raise PlanError('"bound" in the details of the plan is {record!r}; expected its nodes', record=record)
         price, prices = record.get("price"), record.get("prices")
         return cls(
             compute,
@@ -318,7 +317,9 @@ def closure_sides(graph: ComputationGraph, limit: int, bound: ComputeBound) -> t
     [[], [0, 1]]
     """
     if bound.price is None:
-        raise ValueError(f"the bound has no price: its source is {quoted(bound.source)}; give a closure bound")
+        raise ArgumentError(
+            "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
+        )
     closure, node = _Closure.of(graph), bound.nodes[0]
     _check_moment(graph, node, bound.price)
     p, k = bound.price
@@ -343,16 +344,20 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 def _check_moment(graph: ComputationGraph, node: int, price: tuple[int, int]) -> None:
     if not 0 <= node < graph.n_nodes or not graph.needed[node]:
-        raise ValueError(f"node {node} is not needed; the moment of a bound is that of a needed node")
+        raise ArgumentError("node {node!w} is not needed; the moment of a bound is that of a needed node", node=node)
     if min(price) < 0:
-        raise ValueError(f"the price of a byte is {price[0]} / 2**{price[1]}; neither number may be negative")
+        raise ArgumentError(
+            "the price of a byte is {price!w} / 2**{other_price!w}; neither number may be negative",
+            price=price[0],
+            other_price=price[1],
+        )
 
 
 def _price(text: Any) -> tuple[int, int]:
     """Read the two numbers of "p/2^k"."""
     price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
     if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
-        raise PlanError(f'"price" of the plan\'s bound is {quoted(text)}; expected "p/2^k"')
+        raise PlanError('"price" of the plan\'s bound is {text!r}; expected "p/2^k"', text=text)
     return int(price), int(shift)
 
 

@@ -12,12 +12,11 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import bytes_in_id_order, runs_once
 from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.errors import PlanError
+from remat_algos.errors import ArgumentError, PlanError
 from remat_algos.ir.arrays import Int64, is_count
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
-from remat_algos.text.wording import quoted
 
 LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
 """Sources of bounds on time: by minimum cuts, and by an integer program."""
@@ -73,7 +72,8 @@ class LinkPrices:
             or not all(_is_price(price) for price in (record["byte"], record["into"], *(price for _, price in rows)))
         ):
             raise PlanError(
-                f'"prices" of the plan\'s bound are {quoted(record)}; expected "byte", "out" as [start, price], "into"'
+                '"prices" of the plan\'s bound are {record!r}; expected "byte", "out" as [start, price], "into"',
+                record=record,
             )
         return cls(float(record["byte"]), tuple((start, float(price)) for start, price in rows), float(record["into"]))
 
@@ -224,7 +224,7 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
         return graph.needed_compute
     (node,) = bound.nodes
     if not graph.needed[node]:
-        raise ValueError("no output needs the node, so it may have no first run")
+        raise ArgumentError("no output needs the node, so it may have no first run")
     moment = _PricedMoment(graph, limit, times, node, _begin(graph))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
 
@@ -320,7 +320,7 @@ class _PricedMoment:
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
         early, late = 1 - sum((price for _, price in out), Fraction()), 1 - Fraction(prices.into)
         if min(early, late, Fraction(prices.byte), *(price for _, price in out)) < 0:
-            raise ValueError("prices of the link sum up to more than 1; each is at least 0")
+            raise ArgumentError("prices of the link sum up to more than 1; each is at least 0")
         rate = sum((np.where(self.begin[values] >= start, float(price), 0.0) for start, price in out), np.zeros(1))
         keep = prices.byte * graph.memory[values]
         load = np.where(self.leaving[values], rate * out_time[values] + prices.into * in_time[values], inf)

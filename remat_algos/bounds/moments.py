@@ -21,10 +21,10 @@ from remat_algos.bounds.integer_program import (
 )
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int8, Int64, frozen
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import counted
 
 MAX_MOMENTS = 4
 FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
@@ -91,7 +91,9 @@ class LinkTimes:
         """
         for times in (self.out_time, self.in_time):
             if times.shape != (graph.n_values,) or (times < 0).any():
-                raise ValueError(f"link times are an array of {times.shape}; give a time of 0 or more for each value")
+                raise ArgumentError(
+                    "link times are an array of {shape!w}; give a time of 0 or more for each value", shape=times.shape
+                )
         return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 
 
@@ -347,14 +349,20 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     """The nodes as ints; ValueError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= MAX_MOMENTS:
-        raise ValueError(f"there are {counted(len(chain), 'moment')}; give one to {MAX_MOMENTS}")
+        raise ArgumentError(
+            "there are {n_chain:moment}; give one to {max_moments!w}", n_chain=len(chain), max_moments=MAX_MOMENTS
+        )
     for v in chain:
         if not 0 <= v < graph.n_nodes or not graph.needed[v]:
-            raise ValueError(f"node {v} is not a needed node of the graph, so some schedules have no moment for it")
+            raise ArgumentError(
+                "node {v!w} is not a needed node of the graph, so some schedules have no moment for it", v=v
+            )
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
-            raise ValueError(
-                f"node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next"
+            raise ArgumentError(
+                "node {u!w} is not an ancestor of node {v!w}; give nodes of which each is an ancestor of the next",
+                u=u,
+                v=v,
             )
     return chain
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from remat_algos.cli.output import print_json, print_row, print_text
 from remat_algos.cli.shared_options import add, check_overwrite, naming
 from remat_algos.errors import RematError, ScheduleError, warn
-from remat_algos.text.wording import counted, shortened, shortened_path
+from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.formats.orders import Order
@@ -60,7 +60,7 @@ def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[st
     graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
     if notes and arguments.json:
         fault = "; ".join(notes)
-        warn(f"{shortened_path(arguments.graph)}: {fault}")
+        warn("{graph!p}: {fault!w}", graph=arguments.graph, fault=fault)
         notes = []
     return graph, notes
 
@@ -124,12 +124,12 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
     element_bits: int | None = arguments.element_bits
     if not arguments.encode:
         if element_bits is not None:
-            raise RematError(f"--element-bits {shortened(element_bits)} goes with --encode; add it")
+            raise RematError("--element-bits {element_bits} goes with --encode; add it", element_bits=element_bits)
         return 0
     if getattr(arguments, "inference", False):
         raise RematError("--encode needs gradients; leave out --inference or --encode")
     if is_training:
-        raise RematError(f"--encode: {shortened_path(source)} has its own backward part; give the graph without it")
+        raise RematError("--encode: {source!p} has its own backward part; give the graph without it", source=source)
     if element_bits is not None or not is_reference(source):
         return BITS if element_bits is None else element_bits
     model, given = read_reference(source)
@@ -156,7 +156,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
     mirror = getattr(arguments, "mirror", None)
     if arguments.order is not None and mirror is not None:
         remedy = f"leave out {shortened_path(arguments.order)}"
-        raise RematError(f"--mirror {shortened_path(mirror)} makes an order; {remedy}")
+        raise RematError("--mirror {mirror!p} makes an order; {remedy!w}", mirror=mirror, remedy=remedy)
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, note = graph_of(arguments, order)
     if order is not None:
@@ -182,7 +182,14 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
     except ScheduleError as error:
         forward = graph.is_training and graph.forward[schedule.order].all()
         remedy = "; the order has no gradients (--inference adds none)" if forward else ""
-        raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
+        raise ScheduleError(
+            "{source!w}: {error!w}{remedy!w}",
+            source=order.source,
+            error=error,
+            remedy=remedy,
+            step=error.step,
+            node=error.node,
+        ) from error
 
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
@@ -196,7 +203,9 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
         with naming(Path(file).name):  # they may add up to too many runs
             return simulate(graph, mirror_schedule(graph, counts))
     except ScheduleError as error:  # they violate a mark
-        raise ScheduleError(f"{shortened_path(Path(file).name)}: {error}", error.step, error.node) from error
+        raise ScheduleError(
+            "{name!p}: {error!w}", name=Path(file).name, error=error, step=error.step, node=error.node
+        ) from error
 
 
 # ---------------------------------------------------------------- writing

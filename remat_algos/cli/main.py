@@ -19,7 +19,7 @@ from remat_algos.cli.output import print_error, print_json, print_row, print_tex
 from remat_algos.cli.shared_options import check, memory
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
 from remat_algos.registry import modules_in
-from remat_algos.text.wording import LONGEST_PATH, did_you_mean, first_line, quoted, shortened, shortened_path, spelled
+from remat_algos.wording import LONGEST_PATH, did_you_mean, first_line, shortened, shortened_path, spelled
 
 REMEDIES = {
     errno.ENOSPC: "make room, or choose another folder",
@@ -46,7 +46,9 @@ class _Parser(argparse.ArgumentParser):
         try:
             return action.type(text) if callable(action.type) else text
         except (RematError, TypeError, ValueError) as error:
-            raise RematError(_with_option(about(action.dest, error), [action])) from error
+            raise RematError(
+                "{with_option!w}", with_option=_with_option(about(action.dest, error), [action])
+            ) from error
 
     def format_help(self) -> str:
         if listings := vars(self).get("listings"):  # of `add_listing`
@@ -157,7 +159,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     commands, command = _commands(), _command(arguments)
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
-        raise RematError(f"unknown command {quoted(command)}{near} (see remat --help)")
+        raise RematError("unknown command {command!r}{near!w} (see remat --help)", command=command, near=near)
     parser, actions = _parser(commands, command)
     options = [word for action in actions for word in action.option_strings]
     if not arguments:
@@ -177,7 +179,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         words = shortened(" ".join(unknown))
         see = f"see remat {shortened(command)} --help"
         remedy = f"{near} ({see})" if near else f"; {see}"
-        raise RematError(f"remat {shortened(command)} has no {words}{remedy}")
+        raise RematError("remat {command} has no {words!w}{remedy!w}", command=command, words=words, remedy=remedy)
     chosen.actions = actions
     check(chosen)
     return chosen

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from remat_algos.errors import RematError
 from remat_algos.text.layout import labelled, tabulated, wrapped
-from remat_algos.text.wording import printable, shortened_path
+from remat_algos.wording import printable
 
 TEXT = "-"
 """A picture, or a decomposition, on standard output."""
@@ -133,7 +133,7 @@ def draw(
     try:
         drawn = getattr(pictures, picture)(subject, **options)
     except ValueError as error:
-        raise RematError(f"--plot {shortened_path(plot)}: {error}") from error
+        raise RematError("--plot {plot!p}: {error!w}", plot=plot, error=error) from error
     pictures.save(drawn, plot)
     if not arguments.json:
         print_row("drawn", plot, file=out)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.output import TEXT, progress_line, terminal_columns
 from remat_algos.context import check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
-from remat_algos.errors import GraphError, RematError, about
+from remat_algos.errors import ArgumentError, GraphError, RematError, about
 from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.text.wording import comma_separated, counted, quoted, shortened, shortened_path
+from remat_algos.wording import comma_separated, shortened
 
 if TYPE_CHECKING:
     from remat_algos.cost.links import Link
@@ -53,7 +53,7 @@ STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 def whole_number(text: str) -> int:
     """A whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{quoted(text)} is not a whole number; give 0 or more")
+        raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
     return int(text)
 
 
@@ -62,7 +62,7 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{quoted(text)} is not a number; write it as 2 or 0.5") from None
+        raise ArgumentError("{text!r} is not a number; write it as 2 or 0.5", text=text) from None
 
 
 def seconds(text: str) -> float:
@@ -99,7 +99,9 @@ def overhead(text: str) -> str:
     if amount and not unit and float(amount):
         share = f"{float(amount) * (HUNDRED if float(amount) < 1 else 1):g}%"
         remedy = f"write {share} of one pass, or '{shortened(amount)} {UNITS}'"
-        raise ValueError(f"overhead budget {quoted(text)} could be compute or a share; {remedy}")
+        raise ArgumentError(
+            "overhead budget {text!r} could be compute or a share; {remedy!w}", text=text, remedy=remedy
+        )
     _budget(overhead=amount if amount and unit != "%" else text)
     return text
 
@@ -108,7 +110,7 @@ def limit(text: str) -> Budget:
     """A memory budget that needs no search."""
     budget = _budget(memory=text)
     if budget.least or budget.above_lowest is not None:
-        raise ValueError(f"{quoted(text)} needs a search, as remat solve does it; give bytes, 4GiB or 50%")
+        raise ArgumentError("{text!r} needs a search, as remat solve does it; give bytes, 4GiB or 50%", text=text)
     return budget
 
 
@@ -116,7 +118,7 @@ def limits(text: str) -> dict[str, Budget]:
     """Memory budgets between commas, by their texts."""
     found = {word: limit(word) for word in comma_separated(text)}
     if not found:
-        raise ValueError(f"{quoted(text)} has no size; write bytes, 4GiB or 50%")
+        raise ArgumentError("{text!r} has no size; write bytes, 4GiB or 50%", text=text)
     return found
 
 
@@ -136,7 +138,7 @@ def option(text: str) -> tuple[str, Any]:
     """Name and value of an option of a solver, which checks both."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise ValueError(f"{quoted(text)} has no value; write NAME=VALUE")
+        raise ArgumentError("{text!r} has no value; write NAME=VALUE", text=text)
     return name, _value(value)
 
 
@@ -152,7 +154,9 @@ def region(text: str) -> tuple[str, tuple[str, str]]:
     name, _, rest = text.partition("=")
     pattern, _, limit = rest.rpartition(":")
     if not (name and pattern and limit):
-        raise ValueError(f"{quoted(text)} is not a region; write {REGION}, as encoder=*enc*:4GiB")
+        raise ArgumentError(
+            "{text!r} is not a region; write {region!w}, as encoder=*enc*:4GiB", text=text, region=REGION
+        )
     return name[:LONGEST_WORD], (pattern, limit)
 
 
@@ -160,7 +164,7 @@ def steps(text: str) -> tuple[str, str]:
     """Begin and end of steps; "" for those of the schedule."""
     found = STEPS.fullmatch(text)
     if found is None:
-        raise ValueError(f"{quoted(text)} is not a range of steps; give a first step and an end, such as 0:100")
+        raise ArgumentError("{text!r} is not a range of steps; give a first step and an end, such as 0:100", text=text)
     return found[1], found[2]
 
 
@@ -179,15 +183,17 @@ def writable(path: str) -> str:
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
-        raise ValueError(f"{shortened_path(path or '.')} is a folder; name a file in it")
+        raise ArgumentError("{path!p} is a folder; name a file in it", path=path or ".")
     if file.exists() and not os.access(file, os.W_OK):
-        raise ValueError(f"{shortened_path(path)} cannot be written to; choose another file")
+        raise ArgumentError("{path!p} cannot be written to; choose another file", path=path)
     if file.exists() and not file.is_file():
         return path  # a pipe or a device, which stays where it is
     if not folder.is_dir():
-        raise ValueError(f"{shortened_path(path)}: there is no folder {folder}; make it first")
+        raise ArgumentError("{path!p}: there is no folder {folder!w}; make it first", path=path, folder=folder)
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{shortened_path(path)}: the folder {folder} cannot be written to; choose another")
+        raise ArgumentError(
+            "{path!p}: the folder {folder!w} cannot be written to; choose another", path=path, folder=folder
+        )
     return path
 
 
@@ -415,19 +421,28 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
         between = format_bytes((base + bound) // 2).replace(" ", "")
         raise RematError(
-            f"no budget is given; the peak without rematerialization is {format_bytes(base)}, the lower bound "
-            f"{format_bytes(bound)}; give --budget 80%, --budget {between} or --budget least, for example"
+            "no budget is given; the peak without rematerialization is {format_bytes!w}, the lower bound "
+            "{other_format_bytes!w}; give --budget 80%, --budget {between!w} or --budget least, for example",
+            format_bytes=format_bytes(base),
+            other_format_bytes=format_bytes(bound),
+            between=between,
         )
     size, largest = str(memory).strip(), int(graph.node_memory.max(initial=0))
     if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
         raise RematError(
-            f"--budget {int(size)} is {counted(int(size), 'byte')}, and one node alone has {format_bytes(largest)}; "
-            f"did you mean {int(size)}%?"
+            "--budget {size} is {size:byte}, and one node alone has {format_bytes!w}; did you mean {size}%?",
+            size=int(size),
+            format_bytes=format_bytes(largest),
         )
     unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
         named = f"{shortened(own)} or {UNITS}" if own else f"{UNITS}, since the graph names none"
-        raise RematError(f"--overhead {shortened(arguments.overhead)}: unit {quoted(unit)} is unknown; write {named}")
+        raise RematError(
+            "--overhead {overhead}: unit {unit!r} is unknown; write {named!w}",
+            overhead=arguments.overhead,
+            unit=unit,
+            named=named,
+        )
     return _budget(memory=memory, overhead=overhead_of(arguments), device=device)
 
 
@@ -445,7 +460,7 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
     link = default if arguments.link is None else arguments.link
     for option, given in (("--host", arguments.host), ("--link-share", arguments.link_share)):
         if link is None and given is not None:
-            raise RematError(f"{option} goes with --link; give that too")
+            raise RematError("{option!w} goes with --link; give that too", option=option)
     if link is None and getattr(arguments, "picture", None) == TIMELINE:
         raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
     return None if link is None else get_link(link, arguments.host, arguments.link_share)
@@ -458,7 +473,7 @@ def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Co
     regions: dict[str, tuple[str, str]] = {}
     for name, entry in arguments.regions:
         if name in regions:
-            raise RematError(f"--region {shortened(name)} is there twice; give each region a name of its own")
+            raise RematError("--region {name} is there twice; give each region a name of its own", name=name)
         regions[name] = entry
     given = {"max_runs": arguments.max_runs, "fixed_order": arguments.fixed_order, "regions": regions}
     copies = {"offload": arguments.modules, "stay": arguments.stay, "min_copy": arguments.min_copy}
@@ -495,7 +510,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
     except GraphError as error:
         if not file or hasattr(error, "parameter"):
             raise
-        raise GraphError(f"{shortened_path(file)}: {error}{remedy}") from error
+        raise GraphError("{file!p}: {error!w}{remedy!w}", file=file, error=error, remedy=remedy) from error
 
 
 @contextlib.contextmanager
@@ -509,7 +524,10 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
         if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
             raise
         solver = f"{shortened(arguments.solver)}: "
-        raise about("options", ValueError(f"{solver}{str(error).removeprefix(solver)}")) from error
+        raise about(
+            "options",
+            ArgumentError("{solver!w}{removeprefix!w}", solver=solver, removeprefix=str(error).removeprefix(solver)),
+        ) from error
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
@@ -521,7 +539,7 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
     begin, end = arguments.steps
     steps = range(int(begin or 0), int(end) if end else count)
     if not steps or steps.stop > count:
-        raise RematError(f"--steps {shortened(begin)}:{shortened(end)}: {step_remedy(count)}")
+        raise RematError("--steps {begin}:{end}: {step_remedy!w}", begin=begin, end=end, step_remedy=step_remedy(count))
     return steps
 
 
@@ -529,11 +547,11 @@ def check(arguments: argparse.Namespace) -> None:
     """Check what the options of every command must not do together, before the work."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
-        raise RematError(f"--picture {shortened(picture)} goes with --plot; give a file, or - for text")
+        raise RematError("--picture {picture} goes with --plot; give a file, or - for text", picture=picture)
     if plot == TEXT and arguments.json:
         raise RematError("--plot - and --json both use standard output; name a file for the picture")
     if plot and output and Path(output).resolve() == Path(plot).resolve():
-        raise RematError(f"-o and --plot are both {shortened_path(plot)}; name two files")
+        raise RematError("-o and --plot are both {plot!p}; name two files", plot=plot)
     for written in (getattr(arguments, name, None) for name in ("output", "plot", "td")):
         if written and Path(written).exists():
             check_overwrite(arguments, written)
@@ -547,4 +565,4 @@ def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:
     read = [] if graph is None else files_read(graph, arguments.nodes)
     read += [Path(file) for name in INPUTS if isinstance(file := getattr(arguments, name, None), str)]
     if Path(written).resolve() in {file.resolve() for file in read}:
-        raise RematError(f"{shortened_path(written)} would overwrite an input file; name another file")
+        raise RematError("{written!p} would overwrite an input file; name another file", written=written)

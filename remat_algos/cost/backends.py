@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from remat_algos.errors import BackendError
-from remat_algos.text.wording import first_line
+from remat_algos.wording import first_line
 
 BACKENDS = ("numpy", "cupy")
 CUDA_PARTS = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
@@ -50,7 +50,7 @@ def usable_cupy() -> Any:
     """
     cupy, missing = _cupy()
     if missing is not None:
-        raise BackendError(f"backend cupy cannot run here: {missing}")
+        raise BackendError("backend cupy cannot run here: {missing!w}", missing=missing)
     return cupy
 
 

@@ -15,8 +15,8 @@ from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_c
 from remat_algos.cost.devices import Device
 from remat_algos.cost.links import Link
 from remat_algos.cost.shapes import element_bytes, unknown_name
-from remat_algos.errors import BackendError, GraphError
-from remat_algos.text.wording import first_line, shortened
+from remat_algos.errors import ArgumentError, BackendError, GraphError
+from remat_algos.wording import first_line, shortened
 
 MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply
 
@@ -140,11 +140,13 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     """
     element_bytes(dtype)
     if dtype not in MEASURABLE:
-        raise GraphError(f"products of {shortened(dtype)} cannot be measured; use {', '.join(MEASURABLE)}")
+        raise GraphError(
+            "products of {dtype} cannot be measured; use {measurable!w}", dtype=dtype, measurable=", ".join(MEASURABLE)
+        )
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
     if repeats < 1 or size < 1:
-        raise ValueError(f"repeats is {shortened(repeats)} and size {shortened(size)}; give 1 or more")
+        raise ArgumentError("repeats is {repeats} and size {size}; give 1 or more", repeats=repeats, size=size)
     library = _numpy() if backend == "numpy" else _cupy()
     try:
         timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
@@ -152,7 +154,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
         if backend == "numpy":
             raise
         message = f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {CUDA_PARTS}"
-        raise BackendError(message) from error
+        raise BackendError("{message!w}", message=message) from error
     return timings.device(
         library.name,
         library.memory,

@@ -11,7 +11,7 @@ from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, quoted
 
 COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
 """Methods of counting."""
@@ -91,7 +91,7 @@ def compute_costs(
         amount = _in_waves(work, products, chosen.wave) if cost == "occupancy" else work
         return _roofline(amount, moved, chosen, dtype), "ns"
     if device is not None:
-        raise GraphError(f'cost "{shortened(cost)}" needs no device; leave it out, or use cost "roofline"')
+        raise GraphError('cost "{cost}" needs no device; leave it out, or use cost "roofline"', cost=cost)
     if cost == "flops":
         return work, "FLOPs"
     heavy = _convolutions(ops) if cost == "paper" else set()
@@ -108,7 +108,7 @@ def _counts(numbers: ArrayLike, what: str, size: int) -> Int64:
     counts = frozen(numbers, np.int64, what, size)
     if size and counts.min() < 0:
         at = int(np.argmin(counts))
-        raise GraphError(f"{what}[{at}] is {shortened(counts[at])}; give 0 or more")
+        raise GraphError("{what!w}[{at!w}] is {counts}; give 0 or more", what=what, at=at, counts=counts[at])
     return counts
 
 
@@ -122,7 +122,7 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
             else f"{quoted(device, LONGEST_PATH)}, whose numbers are those of its data sheet"
         )
         remedy = "run `remat calibrate -o my_device.json` and name that file"
-        raise GraphError(f'cost "measured" was given {source}; {remedy}')
+        raise GraphError('cost "measured" was given {source!w}; {remedy!w}', source=source, remedy=remedy)
     return get_device(DEFAULT_DEVICE if device is None else device)
 
 

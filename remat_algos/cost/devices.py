@@ -16,7 +16,7 @@ from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import quoted, shortened_path
+from remat_algos.wording import quoted
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -84,10 +84,12 @@ class Device:
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise GraphError(f'"{key}" of a device is {_shown(getattr(self, key))}; give text')
+                raise GraphError(
+                    '"{key!w}" of a device is {shown!w}; give text', key=key, shown=_shown(getattr(self, key))
+                )
         if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
             raise GraphError(
-                f'"flops" of {quoted(self.name)} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}'
+                '"flops" of {name!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}', name=self.name
             )
         for dtype in self.flops:
             element_bytes(dtype)
@@ -96,14 +98,18 @@ class Device:
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not _is_count(self.memory, 2**63):
-            raise GraphError(f'"memory" of {quoted(self.name)} is {_shown(self.memory)}; give whole bytes, above 0')
+            raise GraphError(
+                '"memory" of {name!r} is {shown!w}; give whole bytes, above 0',
+                name=self.name,
+                shown=_shown(self.memory),
+            )
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
             if not _is_count(number, _MAX_COUNT) and not (key == "multiprocessors" and number is None):
                 fault = f'"{key}" of {quoted(self.name)} is {_shown(number)}'
-                raise GraphError(f"{fault}; give a whole number above 0, or leave it out")
+                raise GraphError("{fault!w}; give a whole number above 0, or leave it out", fault=fault)
         if self.link is not None and not isinstance(self.link, Link):
-            raise GraphError(f'"link" of {quoted(self.name)} is {_shown(self.link)}; give a Link')
+            raise GraphError('"link" of {name!r} is {shown!w}; give a Link', name=self.name, shown=_shown(self.link))
 
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
@@ -112,7 +118,13 @@ class Device:
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
             expected = "a number, 0 or more" if or_zero else "a number above 0"
-            raise GraphError(f'"{what}" of {quoted(self.name)} is {_shown(number)}; give {expected}')
+            raise GraphError(
+                '"{what!w}" of {name!r} is {shown!w}; give {expected!w}',
+                what=what,
+                name=self.name,
+                shown=_shown(number),
+                expected=expected,
+            )
         return float(number)
 
     def rate(self, dtype: str) -> float:
@@ -154,7 +166,7 @@ class Device:
         """
         if self.multiprocessors is None:
             remedy = 'give its file the key "multiprocessors", or use cost "roofline" or "measured"'
-            raise GraphError(f"device {quoted(self.name)} states no multiprocessors; {remedy}")
+            raise GraphError("device {name!r} states no multiprocessors; {remedy!w}", name=self.name, remedy=remedy)
         return self.multiprocessors * self.tile**2
 
     def record(self) -> dict[str, Any]:
@@ -326,7 +338,7 @@ def get_link(link: AnyLink, host: int | str | None = None, share: float | str | 
         device = _read(Path(link), f"; give {FORMS}, or the file of a device")
     if device is not None and device.link is None:
         remedy = 'give its file the key "link", measure it by `remat calibrate --backend cupy`, or give rates: 50GB/s'
-        raise GraphError(f"device {quoted(device.name)} states no link; {remedy}")
+        raise GraphError("device {name!r} states no link; {remedy!w}", name=device.name, remedy=remedy)
     found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
     if host is not None:
         found = replace(found, host=host_limit(host) if isinstance(host, str) else host)
@@ -341,28 +353,30 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
         record = json_of(read_text(file))
     except GraphError as error:
-        raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
+        raise GraphError("{error!w}{clause!w}", error=error, clause="" if file.exists() else remedy) from error
     except ValueError as error:
-        raise GraphError(f"{shortened_path(file)}: {error}; is the file whole?") from error
+        raise GraphError("{file!p}: {error!w}; is the file whole?", file=file, error=error) from error
     try:
         return _device(record)
     except GraphError as error:
-        raise GraphError(f"{shortened_path(file)}: {error}") from error
+        raise GraphError("{file!p}: {error!w}", file=file, error=error) from error
 
 
 def _device(record: Any) -> Device:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise GraphError(f'not a device: expected "format": "{FORMAT}"')
+        raise GraphError('not a device: expected "format": "{format!w}"', format=FORMAT)
     if isinstance(record.get("version"), bool) or record.get("version") != VERSION:
         raise GraphError(
-            f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}"
+            "version {get!r} is not supported; this release reads version {version!w}",
+            get=record.get("version"),
+            version=VERSION,
         )
     fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}
     if isinstance(fields["memory"], str):
         try:
             fields["memory"] = parse_bytes(fields["memory"])
         except ValueError as error:
-            raise GraphError(f'"memory": {error}') from error
+            raise GraphError('"memory": {error!w}', error=error) from error
     link = record.get("link")
     tiles = {key: record[key] for key in ("multiprocessors", "tile") if key in record}
     return Device(**fields, source=record.get("source", ""), link=None if link is None else Link.of(link), **tiles)

@@ -15,7 +15,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 LATENCY = 1e-5
 """Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a
@@ -87,7 +87,7 @@ class Link:
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise GraphError(f'"{key}" of a link is {quoted(getattr(self, key))}; give text')
+                raise GraphError('"{key!w}" of a link is {getattr!r}; give text', key=key, getattr=getattr(self, key))
         object.__setattr__(self, "out", self._checked("out", "bytes/s, a number above 0"))
         object.__setattr__(self, "into", self._checked("into", "bytes/s, a number above 0"))
         object.__setattr__(self, "latency", self._checked("latency", "seconds, a number, 0 or more", or_zero=True))
@@ -95,7 +95,9 @@ class Link:
             whole = isinstance(self.host, Integral) and not isinstance(self.host, bool)
             if not whole or not 0 < self.host < 2**63:
                 raise GraphError(
-                    f"{self._called('host')} is {quoted(self.host)}; give whole bytes, above 0, or leave it out"
+                    "{called!w} is {host!r}; give whole bytes, above 0, or leave it out",
+                    called=self._called("host"),
+                    host=self.host,
                 )
             object.__setattr__(self, "host", int(self.host))
         object.__setattr__(self, "share", planned_share(self.share))
@@ -108,7 +110,9 @@ class Link:
         is_number = isinstance(number, Real) and not isinstance(number, bool)
         if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
             shown = "missing" if number is None else quoted(number)
-            raise GraphError(f"{self._called(what)} is {shown}; give {expected}")
+            raise GraphError(
+                "{called!w} is {shown!w}; give {expected!w}", called=self._called(what), shown=shown, expected=expected
+            )
         return float(number)
 
     @classmethod
@@ -144,15 +148,17 @@ class Link:
         if isinstance(link, Mapping):
             return _of_record(link)
         if not isinstance(link, str):
-            raise GraphError(f"link is {quoted(link)}; give {FORMS}")
+            raise GraphError("link is {link!r}; give {forms!w}", link=link, forms=FORMS)
         named = next((known for name, known in _LINKS.items() if _plain(name) == _plain(link)), None)
         if named is not None:
             return named
         if "/" not in link:
-            raise GraphError(f"no link is called {quoted(link)}; give {FORMS}")
+            raise GraphError("no link is called {link!r}; give {forms!w}", link=link, forms=FORMS)
         rates = [_rate(part, link) for part in link.split(",")]
         if len(rates) > 2:
-            raise GraphError(f"{quoted(link)} has {len(rates)} rates; give one for both ways, or two: out, into")
+            raise GraphError(
+                "{link!r} has {n_rates} rates; give one for both ways, or two: out, into", link=link, n_rates=len(rates)
+            )
         return cls(rates[0], rates[-1], name=link.strip())
 
     @checked_arguments
@@ -266,8 +272,9 @@ class Link:
             found = np.array(times, np.int64)[place.reshape(-1)]
         if found.sum(dtype=np.float64) >= LARGEST_SUM:
             raise GraphError(
-                f"copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link, or costs in a "
-                f"coarser unit"
+                "copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link, or costs in "
+                "a coarser unit",
+                rate=rate,
             )
         return frozen(found, np.int64)
 
@@ -317,9 +324,11 @@ def _per_second(graph: ComputationGraph) -> int:
     if unit not in PER_SECOND:
         found = f"in {quoted(unit)}" if unit else "without a unit"
         raise GraphError(
-            f"a link needs costs that are times, and those of this graph are {found}; give costs in "
-            f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
-            'capture it with device="a100-80gb" or a cost function in ns'
+            "a link needs costs that are times, and those of this graph are {found!w}; give costs in "
+            "{per_second!w}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
+            'capture it with device="a100-80gb" or a cost function in ns',
+            found=found,
+            per_second=", ".join(PER_SECOND),
         )
     return PER_SECOND[unit] * graph.labels.compute_scale
 
@@ -337,13 +346,13 @@ def _rate(text: str, whole: str) -> int:
     """Bytes/s, from text that is a part of a whole one."""
     match = _RATE.fullmatch(text)
     if match is None:
-        raise GraphError(f"{quoted(whole)} is not a rate; give {FORMS}")
+        raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)
     if match[1].endswith("b"):
-        raise GraphError(f"{quoted(whole)} may be of bits; write bytes with B, such as 50GB/s")
+        raise GraphError("{whole!r} may be of bits; write bytes with B, such as 50GB/s", whole=whole)
     try:
         return parse_bytes(match[1])
     except ValueError as error:
-        raise GraphError(f"{quoted(whole)} is not a rate; give {FORMS}") from error
+        raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS) from error
 
 
 def _of_record(record: Mapping[str, Any]) -> Link:
@@ -365,7 +374,9 @@ def planned_share(share: float | str) -> float:
         except (ValueError, ZeroDivisionError, OverflowError):
             number = float("nan")
     if isinstance(number, bool) or not isinstance(number, Real) or not 0 < number <= 1:
-        raise GraphError(f'"share" of the link is {quoted(share)}; give more than 0% and at most 100%, such as 90%')
+        raise GraphError(
+            '"share" of the link is {share!r}; give more than 0% and at most 100%, such as 90%', share=share
+        )
     return float(number)
 
 
@@ -374,9 +385,9 @@ def host_limit(text: str) -> int:
     try:
         amount = parse_bytes(text)
     except ValueError as error:
-        raise GraphError(f'"host" of the link: {error}') from error
+        raise GraphError('"host" of the link: {error!w}', error=error) from error
     if amount == 0:
-        raise GraphError(f'"host" of the link is {quoted(text)}; give bytes above 0, or leave it out')
+        raise GraphError('"host" of the link is {text!r}; give bytes above 0, or leave it out', text=text)
     return amount
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from remat_algos.cost.compute import compute_costs
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import unknown_name
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.text.wording import listed, quoted
 
 Cost = str | Callable[[int, int], float]
 """A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
@@ -81,13 +80,16 @@ def operator_costs(
     [1000]
     """
     if device is not None and cost not in DEVICE_COSTS:
-        raise GraphError(f"a device goes with the costs {listed(DEVICE_COSTS)}; leave one of device and cost out")
+        raise GraphError(
+            "a device goes with the costs {device_costs!l}; leave one of device and cost out", device_costs=DEVICE_COSTS
+        )
     if callable(cost):
         counts = zip(flops, bytes_moved, strict=True)
         return frozen([_whole_ns(cost(int(work), int(moved))) for work, moved in counts], np.int64), "ns"
     if not isinstance(cost, str):
-        raise TypeError(
-            f'cost is a {type(cost).__name__}; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes'
+        raise ArgumentTypeError(
+            'cost is a {kind!w}; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes',
+            kind=type(cost).__name__,
         )
     if cost not in OPERATOR_COSTS:
         raise unknown_name("cost", cost, OPERATOR_COSTS)
@@ -111,5 +113,5 @@ def _whole_ns(amount: float) -> int:
     except (TypeError, ValueError, OverflowError):
         whole = -1
     if whole < 0:
-        raise GraphError(f"the cost function gave {quoted(amount)}; give ns, a number of 0 or more")
+        raise GraphError("the cost function gave {amount!r}; give ns, a number of 0 or more", amount=amount)
     return whole

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import did_you_mean, quoted
+from remat_algos.wording import did_you_mean
 
 DTYPES: Mapping[str, int] = {
     "float64": 8,
@@ -103,4 +103,6 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
-    return GraphError(f"no {what} is called {quoted(name)}{near}{listed}")
+    return GraphError(
+        "no {what!w} is called {name!r}{near!w}{listed!w}", what=what, name=name, near=near, listed=listed
+    )

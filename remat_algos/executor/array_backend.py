@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.errors import BackendError
-from remat_algos.text.wording import first_line, quoted
+from remat_algos.wording import first_line
 
 MEMINFO = Path("/proc/meminfo")
 BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
@@ -139,7 +139,9 @@ def backend(name: str) -> Backend:
     >>> backend("numpy").synchronize()
     """
     if name not in BACKENDS:
-        raise BackendError(f"no backend is called {quoted(name)}; known: {', '.join(BACKENDS)}")
+        raise BackendError(
+            "no backend is called {name!r}; known: {backends!w}", name=name, backends=", ".join(BACKENDS)
+        )
     if name == "numpy":
         return Backend("numpy", np, processors())
     cupy = usable_cupy()
@@ -224,7 +226,7 @@ def try_kernels(cupy: Any) -> None:
         total = int(found[0])
     except Exception as error:
         message = f"the CUDA device does not run kernels ({first_line(error)}); free it, or use backend numpy"
-        raise BackendError(message) from error
+        raise BackendError("{message!w}", message=message) from error
     if total == 0:
         raise BackendError("the CUDA device runs kernels without effect; reinstall CuPy, or use backend numpy")
 
@@ -236,4 +238,6 @@ def _built(raw_module: Any, device: int, file: str, names: tuple[str, ...]) -> l
     try:
         return [module.get_function(name) for name in names]
     except Exception as error:  # without a compiler, CuPy raises several kinds
-        raise BackendError(f"CuPy cannot build kernels here ({first_line(error)}); {CUDA_PARTS}") from error
+        raise BackendError(
+            "CuPy cannot build kernels here ({error!e}); {cuda_parts!w}", error=error, cuda_parts=CUDA_PARTS
+        ) from error

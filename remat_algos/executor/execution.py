@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import check_fields, checked_arguments
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, sealed
 from remat_algos.ir.csr import gather_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import quoted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,9 +162,13 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
             raise TypeError
         array = np.array(seconds, np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"seconds are {quoted(seconds)}; give an array of numbers") from None
+        raise ArgumentTypeError("seconds are {seconds!r}; give an array of numbers", seconds=seconds) from None
     if array.ndim != len(shape) or any(n not in (None, m) for m, n in zip(array.shape, shape, strict=True)):
-        raise ValueError(f"seconds have shape {array.shape}, expected {shape}: a time for each step")
+        raise ArgumentError(
+            "seconds have shape {shape!w}, expected {other_shape!w}: a time for each step",
+            shape=array.shape,
+            other_shape=shape,
+        )
     return sealed(array)
 
 

@@ -210,8 +210,11 @@ class HostCopies:
         if allowed is not None and self._capacity > allowed:
             amount, where = (self._peak, "") if self._peak > allowed else (self._capacity, " in one piece")
             raise OutOfMemoryError(
-                f"the copies take {amount:,} bytes of the host{where} where {allowed:,} are allowed; "
-                "allow more, or take a schedule with fewer loads",
+                "the copies take {amount:,} bytes of the host{where!w} where {allowed:,} are allowed; allow more,"
+                " or take a schedule with fewer loads",
+                amount=amount,
+                where=where,
+                allowed=allowed,
                 requested=amount,
                 free=allowed,
             )
@@ -221,8 +224,9 @@ class HostCopies:
             if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before
                 raise
             raise OutOfMemoryError(
-                f"the copies take {self._capacity:,} bytes of the host, which it does not have; "
-                "take a schedule with fewer loads",
+                "the copies take {capacity:,} bytes of the host, which it does not have; take a schedule with "
+                "fewer loads",
+                capacity=self._capacity,
                 requested=self._capacity,
             ) from None
         self._engines = {way: self._engine(host, way) for way in ENDED}

@@ -13,7 +13,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 CHUNK = 512  # bytes: granularity of GPU allocators
 PATTERN = 0xA5  # over freed bytes in checked runs: as a float32 it is tiny, as an index far outside
@@ -356,7 +356,10 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(outside.argmax())
         at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} lies at {shortened(at)}, outside the arena of {allocation.size} bytes"
+            "buffer {name} lies at {at}, outside the arena of {size!w} bytes",
+            name=buffers.name(i),
+            at=at,
+            size=allocation.size,
         )
     above = np.flatnonzero(buffers.over >= 0)
     elsewhere = above[offset[above] != offset[buffers.over[above]]]
@@ -365,10 +368,11 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         below = int(buffers.over[i])
         names = shortened(buffers.name(i)), shortened(buffers.name(below))
         lies = f"buffer {names[0]} lies at {offset[i]}, and {names[1]} at {offset[below]}"
-        raise AllocationError(f"{lies}, over which it is written; give both one offset")
+        raise AllocationError("{lies!w}, over which it is written; give both one offset", lies=lies)
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} lies at {offset[i]}, which a GPU cannot use; "
-            "allocate with alignment=512"
+            "buffer {name} lies at {offset!w}, which a GPU cannot use; allocate with alignment=512",
+            name=buffers.name(i),
+            offset=offset[i],
         )

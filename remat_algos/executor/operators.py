@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
-from remat_algos.text.wording import quoted, shortened
 
 _INPUT = ROLES.index("input")
 _MASK = 2**32 - 1
@@ -67,7 +66,11 @@ def check_operators(operators: object) -> None:
     """Raise TypeError for an object that lacks a method of `Operators`, or a class."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         methods = "prepare, residents, run and checksum"
-        raise TypeError(f"operators are {quoted(operators)}; give an object with the methods of Operators: {methods}")
+        raise ArgumentTypeError(
+            "operators are {operators!r}; give an object with the methods of Operators: {methods!w}",
+            operators=operators,
+            methods=methods,
+        )
 
 
 class SyntheticOperators:
@@ -183,7 +186,9 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     array = frozen(rounds, np.int64, name, n)
     wrong = array[(array < 0) | (array > _MAX_ROUNDS)]
     if wrong.size:
-        raise ValueError(f"{name} is {shortened(wrong[0])}; give 0 to {_MAX_ROUNDS}")
+        raise ArgumentError(
+            "{name!w} is {wrong}; give 0 to {max_rounds!w}", name=name, wrong=wrong[0], max_rounds=_MAX_ROUNDS
+        )
     by_node: list[int] = array.tolist()
     return by_node
 

@@ -14,7 +14,7 @@ from remat_algos.allocate.buffers import checked_limit
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
-from remat_algos.errors import GraphError, OutOfMemoryError, RematError
+from remat_algos.errors import ArgumentTypeError, GraphError, OutOfMemoryError, RematError
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution
@@ -27,7 +27,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verified
 from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import first_line, quoted
+from remat_algos.wording import quoted
 
 Runnable = Plan | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Order
 """A plan, its record or its file; a schedule, its steps, or its simulation."""
@@ -137,7 +137,11 @@ def execute(
         _clear_frames(error, outer)
         if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
             raise OutOfMemoryError(
-                f"{loop.where()}, which ran out of memory: {first_line(error)}", loop.step, loop.node
+                "{where!w}, which ran out of memory: {error!e}",
+                where=loop.where(),
+                error=error,
+                step=loop.step,
+                node=loop.node,
             ) from None
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= loop.step:
             raise _out_of_memory(error, loop) from None
@@ -205,7 +209,9 @@ def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Alloc
     if isinstance(order, Schedule | Iterable):
         return simulate(graph, order), None, None
     fault = f"{quoted(order)} cannot be run"
-    raise TypeError(f"{fault}; give a plan, its record or its file, a schedule, or ids or names of nodes")
+    raise ArgumentTypeError(
+        "{fault!w}; give a plan, its record or its file, a schedule, or ids or names of nodes", fault=fault
+    )
 
 
 def _memory(on: Backend, allocation: Allocation | None, limit: int | None, checking: bool) -> Memory:
@@ -214,7 +220,12 @@ def _memory(on: Backend, allocation: Allocation | None, limit: int | None, check
     if allocation.size > checked_limit(limit):
         took = f"the arena takes {allocation.size:,} bytes where {limit:,} are allowed"
         raise OutOfMemoryError(
-            f"{took}; allow more, or take a schedule with a lower peak", -1, -1, allocation.size, limit or 0
+            "{took!w}; allow more, or take a schedule with a lower peak",
+            took=took,
+            step=-1,
+            node=-1,
+            requested=allocation.size,
+            free=limit or 0,
         )
     return ArenaMemory(on, allocation)
 
@@ -238,7 +249,15 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     peak = int(loop.predicted.max(initial=0))
     remedy = "allow more" if error.free >= 0 else "divide all sizes"  # the memory of a machine cannot be changed
     return OutOfMemoryError(
-        f"{loop.where()}, which asks for {error.requested:,} bytes{left}: {error}; "
-        f"this schedule needs {peak:,} at its peak, so {remedy}, or take one with a lower peak",
-        *(loop.step, loop.node, error.requested, error.free),
+        "{where!w}, which asks for {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "
+        "so {remedy!w}, or take one with a lower peak",
+        where=loop.where(),
+        left=left,
+        error=error,
+        peak=peak,
+        remedy=remedy,
+        step=loop.step,
+        node=loop.node,
+        requested=error.requested,
+        free=error.free,
     )

@@ -20,7 +20,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.csr import to_lists
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,7 +239,15 @@ class RunLoop:
 
     def _stale(self, value: int, became: str) -> StaleValueError:
         name = shortened(self.simulation.graph.value_name(value))
-        return StaleValueError(f"{self.where()}, which reads {name}, {became}", self.step, self.node, value)
+        return StaleValueError(
+            "{where!w}, which reads {name!w}, {became!w}",
+            where=self.where(),
+            name=name,
+            became=became,
+            step=self.step,
+            node=self.node,
+            value=value,
+        )
 
 
 def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
@@ -247,12 +255,17 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
     actual = [int(getattr(array, "nbytes", -1)) for array in arrays] if isinstance(arrays, Sequence) else None
     if actual is None or len(actual) != len(sizes):
         result = type(arrays).__name__ if actual is None else len(actual)
-        raise BackendError(f"the operators give {result} residents; the graph has {len(sizes)}")
+        raise BackendError(
+            "the operators give {result!w} residents; the graph has {n_sizes}", result=result, n_sizes=len(sizes)
+        )
     for name, actual_size, size in zip(graph.resident_names, actual, sizes, strict=True):
         if actual_size != size:
             array = "no array" if actual_size < 0 else f"an array of {actual_size:,} bytes"
             raise BackendError(
-                f"the operators give {array} for resident {shortened(name)}; the graph says {size:,} bytes"
+                "the operators give {array!w} for resident {name}; the graph says {size:,} bytes",
+                array=array,
+                name=name,
+                size=size,
             )
 
 
@@ -265,7 +278,9 @@ def _word(checksum: Any) -> int:
     except (TypeError, ValueError):
         pass
     remedy = "let `checksum` give whole numbers from 0 to 2**32 - 1"
-    raise BackendError(f"a checksum of the operators is not a uint32 ({quoted(checksum)}); {remedy}")
+    raise BackendError(
+        "a checksum of the operators is not a uint32 ({checksum!r}); {remedy!w}", checksum=checksum, remedy=remedy
+    )
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:

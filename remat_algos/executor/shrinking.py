@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import about
+from remat_algos.errors import ArgumentError, about
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import quoted
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
 
@@ -40,7 +39,9 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     """
     if not 1 <= by <= LARGEST:
         expected = "1 or more" if by < 1 else f"at most {LARGEST}"
-        raise about("shrink", ValueError(f"sizes cannot be divided by {quoted(by)}; give {expected}"))
+        raise about(
+            "shrink", ArgumentError("sizes cannot be divided by {by!r}; give {expected!w}", by=by, expected=expected)
+        )
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
         return smaller

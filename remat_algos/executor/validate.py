@@ -13,7 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import BackendError, StaleValueError, about
+from remat_algos.errors import ArgumentError, BackendError, StaleValueError, about
 from remat_algos.executor.array_backend import Array, Backend, free_memory
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution, live_memory
@@ -26,7 +26,6 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import quoted, shortened
 
 ALIGNMENT = 512  # alignment of addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # share of the free memory
@@ -98,7 +97,7 @@ def validate(
     (True, 7168, 7168, 0)
     """
     if repeats < 0:
-        raise about("repeats", ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more"))
+        raise about("repeats", ArgumentError("repeats is {repeats!r}; give a whole number, 0 or more", repeats=repeats))
     device = backend_of(backend)
     simulation, allocation, link = planned(graph, plan)
     graph = simulation.graph
@@ -238,6 +237,9 @@ def _check_room(device: Backend, needed: int) -> None:
     free = free_memory(device)
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
-            f"the run needs {format_bytes(needed)}, residents included, and {format_bytes(free)} are free on "
-            f"{shortened(device.device)}; take a smaller batch, or divide all sizes (remat run --shrink)"
+            "the run needs {format_bytes!w}, residents included, and {other_format_bytes!w} are free on "
+            "{device}; take a smaller batch, or divide all sizes (remat run --shrink)",
+            format_bytes=format_bytes(needed),
+            other_format_bytes=format_bytes(free),
+            device=device.device,
         )

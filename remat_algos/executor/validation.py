@@ -17,7 +17,7 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, format_seconds
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)

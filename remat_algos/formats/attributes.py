@@ -15,7 +15,7 @@ from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
@@ -113,7 +113,12 @@ class _AttributeReader:
                 if meaning is None:
                     continue
                 if meaning.column in texts:
-                    raise GraphError(f"{self.source}, {called(i)}: {shortened(meaning.column)} occurs twice; keep one")
+                    raise GraphError(
+                        "{source!w}, {called!w}: {column} occurs twice; keep one",
+                        source=self.source,
+                        called=called(i),
+                        column=meaning.column,
+                    )
                 text = str(entry)
                 texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
                 if meaning.column in COSTS and text.strip():
@@ -129,7 +134,9 @@ class _AttributeReader:
         try:
             return meaning_of(name, column_of)
         except ValueError as error:
-            raise GraphError(f"{self.source}: attribute `{shortened(name)}`: {error}") from error
+            raise GraphError(
+                "{source!w}: attribute `{name}`: {error!w}", source=self.source, name=name, error=error
+            ) from error
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
@@ -160,13 +167,17 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
     tables.compute_unit = graph.get("compute_unit", "").strip()
     if graph.get("compute_scale"):
         if not graph["compute_scale"].isdecimal():
-            raise GraphError(f"{source}: compute_scale is {quoted(graph['compute_scale'])}; write a whole number")
+            raise GraphError(
+                "{source!w}: compute_scale is {graph!r}; write a whole number",
+                source=source,
+                graph=graph["compute_scale"],
+            )
         tables.compute_scale = int(graph["compute_scale"])
     if graph.get("derivation"):
         try:
             derivation = json_of(graph["derivation"])
         except (ValueError, RecursionError) as error:
-            raise GraphError(f"{source}: derivation is not valid JSON; leave it out") from error
+            raise GraphError("{source!w}: derivation is not valid JSON; leave it out", source=source) from error
         tables.derivation = Derivation.of(derivation, source).record()
 
 

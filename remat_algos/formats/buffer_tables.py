@@ -18,7 +18,7 @@ from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.text.wording import quoted, shortened, shortened_path
+from remat_algos.wording import quoted, shortened, shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 FIXED = ("offset", "arena")
@@ -69,27 +69,41 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     for row, (name, begin, end) in enumerate(zip(ids, lower, upper, strict=True)):
         where = table.where(row)
         if not name:
-            raise AllocationError(f"{where}: the buffer has no id; give it one")
+            raise AllocationError("{where!w}: the buffer has no id; give it one", where=where)
         if name in lines:
-            raise AllocationError(f"{where}: id {quoted(name)} is already on line {lines[name]}; rename one of them")
+            raise AllocationError(
+                "{where!w}: id {name!r} is already on line {lines!w}; rename one of them",
+                where=where,
+                name=name,
+                lines=lines[name],
+            )
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {quoted(name)}, {shortened(begin)} to {shortened(end)}, {order}; "
-                "upper is the first step without it, above lower"
+                "{where!w}: buffer {name!r}, {begin} to {end}, {order!w}; upper is the first step without it, "
+                "above lower",
+                where=where,
+                name=name,
+                begin=begin,
+                end=end,
+                order=order,
             )
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
-        raise AllocationError(f"{table.source}: the sizes add up to 2**53 or more; give them in a coarser unit")
+        raise AllocationError(
+            "{source!w}: the sizes add up to 2**53 or more; give them in a coarser unit", source=table.source
+        )
     for column, remedy in REFUSED.items():
         for row, text in enumerate(table.texts(column)):
             if text not in MEANINGLESS[column]:
                 buffer = f"{column} of buffer {quoted(ids[row])} is {quoted(text)}"
-                raise AllocationError(f"{table.where(row)}: {buffer}; {remedy}")
+                raise AllocationError(
+                    "{where!w}: {buffer!w}; {remedy!w}", where=table.where(row), buffer=buffer, remedy=remedy
+                )
     try:
         return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
     except AllocationError as error:
-        raise AllocationError(f"{table.source}: {error}") from error
+        raise AllocationError("{source!w}: {error!w}", source=table.source, error=error) from error
 
 
 @checked_arguments
@@ -159,16 +173,27 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     table: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
         pairs, header = "`op` and `read`, or `value` and `over`", ", ".join(map(shortened, cells.header))
-        raise AllocationError(f"{cells.source}, line 1: missing columns {pairs} (found: {header})")
+        raise AllocationError(
+            "{source!w}, line 1: missing columns {pairs!w} (found: {header!w})",
+            source=cells.source,
+            pairs=pairs,
+            header=header,
+        )
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
     for row, (op, read, value, over) in enumerate(rows):
         name, where = op or value, cells.where(row)
         if bool(op or read) == bool(value or over) or not name:
-            raise AllocationError(f"{where}: a row has an op and its read, or a value and what it is written over")
+            raise AllocationError(
+                "{where!w}: a row has an op and its read, or a value and what it is written over", where=where
+            )
         if value and not over:
-            raise AllocationError(f"{where}: {quoted(value)} is written over nothing; name a value under over")
+            raise AllocationError(
+                "{where!w}: {value!r} is written over nothing; name a value under over", where=where, value=value
+            )
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            raise AllocationError(f"{where}: read of {quoted(op)} is {quoted(read)}; write a place from 0, or none")
+            raise AllocationError(
+                "{where!w}: read of {op!r} is {read!r}; write a place from 0, or none", where=where, op=op, read=read
+            )
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
@@ -176,7 +201,9 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
             raise AllocationError(
-                f"{where}: {quoted(name)} is there already; give each value or place one row, none alone"
+                "{where!w}: {name!r} is there already; give each value or place one row, none alone",
+                where=where,
+                name=name,
             )
         else:
             table[name] = (*places, place)
@@ -188,7 +215,7 @@ def _read_columns(path: str | os.PathLike[str], known: Known, required: Sequence
     try:
         return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
-        raise AllocationError(str(error)) from error
+        raise AllocationError("{error!w}", error=error) from error
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
@@ -205,6 +232,8 @@ def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequ
             fault = f"{column} of {buffer} is {quoted(text)}" if text else f"{buffer} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             expected += ", or nothing for any" if optional else ""
-            raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")
+            raise AllocationError(
+                "{where!w}: {fault!w}; write {expected!w}", where=table.where(row), fault=fault, expected=expected
+            )
         numbers.append(int(text))
     return numbers

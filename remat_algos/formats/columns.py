@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from remat_algos.errors import GraphError, warn
 from remat_algos.formats.header import spellings, with_unit
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.wording import listed, quoted, shortened
 
 FLAGS = {
     "": None,
@@ -104,7 +104,7 @@ class ColumnTable:
 
     def fail(self, row: int, message: str) -> NoReturn:
         """GraphError at a row."""
-        raise GraphError(f"{self.where(row)}: {message}")
+        raise GraphError("{where!w}: {message!w}", where=self.where(row), message=message)
 
     def texts(self, column: str) -> list[str]:
         """Cells without the white space around them; empty if the column is missing."""
@@ -191,7 +191,7 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
     """Give one notice of the columns that mean nothing here."""
     ignored = listed(list(dict.fromkeys(names)), MAX_NAMED)
     if ignored:
-        warn(f"{source}: ignored {what} {ignored}")
+        warn("{source!w}: ignored {what!w} {ignored!w}", source=source, what=what, ignored=ignored)
 
 
 def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:
@@ -210,8 +210,11 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         near = next((name for word in spellings(given_name) for name in names if _near(word, name)), None)
         if near is not None:
             raise GraphError(
-                f"{where}: {what} `{shortened(given_name)}` is not known; "
-                f"did you mean `{near}`? Rename it, or remove it"
+                "{where!w}: {what!w} `{given_name}` is not known; did you mean `{near!w}`? Rename it, or remove it",
+                where=where,
+                what=what,
+                given_name=given_name,
+                near=near,
             )
 
 

@@ -14,7 +14,7 @@ from remat_algos.formats.header import Meaning, check_place, meaning_of, plain
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted, first_line, shortened
+from remat_algos.wording import counted, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
@@ -61,11 +61,11 @@ def read_table(
     mark = mark or separator(text)
     rows, lines = _rows(text, source, mark)
     if not rows:
-        raise GraphError(f"{source}: the file is empty; its first line must name the columns")
+        raise GraphError("{source!w}: the file is empty; its first line must name the columns", source=source)
     header = [cell.strip() for cell in rows.pop(0)]
     del lines[0]
     if len(header) == 1 and any(other in header[0] for other in "| "):
-        raise GraphError(f"{source}, line 1: separate the columns by commas, semicolons or tabs")
+        raise GraphError("{source!w}, line 1: separate the columns by commas, semicolons or tabs", source=source)
     meanings = [_meaning(cell, aliases(known), source) for cell in header]
     names = [meaning and meaning.column for meaning in meanings]
     for i, name in enumerate(names):
@@ -74,18 +74,18 @@ def read_table(
             problem = f"column `{shortened(first)}` occurs twice"
             if first != header[i]:
                 problem = f"columns `{shortened(first)}` and `{shortened(header[i])}` mean the same"
-            raise GraphError(f"{source}, line 1: {problem}; keep one")
+            raise GraphError("{source!w}, line 1: {problem!w}; keep one", source=source, problem=problem)
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_place(f"{source}, line 1", unknown, elsewhere or {}, "column")
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
-            raise GraphError(missing(source, column, header))
+            raise GraphError("{missing!w}", missing=missing(source, column, header))
     warn_ignored(source, unknown)
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
             message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
-            raise GraphError(f"{source}, line {shortened(line)}: {message}")
+            raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)
     columns = {
         name: list(map(_unmarked, column))
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
@@ -99,7 +99,9 @@ def _meaning(cell: str, column_of: Mapping[str, str], source: str) -> Meaning | 
     try:
         return meaning_of(cell, column_of)
     except ValueError as error:
-        raise GraphError(f"{source}, line 1: column `{shortened(cell)}`: {error}") from error
+        raise GraphError(
+            "{source!w}, line 1: column `{cell}`: {error!w}", source=source, cell=cell, error=error
+        ) from error
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
@@ -135,7 +137,12 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
             rows.append(cells)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({first_line(error)})") from error
+        raise GraphError(
+            "{source!w}, line {line_num!w}: not a CSV line ({error!e})",
+            source=source,
+            line_num=reader.line_num,
+            error=error,
+        ) from error
     if not all(map(any, rows)):
         lines = [line for line, cells in zip(lines, rows, strict=True) if any(cells)]
         rows = [cells for cells in rows if any(cells)]

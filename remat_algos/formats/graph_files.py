@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError, warn
+from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables
 from remat_algos.formats.columns import ColumnTable, aliases
@@ -28,7 +28,7 @@ from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.text.amounts import LONGEST
-from remat_algos.text.wording import counted, listed, quoted, shortened, shortened_path
+from remat_algos.wording import counted, listed, shortened_path
 from remat_algos.zoo.reference import is_reference
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     doubtful = [note.text for note in notes if note.doubtful]
     if doubtful:
         fault = "; ".join(doubtful)
-        warn(f"{shortened_path(Path(path).name)}: {fault}")
+        warn("{name!p}: {fault!w}", name=Path(path).name, fault=fault)
     return graph
 
 
@@ -144,17 +144,17 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
         from remat_algos.zoo.registry import nearest_reference
 
         if (near := nearest_reference(str(path))) is not None:
-            raise GraphError(f"{shortened_path(path)}: there is no such file; did you mean {near}?")
+            raise GraphError("{path!p}: there is no such file; did you mean {near!w}?", path=path, near=near)
     try:
         return _read(file, Path(nodes) if nodes is not None else None, dims)
     except GraphError as error:
         named = [file, *([Path(nodes)] if nodes is not None else [])]
         for each in named:
             if (other := what_it_is(each)) is not None:
-                raise GraphError(f"{shortened_path(each.name)} is {other}") from error
+                raise GraphError("{name!p} is {other!w}", name=each.name, other=other) from error
         if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
-        raise GraphError(f"{shortened_path(file.name)}: {error}") from error
+        raise GraphError("{name!p}: {error!w}", name=file.name, error=error) from error
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
@@ -162,7 +162,7 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
-        raise GraphError(f"{shortened(path)} has its own sizes; leave out the table of nodes {shortened_path(nodes)}")
+        raise GraphError("{path} has its own sizes; leave out the table of nodes {nodes!p}", path=path, nodes=nodes)
     from remat_algos.zoo.registry import build  # which imports all layers
 
     return build(path)
@@ -201,7 +201,7 @@ def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
         dim, _, length = word.partition("=")
         if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST):
             example = f"{shortened_path(Path(name).name)}?batch=8"
-            raise GraphError(f"{quoted(word)} is not a length of a dimension; write {example}")
+            raise GraphError("{word!r} is not a length of a dimension; write {example!w}", word=word, example=example)
         dims[unquote(dim)] = int(length)
     return Path(name), dims
 
@@ -210,7 +210,9 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
     form, content = _recognized(file)
     if dims:
         if not form.dims:
-            raise GraphError(f"{form.name} files have no open dimensions; leave out ?{listed(list(dims))}")
+            raise GraphError(
+                "{name!w} files have no open dimensions; leave out ?{dims!l}", name=form.name, dims=list(dims)
+            )
         form = replace(form, read=functools.partial(form.read, dims=dims))
     if nodes is not None:
         found: Tables | ComputationGraph = _with_nodes(form, content, shortened_path(file.name), nodes)
@@ -230,11 +232,19 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
     except GraphError as error:
         if form is not edge_list.GRAPH_FORMAT or _ending(Path(source)) in form.endings:
             raise
-        raise GraphError(f"{error}; if it is no edge list, give {_what_is_read()}") from error
+        raise GraphError(
+            "{error!w}; if it is no edge list, give {what_is_read!w}", error=error, what_is_read=_what_is_read()
+        ) from error
     if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
         return found
     wanted = "Tables" if form.edges_only else "Tables or a ComputationGraph"
-    raise TypeError(f"{source}: read of format {form.name} returned a {type(found).__name__}; it must return {wanted}")
+    raise ArgumentTypeError(
+        "{source!w}: read of format {name!w} returned a {kind!w}; it must return {wanted!w}",
+        source=source,
+        name=form.name,
+        kind=type(found).__name__,
+        wanted=wanted,
+    )
 
 
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
@@ -364,7 +374,7 @@ def _table(text: str, file: Path) -> Tables:
     if kind is None and (names_edges or not tables["edges"].exists()):
         if not names_edges and _header(_first_line(text)) & aliases(NODE_COLUMNS).keys():
             remedy = "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
-            raise GraphError(f"{shortened_path(file.name)} is a table of nodes without edges; {remedy}")
+            raise GraphError("{name!p} is a table of nodes without edges; {remedy!w}", name=file.name, remedy=remedy)
         return csv_tables.parse_edges(text, shortened_path(file.name))
     nodes = tables["nodes"]
     # X.csv beside X.edges.csv may be another list of edges, and X.nodes.csv mislaid.
@@ -380,7 +390,7 @@ def _table(text: str, file: Path) -> Tables:
                 if table == "nodes"
                 else f"{shortened_path(file.name)} needs it beside it, with columns src and dst"
             )
-            raise GraphError(f"no such file: {shortened_path(tables[table])}; {remedy}")
+            raise GraphError("no such file: {tables!p}; {remedy!w}", tables=tables[table], remedy=remedy)
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
     return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
 
@@ -395,7 +405,10 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
         raise GraphError(
-            f"{source}: {form.name} files have their own sizes and costs; leave out {shortened_path(nodes.name)}"
+            "{source!w}: {name!w} files have their own sizes and costs; leave out {other_name!p}",
+            source=source,
+            name=form.name,
+            other_name=nodes.name,
         )
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 
@@ -411,14 +424,19 @@ def _named_text(file: Path) -> tuple[str, str]:
 def _bytes(file: Path) -> bytes:
     data = read_bytes(file)
     if not data.strip():
-        raise GraphError(f"{shortened_path(file)}: the file is empty")
+        raise GraphError("{file!p}: the file is empty", file=file)
     return data
 
 
 def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
         binary = [form.name for form in graph_formats() if form.binary]
-        raise GraphError(f"{source}: neither text nor {' nor '.join(binary)}; give {_what_is_read()}")
+        raise GraphError(
+            "{source!w}: neither text nor {binary!w}; give {what_is_read!w}",
+            source=source,
+            binary=" nor ".join(binary),
+            what_is_read=_what_is_read(),
+        )
     return decoded(data, source, f"save the file as UTF-8, or give {_what_is_read()}")
 
 
@@ -529,7 +547,12 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
         return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
     if _writer(file) is None:
         endings = dict.fromkeys(ending for form in graph_formats() if form.write is not None for ending in form.endings)
-        raise GraphError(f"{shortened_path(file.name)}: unknown ending; use {listed(list(endings))} or {TABLES}")
+        raise GraphError(
+            "{name!p}: unknown ending; use {endings!l} or {tables!w}",
+            name=file.name,
+            endings=list(endings),
+            tables=TABLES,
+        )
     return [file]
 
 
@@ -540,7 +563,7 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
         content = form.write(graph)
         if not isinstance(content, str | bytes):
             found = f"write of format {form.name} returned a {type(content).__name__}"
-            raise TypeError(f"{shortened_path(file.name)}: {found}; it must return a text or bytes")
+            raise ArgumentTypeError("{name!p}: {found!w}; it must return a text or bytes", name=file.name, found=found)
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))
     return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]

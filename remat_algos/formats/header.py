@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from remat_algos.errors import GraphError
-from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
+from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_workspace", "param_memory"))
 COSTS = frozenset(("compute", "grad_compute"))
@@ -88,7 +88,7 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
         if spelled in SIZE_UNITS and (bracketed or spelled != "b"):
             return Meaning(column, SIZE_UNITS[spelled])
         if bracketed:
-            raise ValueError(f"{quoted(unit)} is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB")
+            raise ArgumentError("{unit!r} is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB", unit=unit)
     if column in COSTS and (bracketed or spelled in COST_UNITS):
         prefixed = f"{spelled}{base}" if base in ("flops", "macs") else spelled  # FLOPs (G)
         return Meaning(column, COST_UNITS.get(prefixed) or COST_UNITS.get(spelled) or unit)
@@ -118,7 +118,9 @@ def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> 
     bare = {column for column, unit in found if not unit and not named}
     if len(units) > 1 or (units and "compute" in bare):
         listing = listed([*units, *(["no unit"] if bare else [])], MAX_UNITS)
-        raise GraphError(f"{source}: costs are in {listing}; give all of them in one unit")
+        raise GraphError(
+            "{source!w}: costs are in {listing!w}; give all of them in one unit", source=source, listing=listing
+        )
     return units[0] if units else ""
 
 
@@ -128,4 +130,10 @@ def check_place(where: str, unknown: Iterable[str], elsewhere: Mapping[str, Mapp
         for place, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:
                 own = shortened(place, LONGEST_PATH)
-                raise GraphError(f"{where}: {what} `{shortened(name)}` belongs to {own}; give it there, or remove it")
+                raise GraphError(
+                    "{where!w}: {what!w} `{name}` belongs to {own!w}; give it there, or remove it",
+                    where=where,
+                    what=what,
+                    name=name,
+                    own=own,
+                )

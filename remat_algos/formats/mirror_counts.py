@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import shortened, shortened_path
+from remat_algos.wording import shortened, shortened_path
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
@@ -78,11 +78,11 @@ def _of_json(text: str, source: str) -> list[Row]:
     try:
         found = json_of(text)
     except ValueError as error:
-        raise GraphError(f"{source}: {error}; give {FORMS}") from error
+        raise GraphError("{source!w}: {error!w}; give {forms!w}", source=source, error=error, forms=FORMS) from error
     if not isinstance(found, dict):
-        raise GraphError(f"{source}: not a JSON object; give {FORMS}")
+        raise GraphError("{source!w}: not a JSON object; give {forms!w}", source=source, forms=FORMS)
     if found.get("format") == FORMAT:
-        raise GraphError(f"{source}: a plan, not mirror counts; give {FORMS}")
+        raise GraphError("{source!w}: a plan, not mirror counts; give {forms!w}", source=source, forms=FORMS)
     return [(source, name, count) for name, count in found.items()]
 
 
@@ -91,18 +91,28 @@ def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
     for where, name, value in rows:
         node = _node(graph, where, name)
         if node in named:
-            raise GraphError(f"{where}: {shortened(graph.labels[node])} is named twice; keep one of its counts")
+            raise GraphError(
+                "{where!w}: {name} is named twice; keep one of its counts", where=where, name=graph.labels[node]
+            )
         named.add(node)
         count[node] = _count(where, graph.labels[node], value)
         if not graph.forward[node]:
-            raise GraphError(f"{where}: {shortened(graph.labels[node])} is a gradient, which runs once; leave it out")
+            raise GraphError(
+                "{where!w}: {name} is a gradient, which runs once; leave it out", where=where, name=graph.labels[node]
+            )
         if count[node] and graph.once[node]:
             raise GraphError(
-                f"{where}: {shortened(graph.labels[node])} must run only once, so its count is 0, not {value}"
+                "{where!w}: {name} must run only once, so its count is 0, not {value!w}",
+                where=where,
+                name=graph.labels[node],
+                value=value,
             )
         if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
             raise GraphError(
-                f"{where}: {shortened(graph.labels[node])} is marked to be kept, so its count is 0, not {value}"
+                "{where!w}: {name} is marked to be kept, so its count is 0, not {value!w}",
+                where=where,
+                name=graph.labels[node],
+                value=value,
             )
     return count
 
@@ -113,9 +123,14 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
         return graph.node_id(name)
     except GraphError as error:
         if not (name.isascii() and name.isdecimal()):
-            raise GraphError(f"{where}: {error}") from error
+            raise GraphError("{where!w}: {error!w}", where=where, error=error) from error
     if len(name) > len(str(graph.n_nodes)) or int(name) >= graph.n_nodes:
-        raise GraphError(f"{where}: there is no node {shortened(name)}; nodes are 0 to {graph.n_nodes - 1}")
+        raise GraphError(
+            "{where!w}: there is no node {name}; nodes are 0 to {n_nodes!w}",
+            where=where,
+            name=name,
+            n_nodes=graph.n_nodes - 1,
+        )
     return int(name)
 
 
@@ -125,10 +140,21 @@ def _count(where: str, name: str, value: Any) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise GraphError(
-            f"{where}: the count of {shortened(name)} is {shortened(text) or 'empty'}; give a whole number, 0 or more"
+            "{where!w}: the count of {name} is {shortened!w}; give a whole number, 0 or more",
+            where=where,
+            name=name,
+            shortened=shortened(text) or "empty",
         )
     if text.startswith("-") and digits.strip("0"):
-        raise GraphError(f"{where}: the count of {shortened(name)} is {shortened(text)}; counts are 0 or more")
+        raise GraphError(
+            "{where!w}: the count of {name} is {text}; counts are 0 or more", where=where, name=name, text=text
+        )
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
-        raise GraphError(f"{where}: the count of {shortened(name)} is {shortened(text)}; give at most {MAX_COUNT}")
+        raise GraphError(
+            "{where!w}: the count of {name} is {text}; give at most {max_count!w}",
+            where=where,
+            name=name,
+            text=text,
+            max_count=MAX_COUNT,
+        )
     return int(digits)

@@ -25,7 +25,7 @@ from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiate
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import listed, quoted, shortened, shortened_path
+from remat_algos.wording import listed, shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -80,7 +80,7 @@ class Order:
                 return _matrices(data, source)
             text = decoded(data, source, f"give {FORMS}")
         except GraphError as error:
-            raise PlanError(str(error)) from error
+            raise PlanError("{error!w}", error=error) from error
         return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
@@ -90,7 +90,7 @@ class Order:
         try:
             return differentiated(graph, self.derivation)
         except PlanError as error:
-            raise PlanError(f"{self.source}: {error}") from error
+            raise PlanError("{source!w}: {error!w}", source=self.source, error=error) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """The schedule on a graph.
@@ -116,13 +116,18 @@ class Order:
         """Names of nodes, and the actions other than `compute`; None without any: then the list is an order."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
-            raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
+            raise PlanError("{source!w}: the file is empty; give {forms!w}", source=self.source, forms=FORMS)
         deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
         actions = [line for line in lines if line.startswith(deeds)]
         if 0 < len(actions) < len(lines) and not all(line in known for line in actions):
             wrong = next(line for line in lines if not line.startswith(deeds))
             some = listed([COMPUTE.strip(), *OTHERS])
-            raise PlanError(f"{self.source}: {quoted(wrong)} is no action; lines of an action list begin with {some}")
+            raise PlanError(
+                "{source!w}: {wrong!r} is no action; lines of an action list begin with {some!w}",
+                source=self.source,
+                wrong=wrong,
+                some=some,
+            )
         if not actions or all(line in known for line in lines):
             if len(lines) == 1 and lines[0] not in known:  # names on one line
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
@@ -139,7 +144,9 @@ class Order:
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
             message = f"{self.source}: R has {computed.shape[1]} columns; the graph has {graph.n_nodes} nodes"
-            raise ScheduleError(f"{message}, gradients among them (--inference adds none)", 0, -1)
+            raise ScheduleError(
+                "{message!w}, gradients among them (--inference adds none)", message=message, step=0, node=-1
+            )
         if self.saved is not None:
             self._check_saved(graph, computed, self.saved)
         return Schedule(np.nonzero(computed)[1].astype(np.int32))
@@ -225,7 +232,7 @@ class Order:
         return instance
 
     def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
-        raise ScheduleError(f"{self.source}: {message}", step, node)
+        raise ScheduleError("{source!w}: {message!w}", source=self.source, message=message, step=step, node=node)
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
@@ -294,26 +301,33 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
         if len(name) <= MAX_DIGITS and int(name) < graph.n_nodes:
             return int(name)
         message = f"step {place} runs node {shortened(name)}; nodes are 0 to {graph.n_nodes - 1}"
-        raise ScheduleError(f"{source}: {message}", place, -1)
+        raise ScheduleError("{source!w}: {message!w}", source=source, message=message, step=place, node=-1)
     try:
         return graph.node_id(name)
     except ValueError as error:
-        raise ScheduleError(f"{source}: step {place}: {error}", place, -1) from error
+        raise ScheduleError(
+            "{source!w}: step {place!w}: {error!w}", source=source, place=place, error=error, step=place, node=-1
+        ) from error
 
 
 def _json(text: str, source: str) -> Order:
     try:
         content = json_of(text)
     except ValueError as error:
-        raise PlanError(f"{source}: {error}; give {FORMS}") from error
+        raise PlanError("{source!w}: {error!w}; give {forms!w}", source=source, error=error, forms=FORMS) from error
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
-            raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
+            raise PlanError(
+                '{source!w}: not a plan: it has no "format": "{format!w}" with a "schedule"; give {forms!w}',
+                source=source,
+                format=FORMAT,
+                forms=FORMS,
+            )
         steps = _steps(content["schedule"], source)
         try:
             derivation, copied, link = derivation_of(content), copies(content), link_of(content)
         except PlanError as error:
-            raise PlanError(f"{source}: {error}") from error
+            raise PlanError("{source!w}: {error!w}", source=source, error=error) from error
         return Order(source, steps, is_plan=True, derivation=derivation, copies=copied, link=link)
     return Order(source, _steps(content, source))
 
@@ -322,14 +336,16 @@ def _steps(content: Any, source: str) -> list[str | int]:
     if not isinstance(content, list) or not all(
         isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in content
     ):
-        raise PlanError(f"{source}: the list contains an entry that is neither the name nor the id of a node")
+        raise PlanError(
+            "{source!w}: the list contains an entry that is neither the name nor the id of a node", source=source
+        )
     return content
 
 
 def _lines(text: str, source: str) -> Order:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        raise PlanError(f"{source}: the file is empty; give {FORMS}")
+        raise PlanError("{source!w}: the file is empty; give {forms!w}", source=source, forms=FORMS)
     return Order(source, lines=lines)
 
 
@@ -339,14 +355,18 @@ def _matrices(data: bytes, source: str) -> Order:
     except GraphError:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
-        raise PlanError(f"{source}: not an npz file that can be read; give {FORMS}") from error
+        raise PlanError(
+            "{source!w}: not an npz file that can be read; give {forms!w}", source=source, forms=FORMS
+        ) from error
     if "R" not in matrices:
-        raise PlanError(f"{source}: the npz file has no matrix R; give {FORMS}")
+        raise PlanError("{source!w}: the npz file has no matrix R; give {forms!w}", source=source, forms=FORMS)
     for name, matrix in matrices.items():
         numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
         if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
             raise PlanError(
-                f"{source}: {shortened(name)} must be a matrix of 0 and 1 with a row per stage and a column per node"
+                "{source!w}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node",
+                source=source,
+                name=name,
             )
     saved = matrices["S"].astype(bool) if "S" in matrices else None
     return Order(source, computed=matrices["R"].astype(bool), saved=saved)

@@ -13,7 +13,7 @@ from remat_algos.formats.graphs.pace_text import check_header
 from remat_algos.ir.arrays import Int32
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import quoted, shortened_path
+from remat_algos.wording import quoted, shortened_path
 
 # ---------------------------------------------------------------- graphs
 
@@ -308,4 +308,4 @@ def _numbers(words: list[str]) -> list[int] | None:
 
 
 def _fail(source: str, line: int, message: str) -> NoReturn:
-    raise GraphError(f"{source}, line {line}: {message}")
+    raise GraphError("{source!w}, line {line!w}: {message!w}", source=source, line=line, message=message)

@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.registry import modules_in
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
@@ -69,12 +70,22 @@ class GraphFormat:
         endings = self.endings if isinstance(self.endings, tuple) else [None]
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
             remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
-            raise ValueError(f"the endings of format {shortened(self.name)} are {quoted(self.endings)}; give {remedy}")
+            raise ArgumentError(
+                "the endings of format {name} are {endings!r}; give {remedy!w}",
+                name=self.name,
+                endings=self.endings,
+                remedy=remedy,
+            )
         kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
             example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
             fault = f"what format {shortened(self.name)} begins with is {quoted(self.begins)}"
-            raise ValueError(f"{fault}; give re.compile({example}), a pattern of {kind.__name__}")
+            raise ArgumentError(
+                "{fault!w}; give re.compile({example!w}), a pattern of {kind!w}",
+                fault=fault,
+                example=example,
+                kind=kind.__name__,
+            )
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
@@ -114,7 +125,7 @@ def register(form: GraphFormat) -> None:
     >>> del _known()[0]
     """
     if not isinstance(form, GraphFormat):
-        raise TypeError(f"form is a {type(form).__name__}; give a GraphFormat")
+        raise ArgumentTypeError("form is a {kind!w}; give a GraphFormat", kind=type(form).__name__)
     known = _known()
     known[:] = [form, *(other for other in known if other.name != form.name)]
 

@@ -7,7 +7,7 @@ from remat_algos.formats.columns import ColumnTable, Known, aliases
 from remat_algos.formats.header import COSTS, Meaning, unit_of_costs
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 NODE_COLUMNS: Known = {
     "id": ("node",),
@@ -58,7 +58,7 @@ class _RowReader:
 
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
-            raise GraphError(f"{nodes.source}: there are no nodes; add one")
+            raise GraphError("{source!w}: there are no nodes; add one", source=nodes.source)
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}

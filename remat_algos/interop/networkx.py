@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import GraphError, warn
+from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
 from remat_algos.formats.header import split_unit
 from remat_algos.formats.row_writer import Record, tables_from
@@ -16,7 +16,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import did_you_mean, listed, quoted, shortened
+from remat_algos.wording import did_you_mean, listed, quoted, shortened
 
 SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names
@@ -67,10 +67,10 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     (('conv', 'relu', 'loss'), [4096, 4096, 4], [4, 4, 4])
     """
     if isinstance(digraph, type) or not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
-        raise TypeError(f"expected a networkx.DiGraph, found {type(digraph).__name__}")
+        raise ArgumentTypeError("expected a networkx.DiGraph, found {kind!w}", kind=type(digraph).__name__)
     if not digraph.is_directed():
         remedy = "give a DiGraph, in which an edge (u, v) says that v reads u"
-        raise GraphError(f"the {SOURCE} is undirected; {remedy}")
+        raise GraphError("the {source!w} is undirected; {remedy!w}", source=SOURCE, remedy=remedy)
     nodes = list(digraph.nodes)
     if all(type(node) is int for node in nodes):
         nodes.sort()
@@ -114,13 +114,23 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
             lost.append(what)
         elif missing:
             some = listed([quoted(node_of[name]) for name in missing[:NAMED]], NAMED, len(missing))
-            raise GraphError(f"the {SOURCE} has no {what} for {some}; set the attribute {quoted(what)}")
+            raise GraphError(
+                "the {source!w} has no {what!w} for {some!w}; set the attribute {what!r}",
+                source=SOURCE,
+                what=what,
+                some=some,
+            )
     if lost and tables.ignored and tables.nodes:
         noun = " or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost)
         named = " and ".join(f"{what}=NAME" for what in lost)
         found = listed(tables.ignored, NAMED)
         remedy = f"{named} may name an attribute (found: {found})"
-        warn(f"no node of the {SOURCE} has a {noun}: each counts as 1; {remedy}")
+        warn(
+            "no node of the {source!w} has a {noun!w}: each counts as 1; {remedy!w}",
+            source=SOURCE,
+            noun=noun,
+            remedy=remedy,
+        )
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
@@ -131,7 +141,9 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
         for node, name in names.items():
             if name in of:
                 two = f"{quoted(of[name])} and {quoted(node)}"
-                raise GraphError(f"nodes {two} have the same text, which is their name here; relabel one of them")
+                raise GraphError(
+                    "nodes {two!w} have the same text, which is their name here; relabel one of them", two=two
+                )
             of[name] = node
     return names
 
@@ -156,17 +168,27 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         unknown = next((node for node in amounts if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
-            raise GraphError(f"{what} has an entry for {quoted(unknown)}, which is no node{near}")
+            raise GraphError(
+                "{what!w} has an entry for {unknown!r}, which is no node{near!w}", what=what, unknown=unknown, near=near
+            )
         entries = dict(amounts)
     else:
         expected = "an attribute's name, a mapping from nodes, a function of a node or a number"
-        raise TypeError(f"{what} is {quoted(amounts)}, expected {expected}")
+        raise ArgumentTypeError(
+            "{what!w} is {amounts!r}, expected {expected!w}", what=what, amounts=amounts, expected=expected
+        )
     entries = {node: amount for node, amount in entries.items() if not _blank(amount)}
     lacking = (node for node in digraph if node not in entries)
     missing = [node for node in lacking if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
     if missing:
         some = listed([quoted(node) for node in missing[:NAMED]], NAMED, len(missing))
-        raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
+        raise GraphError(
+            "the {source!w} has no {what!w} for {some!w}; {remedy!w}",
+            source=SOURCE,
+            what=what,
+            some=some,
+            remedy=remedy,
+        )
     return _Amounts(name, entries)
 
 
@@ -174,7 +196,12 @@ def _absent(digraph: Any, attribute: str) -> GraphError:
     """The error for an attribute that no node has."""
     attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
     present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
-    return GraphError(f"no node of the {SOURCE} has the attribute {quoted(attribute)}{present}")
+    return GraphError(
+        "no node of the {source!w} has the attribute {attribute!r}{present!w}",
+        source=SOURCE,
+        attribute=attribute,
+        present=present,
+    )
 
 
 def _blank(amount: Any) -> bool:
@@ -316,7 +343,9 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
         bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
         if bag in bags:
             raise GraphError(
-                f"bags {bags[bag]} and {i} are equal, and would be one node in networkx; use decomposition.reduce()"
+                "bags {bags!w} and {i!w} are equal, and would be one node in networkx; use decomposition.reduce()",
+                bags=bags[bag],
+                i=i,
             )
         bags[bag] = i
     tree, nodes = networkx.Graph(), list(bags)
@@ -361,13 +390,15 @@ def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None
 def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
     """The numbers of the vertices in a node of the tree."""
     if not isinstance(node, frozenset | tuple):
-        raise GraphError(f"the tree has the node {quoted(node)}, expected frozensets of vertices")
+        raise GraphError("the tree has the node {node!r}, expected frozensets of vertices", node=node)
     for vertex in node:
         if places is None and not (hasattr(vertex, "__index__") and vertex >= 0):
             raise GraphError(
-                f"a bag has {quoted(vertex)}, expected vertex numbers from 0; "
-                "if vertices have names, list them in `vertices`"
+                "a bag has {vertex!r}, expected vertex numbers from 0; if vertices have names, list them in `vertices`",
+                vertex=vertex,
             )
         if places is not None and vertex not in places:
-            raise GraphError(f"a bag has {quoted(vertex)}, which is not in `vertices`; is it from another graph?")
+            raise GraphError(
+                "a bag has {vertex!r}, which is not in `vertices`; is it from another graph?", vertex=vertex
+            )
     return list(node) if places is None else [places[vertex] for vertex in node]

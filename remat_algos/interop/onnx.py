@@ -14,17 +14,16 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.interop.onnx_flops import operator_flops
 from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import (
+from remat_algos.wording import (
     counted,
     first_line,
-    listed,
     quoted,
     shortened,
     shortened_path,
@@ -107,7 +106,9 @@ def capture(
     ([128], [4000], ('x',))
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
-        raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
+        raise ArgumentTypeError(
+            "model is a {kind!w}; give a path, bytes or an onnx.ModelProto", kind=type(model).__name__
+        )
     lengths = checked_dims(dims)
     source = shortened_path(model) if isinstance(model, str | os.PathLike) else "the model"
     try:
@@ -115,7 +116,9 @@ def capture(
     except (GraphError, MemoryError):
         raise
     except Exception as error:  # damaged models contradict themselves in more ways than can be listed
-        raise GraphError(f"{source} is damaged ({_fault(error)}); export it again") from error
+        raise GraphError(
+            "{source!w} is damaged ({fault!w}); export it again", source=source, fault=_fault(error)
+        ) from error
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
@@ -131,17 +134,19 @@ def _loaded(model: Any, source: str) -> Any:
             return onnx.load_model_from_string(model)
         return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
-        raise GraphError(f"{source} cannot be read: {shortened(error.strerror)}") from error
+        raise GraphError("{source!w} cannot be read: {strerror}", source=source, strerror=error.strerror) from error
     except Exception as error:  # of protobuf, or of another reader selected by the file's ending
-        raise GraphError(f"{source} is not an ONNX model ({first_line(error)}); is the file whole?") from error
+        raise GraphError(
+            "{source!w} is not an ONNX model ({error!e}); is the file whole?", source=source, error=error
+        ) from error
 
 
 def _inlined(model: Any, source: str) -> Any:
     """The model with its local functions inlined; GraphError if one of its graphs is missing."""
     if not model.graph.node:
-        raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
+        raise GraphError("{source!w} has no nodes; give an ONNX model with a graph", source=source)
     if model.graph.sparse_initializer:
-        raise GraphError(f"{source} has sparse initializers; make them dense")
+        raise GraphError("{source!w} has sparse initializers; make them dense", source=source)
     for graph in (*model.functions, model.graph):
         _check_names(graph, ChainMap(), ())
     return inliner.inline_local_functions(model) if model.functions else model
@@ -171,16 +176,16 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
     outputs = graph.output if local else (info.name for info in graph.output)
     lost = next((name for name in outputs if name not in written), None)
     if lost is not None:
-        raise GraphError(f"the output {quoted(lost)} is what nothing in the model makes")
+        raise GraphError("the output {lost!r} is what nothing in the model makes", lost=lost)
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
     """Add a name and its writer; protobuf gives bytes for a text that is not UTF-8."""
     if not isinstance(name, str):
-        raise GraphError(f"the name {quoted(name)} is not UTF-8 text; export the model again")
+        raise GraphError("the name {name!r} is not UTF-8 text; export the model again", name=name)
     if name in written:
         both = f"by {shortened(written[name])} and by {shortened(writer)}"
-        raise GraphError(f"{quoted(name)} is written twice, {both}; give each value a name of its own")
+        raise GraphError("{name!r} is written twice, {both!w}; give each value a name of its own", name=name, both=both)
     written[name] = writer
 
 
@@ -189,15 +194,19 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
     reader = quoted(next(filter(None, node.output), node.op_type))
     graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
     if graph is None:
-        return GraphError(f"{reader} reads {quoted(name)}, which nothing in the model makes")
+        return GraphError("{reader!w} reads {name!r}, which nothing in the model makes", reader=reader, name=name)
     writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
     reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
     try:
         TopologicalSorter(reads).prepare()
     except CycleError as error:
         cycle = [next(filter(None, graph.node[k].output), graph.node[k].op_type) for k in error.args[1]]
-        return GraphError(f"nodes read each other in a cycle, {listed(cycle)}; an ONNX model has none: export it again")
-    return GraphError(f"{reader} reads {quoted(name)}, which a later node makes; sort the nodes topologically")
+        return GraphError(
+            "nodes read each other in a cycle, {cycle!l}; an ONNX model has none: export it again", cycle=cycle
+        )
+    return GraphError(
+        "{reader!w} reads {name!r}, which a later node makes; sort the nodes topologically", reader=reader, name=name
+    )
 
 
 def _fault(error: Exception) -> str:
@@ -219,7 +228,9 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
             sized = onnx.shape_inference.infer_shapes(sized, check_type=True, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
             fault = first_line(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
-            raise GraphError(f"the model's shapes cannot be found: {fault}; is it valid for these dims?") from error
+            raise GraphError(
+                "the model's shapes cannot be found: {fault!w}; is it valid for these dims?", fault=fault
+            ) from error
         newly = _bind(sized.graph, dims)  # inference may have found tensors whose length depends on data
         if not newly:
             break
@@ -274,7 +285,11 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     for name in names:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
-            raise GraphError(f"{quoted(name)} is a {shortened(kind.removesuffix('_type'))}; only tensors have a size")
+            raise GraphError(
+                "{name!r} is a {removesuffix}; only tensors have a size",
+                name=name,
+                removesuffix=kind.removesuffix("_type"),
+            )
     unsized = [name for name in names if not _has_size(infos.get(name))]
     if not unsized:
         return
@@ -282,7 +297,12 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     if first is None or not first.type.tensor_type.HasField("shape"):
         fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
         remedy = "give it a type and a shape in the model's value_info"
-        raise GraphError(f"{fault}, the first is {quoted(unsized[0])}, whose shape is not known; {remedy}")
+        raise GraphError(
+            "{fault!w}, the first is {unsized!r}, whose shape is not known; {remedy!w}",
+            fault=fault,
+            unsized=unsized[0],
+            remedy=remedy,
+        )
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
         symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
@@ -313,10 +333,14 @@ class _Extent(NamedTuple):
     @classmethod
     def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
         if elem_type not in onnx.TensorProto.DataType.values() or elem_type == onnx.TensorProto.UNDEFINED:
-            raise GraphError(f"{quoted(name)} has elements of type {elem_type}, unknown to onnx; export it again")
+            raise GraphError(
+                "{name!r} has elements of type {elem_type!w}, unknown to onnx; export it again",
+                name=name,
+                elem_type=elem_type,
+            )
         dtype = onnx.TensorProto.DataType.Name(elem_type)
         if dtype == "STRING":
-            raise GraphError(f"{quoted(name)} is a tensor of strings, which have no size")
+            raise GraphError("{name!r} is a tensor of strings, which have no size", name=name)
         bits = _NARROW.get(dtype) or 8 * onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize
         return cls(tuple(shape), (prod(shape) * bits + 7) // 8, dtype.startswith(_FLOATING))
 

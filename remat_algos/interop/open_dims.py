@@ -5,8 +5,8 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from remat_algos.errors import GraphError
-from remat_algos.text.wording import LONGEST_TYPED, counted, did_you_mean, listed, quoted, shortened, typed
+from remat_algos.errors import ArgumentTypeError, GraphError
+from remat_algos.wording import LONGEST_TYPED, counted, did_you_mean, listed, quoted, shortened, typed
 
 LONGEST = 2**63  # a dimension is shorter
 MAX_NAMED = 3  # dimensions in a message
@@ -46,10 +46,10 @@ def checked_dims(dims: Any) -> dict[str, int]:
     ({'batch': 8}, {})
     """
     if not isinstance(dims, Mapping | None):
-        raise TypeError(f'dims is a {type(dims).__name__}; give a mapping such as {{"batch": 8}}')
+        raise ArgumentTypeError('dims is a {kind!w}; give a mapping such as {{"batch": 8}}', kind=type(dims).__name__)
     for name, length in (dims or {}).items():
         if type(length) is not int or not 0 <= length < LONGEST:
-            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
+            raise GraphError("dims[{name!r}] is {length!r}; give a whole number, 0 or more", name=name, length=length)
     return dict(dims or {})
 
 
@@ -74,7 +74,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
     if unknown is not None:
         known = f" (known: {listed(sorted(symbols))})" if symbols else ""
         remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
+        raise GraphError("no dimension without length is called {unknown!r}{remedy!w}", unknown=unknown, remedy=remedy)
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
@@ -106,7 +106,7 @@ def missing_lengths(number: int, first: str, shape: Sequence[object], names: Seq
     remedy = f"give their lengths, as in dims={{{lengths}}}"
     if all(name.isprintable() and not set(name) & set("&=?") for name in named):
         remedy += f" or {shortened(file)}?{behind}"
-    return GraphError(f"{fault}, {place}; {remedy}")
+    return GraphError("{fault!w}, {place!w}; {remedy!w}", fault=fault, place=place, remedy=remedy)
 
 
 def symbols_of(expression: str) -> list[str]:
@@ -149,7 +149,7 @@ def length_of(expression: str, dims: Mapping[str, int]) -> int:
     except (ZeroDivisionError, ValueError):
         length = -1
     if not 0 <= length < LONGEST:
-        raise GraphError(f"the length {quoted(expression)} is invalid for these dims; give others")
+        raise GraphError("the length {expression!r} is invalid for these dims; give others", expression=expression)
     return length
 
 

@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-from remat_algos.text.wording import first_line
+from remat_algos.wording import first_line
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -31,4 +31,5 @@ def require(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         library = module.partition(".")[0]
         remedy = f"install it: python -m pip install 'remat_algos[{extra}]'"
-        raise ImportError(f"{library} cannot be imported ({first_line(error)}); {remedy}", name=error.name) from error
+        msg = f"{library} cannot be imported ({first_line(error)}); {remedy}"
+        raise ImportError(msg, name=error.name) from error

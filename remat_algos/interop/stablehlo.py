@@ -14,13 +14,13 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.files import decoded, read_bytes
 from remat_algos.interop.open_dims import check_known, checked_dims, length_of, missing_lengths, symbols_of
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import first_line, shortened, shortened_path
+from remat_algos.wording import first_line, shortened, shortened_path
 
 ir, passmanager = require("jaxlib.mlir.ir", "jax"), require("jaxlib.mlir.passmanager", "jax")
 stablehlo = require("jaxlib.mlir.dialects.stablehlo", "jax")
@@ -106,7 +106,9 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
     except (GraphError, MemoryError):
         raise
     except Exception as error:  # errors that MLIR's verifier accepts and JAX does not make
-        raise GraphError(f"the module is not one that JAX makes ({first_line(error)}); {LOWER}") from error
+        raise GraphError(
+            "the module is not one that JAX makes ({error!e}); {lower!w}", error=error, lower=LOWER
+        ) from error
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
@@ -127,15 +129,16 @@ def _module(lowered: Any) -> Any:
         return _parsed(_text(read_bytes(lowered), shortened_path(lowered)), shortened_path(lowered))
     if isinstance(lowered, bytes):
         return _parsed(_text(lowered, "the module"), "the module")
-    raise TypeError(
-        f"lowered is a {type(lowered).__name__}; give jax.jit(g).lower(*args), its StableHLO module, or its file"
+    raise ArgumentTypeError(
+        "lowered is a {kind!w}; give jax.jit(g).lower(*args), its StableHLO module, or its file",
+        kind=type(lowered).__name__,
     )
 
 
 def _text(data: bytes, source: str) -> str:
     if data.startswith(BYTECODE):  # damaged bytecode can end the process that reads it
         remedy = "jax.jit(g).lower(*args).as_text() or exported.mlir_module()"
-        raise GraphError(f"{source} is MLIR bytecode; give the text, {remedy}")
+        raise GraphError("{source!w} is MLIR bytecode; give the text, {remedy!w}", source=source, remedy=remedy)
     return decoded(data, source)
 
 
@@ -147,7 +150,12 @@ def _parsed(text: str, source: str) -> Any:
             return ir.Module.parse(text, context)
         except Exception as error:  # of the bindings
             fault, remedy = _fault(error), "is the file whole, or of a later JAX?"
-            raise GraphError(f"{source} is not a StableHLO module ({fault}); {remedy}") from error
+            raise GraphError(
+                "{source!w} is not a StableHLO module ({fault!w}); {remedy!w}",
+                source=source,
+                fault=fault,
+                remedy=remedy,
+            ) from error
 
 
 @contextmanager
@@ -257,7 +265,9 @@ def _refined(module: Any, kinds: Sequence[Any]) -> Any:
             return ir.Module.parse(refined)
         except Exception as error:  # of the bindings
             fault = _fault(error)
-            raise GraphError(f"the module's shapes cannot be found: {fault}; is it valid for these dims?") from error
+            raise GraphError(
+                "the module's shapes cannot be found: {fault!w}; is it valid for these dims?", fault=fault
+            ) from error
 
 
 def _has_open(module: Any) -> bool:
@@ -294,7 +304,7 @@ class _HloRows:
     def __init__(self, module: Any) -> None:
         self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
         if "main" not in self.functions:
-            raise GraphError(f"the module has no function main; {LOWER}")
+            raise GraphError("the module has no function main; {lower!w}", lower=LOWER)
         self.rows: list[NodeRow] = []
         self.residents: list[ResidentRow] = []
         self.flops: list[int] = []
@@ -323,13 +333,15 @@ class _HloRows:
         blocks = self.functions.get(function, [])
         if len(blocks) != 1:
             kind = "branches between blocks" if blocks else "no body"
-            raise GraphError(f"the function {shortened(function)} has {kind}; {LOWER}")
+            raise GraphError(
+                "the function {function} has {kind!w}; {lower!w}", function=function, kind=kind, lower=LOWER
+            )
         return blocks[0]
 
     def _function(self, function: str, names: dict[Any, str]) -> list[str]:
         """Add the operations of a function with named arguments; return the names of its results."""
         if function in self.calls:
-            raise GraphError(f"the function {shortened(function)} calls itself; write it as a loop")
+            raise GraphError("the function {function} calls itself; write it as a loop", function=function)
         self.calls.append(function)
         for operation in self._body(function).operations:
             operation = operation.operation
@@ -425,10 +437,10 @@ def _memory(kind: Any) -> int:
         if (bits := getattr(element, "width", None)) is not None:
             bits = 8 if bits == 1 else bits  # a bool takes a byte
             return (prod(kind.shape) * bits * parts + 7) // 8
-        raise GraphError(f"the module has a {shortened(kind)}, whose elements have no size; use numbers")
+        raise GraphError("the module has a {kind}, whose elements have no size; use numbers", kind=kind)
     if isinstance(kind, ir.RankedTensorType | ir.UnrankedTensorType):
-        raise GraphError(f"the module has a {shortened(kind)}, whose lengths are not fixed; lower it for one shape")
-    raise GraphError(f"the module has a {shortened(kind)}, which is not a tensor; {LOWER}")
+        raise GraphError("the module has a {kind}, whose lengths are not fixed; lower it for one shape", kind=kind)
+    raise GraphError("the module has a {kind}, which is not a tensor; {lower!w}", kind=kind, lower=LOWER)
 
 
 def _product_flops(operation: Any) -> int:

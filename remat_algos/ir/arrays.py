@@ -9,10 +9,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import LARGEST_SUM, whole_bytes, whole_costs
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.wording import listed, quoted
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -51,7 +51,9 @@ def frozen(
     if array.ndim == 0 and size is not None:
         array = np.broadcast_to(array, (size,))
     if array.ndim != 1:
-        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
+        raise GraphError(
+            "{what!w} has {ndim!w} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim
+        )
     if size is not None and array.shape[0] != size:
         raise wrong_length(what, array.shape[0], size, per)
     if array.size == 0:
@@ -60,7 +62,10 @@ def frozen(
         array = _plain(array)
     if array.dtype.kind not in ("iuf" if np.dtype(dtype).kind in "iu" else "biuf"):
         raise GraphError(
-            f"{what} {_not_a_number(values, array)}; give whole numbers within {shortened(np.dtype(dtype).name)}"
+            "{what!w} {not_a_number!w}; give whole numbers within {name}",
+            what=what,
+            not_a_number=_not_a_number(values, array),
+            name=np.dtype(dtype).name,
         )
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
@@ -70,7 +75,13 @@ def frozen(
         result = array.astype(dtype)
     if not np.array_equal(result, array):
         at = int(np.flatnonzero(result != array)[0])
-        raise GraphError(f"{what}[{at}] is {shortened(array[at])}; give whole numbers within {np.dtype(dtype)}")
+        raise GraphError(
+            "{what!w}[{at!w}] is {array}; give whole numbers within {dtype!w}",
+            what=what,
+            at=at,
+            array=array[at],
+            dtype=np.dtype(dtype),
+        )
     return _over_bytes(result)
 
 
@@ -100,11 +111,15 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
     """The array that NumPy makes of an argument; GraphError if its rows differ in length, or its entries have names."""
     if (names := entry_names(values)) is not None:
         some = listed(list(map(str, names)), 3)
-        raise GraphError(f"{what} has entries by name ({some}); give a list or an array, in the order of the ids")
+        raise GraphError(
+            "{what!w} has entries by name ({some!w}); give a list or an array, in the order of the ids",
+            what=what,
+            some=some,
+        )
     try:
         return np.asarray(values)
     except ValueError:
-        raise GraphError(f"{what} has rows of different lengths; give an array") from None
+        raise GraphError("{what!w} has rows of different lengths; give an array", what=what) from None
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
@@ -147,7 +162,9 @@ def numbers(values: Any, read: Reading, what: str, size: int | None = None, per:
     if array.ndim == 0 and size is not None:
         return [_read(array[()], read, what)] * size
     if array.ndim != 1:
-        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
+        raise GraphError(
+            "{what!w} has {ndim!w} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim
+        )
     if size is not None and array.shape[0] != size:
         raise wrong_length(what, array.shape[0], size, per)
     return [_read(entry, read, f"{what}[{i}]") for i, entry in enumerate(values if listed else array)]
@@ -157,9 +174,9 @@ def _read(entry: Any, read: Reading, what: str) -> Any:
     try:
         amount = read(entry)
     except ValueError as error:
-        raise GraphError(f"{what}: {error}") from error
+        raise GraphError("{what!w}: {error!w}", what=what, error=error) from error
     if amount < 0 and amount != -1:
-        raise GraphError(f"{what} is {shortened(amount)}; sizes and costs are 0 or more")
+        raise GraphError("{what!w} is {amount}; sizes and costs are 0 or more", what=what, amount=amount)
     return amount
 
 
@@ -205,7 +222,12 @@ def check_place(i: int, count: int, what: str) -> int:
     """Return i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
-        raise GraphError(f"there is no {what} {place}; there are {max(count, 0)}, numbered from 0")
+        raise GraphError(
+            "there is no {what!w} {place!w}; there are {value!w}, numbered from 0",
+            what=what,
+            place=place,
+            value=max(count, 0),
+        )
     return place
 
 
@@ -258,8 +280,8 @@ def whole(number: Any, what: str) -> int:
     """A number of any type as an int; TypeError if it is not a number, GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
-        kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else TypeError
-        raise kind(f"{what} is {quoted(number)}, expected a whole number")
+        kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else ArgumentTypeError
+        raise kind("{what!w} is {number!r}, expected a whole number", what=what, number=number)
     return result
 
 
@@ -277,7 +299,9 @@ def is_count(number: Any) -> TypeGuard[int]:
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
     """The error for an array that is too short or too long."""
     entries = "1 entry" if actual == 1 else f"{actual:,} entries"
-    return GraphError(f"{what} has {entries}, expected {expected:,}" + (f" (one per {per})" if per else ""))
+    return GraphError(
+        "{text!w}", text=f"{what} has {entries}, expected {expected:,}" + (f" (one per {per})" if per else "")
+    )
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -303,7 +327,9 @@ def check_sizes(array: Int64, what: str) -> None:
         return
     if array.min() < 0:
         at = int(np.argmin(array))
-        raise GraphError(f"{what}[{at}] is {array[at]}; sizes and costs are 0 or more")
+        raise GraphError(
+            "{what!w}[{at!w}] is {array!w}; sizes and costs are 0 or more", what=what, at=at, array=array[at]
+        )
     # the float sum cannot wrap, and is within a few units of the true one
     if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
-        raise GraphError(f"the sum of {what} is 2**53 or more; give it in a coarser unit")
+        raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)

@@ -19,7 +19,7 @@ from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes, whole_costs
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names shown in a message
@@ -69,7 +69,7 @@ class _NameIndex:
     def fail(self, row: Any, message: str) -> NoReturn:
         """Raise GraphError with the file, and the line of the row if it has one."""
         line = f", line {row.line}" if row is not None and row.line else ""
-        raise GraphError(f"{self.tables.source}{line}: {message}")
+        raise GraphError("{source!w}{line!w}: {message!w}", source=self.tables.source, line=line, message=message)
 
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):

@@ -8,7 +8,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, sizes, wrong_length
 from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
 from remat_algos.ir.labels import Labels
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,10 +54,14 @@ class Backward:
         for name in ("grad_memory", "grad_compute"):
             if (below := np.flatnonzero(getattr(self, name) < -1)).size:
                 fault = f"{name}[{below[0]}] is {getattr(self, name)[below[0]]:d}"
-                raise GraphError(f"{fault}, expected {'bytes' if name == 'grad_memory' else 'a cost'}, or -1 for none")
+                raise GraphError(
+                    "{fault!w}, expected {clause!w}, or -1 for none",
+                    fault=fault,
+                    clause="bytes" if name == "grad_memory" else "a cost",
+                )
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
-            raise GraphError(f"the gradient of node {row} lists a value twice in saved_indices; list it once")
+            raise GraphError("the gradient of node {row!w} lists a value twice in saved_indices; list it once", row=row)
         object.__setattr__(self, "saved_indices", sorted_rows(self.saved_indptr, self.saved_indices))
 
     def saved(self, node: int) -> list[int]:
@@ -73,11 +77,20 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     saved, node = backward.saved_indices, row_of(backward.saved_indptr)
     if saved.size and not 0 <= saved.min() <= saved.max() < n_values:
         at = int(np.argmax((saved < 0) | (saved >= n_values)))
-        raise GraphError(f"saved_indices[{at}] is {saved[at]}, expected values from 0 to {n_values - 1}")
+        raise GraphError(
+            "saved_indices[{at!w}] is {saved!w}, expected values from 0 to {n_values!w}",
+            at=at,
+            saved=saved[at],
+            n_values=n_values - 1,
+        )
     reader = row_of(read_indptr)
     own = producer[saved] == node
     read = np.isin(node * n_values + saved, reader * n_values + read_indices)
     if not (own | read).all():
         at = int(np.argmin(own | read))
         name = shortened(labels[int(node[at])])
-        raise GraphError(f"the gradient of {name} saves value {saved[at]}, which the node neither reads nor makes")
+        raise GraphError(
+            "the gradient of {name!w} saves value {saved!w}, which the node neither reads nor makes",
+            name=name,
+            saved=saved[at],
+        )

@@ -13,7 +13,6 @@ from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident
-from remat_algos.text.wording import quoted
 
 NAME = "boundary"
 
@@ -111,7 +110,7 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
     for reader in as_list(readers, "readers"):
         node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)
         if node is None or not 0 <= node < graph.n_nodes or graph.forward[node]:
-            raise GraphError(f"{quoted(reader)} is no backward node; give ids of nodes that read a gradient")
+            raise GraphError("{reader!r} is no backward node; give ids of nodes that read a gradient", reader=reader)
         reads_tangent[node] = True
     if not reads_tangent.any():
         raise GraphError("there are no readers; leave them out, or give ids of nodes that read a gradient")

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.text.decimals import ABSURD, decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import quoted
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"
@@ -66,8 +66,11 @@ class Budget:
                 # Above 64 bits nothing is limited, and readers of JSON take no more digits.
                 object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
-                raise TypeError(
-                    f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}"
+                raise ArgumentTypeError(
+                    "{name!w} budget is {amount!r}; give whole numbers or text such as {example!w}",
+                    name=name,
+                    amount=amount,
+                    example=example,
                 ) from None
         if self.above_lowest is None:
             self.memory_limit(0, 0)
@@ -93,15 +96,19 @@ class Budget:
     def memory_limit(self, base: int, resident: int) -> int | None:
         """The limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
-            raise ValueError(
-                f"memory budget {quoted(self.memory)} is for solve; give bytes, a share, or {LEAST!r} here"
+            raise ArgumentError(
+                "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here",
+                memory=self.memory,
+                least=LEAST,
             )
         limits = []
         if self.memory is not None and not self.least:
             limits.append(_amount(self.memory, base, "memory"))
         if self.device is not None:
             if isinstance(self.device, str) and "%" in self.device:
-                raise ValueError(f"device budget {quoted(self.device)} is a share; give bytes, such as 16GiB")
+                raise ArgumentError(
+                    "device budget {device!r} is a share; give bytes, such as 16GiB", device=self.device
+                )
             limits.append(_amount(self.device, base, "device") - resident)
         return min(limits) if limits else None
 
@@ -118,11 +125,11 @@ class Budget:
         try:
             number = decimal(self.overhead.strip())
             if number >= ABSURD:
-                raise ValueError("larger than any cost")
+                raise ArgumentError("larger than any cost")
         except ValueError as error:
             amount = self.overhead[:40]
-            raise ValueError(
-                f"overhead budget {quoted(amount)} is not a number; write 120, or 30% of one pass"
+            raise ArgumentError(
+                "overhead budget {amount!r} is not a number; write 120, or 30% of one pass", amount=amount
             ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
@@ -137,7 +144,7 @@ class Budget:
 
 def _positive(amount: int | Fraction, what: str) -> int | Fraction:
     if amount < 0:
-        raise ValueError(f"{what} budget is {amount}; give 0 or more")
+        raise ArgumentError("{what!w} budget is {amount!w}; give 0 or more", what=what, amount=amount)
     return amount
 
 
@@ -148,14 +155,16 @@ def _amount(amount: Amount, base: int, what: str) -> int:
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(amount):
-        raise ValueError(
-            f'{what} budget {quoted(amount)} could be bytes or a share; write whole bytes, or a share as "50%"'
+        raise ArgumentError(
+            '{what!w} budget {amount!r} could be bytes or a share; write whole bytes, or a share as "50%"',
+            what=what,
+            amount=amount,
         )
     try:
         return parse_bytes(amount)
     except ValueError as error:
         hint = f"; a share is written 50%, the lowest peak {LEAST}" if what == "memory" else ""
-        raise ValueError(f"{what} budget: {error}{hint}") from error
+        raise ArgumentError("{what!w} budget: {error!w}{hint!w}", what=what, error=error, hint=hint) from error
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:

@@ -43,7 +43,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
     if indptr.shape[0] != n_rows + 1:
         raise wrong_length(what, indptr.shape[0], n_rows + 1, "row, and one more")
     if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
-        raise GraphError(f"{what} must increase from 0 to {n_entries:,}")
+        raise GraphError("{what!w} must increase from 0 to {n_entries:,}", what=what, n_entries=n_entries)
 
 
 # ---------------------------------------------------------------- rows and lists

@@ -26,7 +26,9 @@ class Derivation:
             or not isinstance(record["source_hash"], str)
             or not isinstance(record["options"], dict)
         ):
-            raise GraphError(f'{source}: "derivation" is not as it was written, expected "source_hash" and "options"')
+            raise GraphError(
+                '{source!w}: "derivation" is not as it was written, expected "source_hash" and "options"', source=source
+            )
         return cls(record["source_hash"], _without_decimals(record["options"]))
 
     def record(self) -> dict[str, Any]:

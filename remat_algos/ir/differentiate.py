@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import as_whole_number, checked_arguments
-from remat_algos.errors import GraphError, about
+from remat_algos.errors import ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import gather_rows, join_rows, select_entries
@@ -21,7 +21,7 @@ from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
 from remat_algos.text.decimals import LARGEST_SCALED
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.wording import quoted
 
 PARAMETER = ROLES.index("parameter")
 EXACT, DIGITS = 12, 7
@@ -85,7 +85,7 @@ def differentiate(
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
     if not 0 <= factor < float("inf"):
-        raise about("factor", GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2"))
+        raise about("factor", GraphError("factor is {factor}; give a number of 0 or more, such as 2", factor=factor))
     if isinstance(loss, str):
         loss = [loss]
     source = graph
@@ -128,7 +128,9 @@ def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> Com
     """`differentiate` with options from a file or a table; TypeError for a name that is none of them."""
     known = [parameter for parameter in inspect.signature(differentiate).parameters if parameter != "graph"]
     if unknown := [name for name in options if name not in known]:
-        raise TypeError(f"differentiate has no option {quoted(unknown[0])}; its options are {listed(known)}")
+        raise ArgumentTypeError(
+            "differentiate has no option {unknown!r}; its options are {known!l}", unknown=unknown[0], known=known
+        )
     return differentiate(graph, **options)
 
 
@@ -198,7 +200,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
     for name in loss:
         value = graph.value_id(name)
         if not has_gradient[value]:
-            raise GraphError(f"{quoted(name)} has no gradient, so it cannot be a loss")
+            raise GraphError("{name!r} has no gradient, so it cannot be a loss", name=name)
         seeds[value] = True
     if not seeds.any():
         raise GraphError("no loss is named, so there is nothing to differentiate")
@@ -238,7 +240,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
     cost = [q * given if given >= 0 else p * forward for given, forward in own]  # in q-ths
     if max(cost, default=0) >= q * LARGEST_SUM:
-        raise GraphError(f"factor {quoted(factor)} takes the sum of compute past 2**53; give a smaller one")
+        raise GraphError("factor {factor!r} takes the sum of compute past 2**53; give a smaller one", factor=factor)
     finer = step = 1
     if graph.labels.compute_unit:
         total = int(graph.compute.sum()) - (-sum(cost) // q)
@@ -296,7 +298,9 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
         if name in taken:
             by = labels[reader[i]] if reader[i] >= 0 else "loss"
             either = f"{quoted(by)} or {quoted(names.of(i))}"
-            raise GraphError(f"the gradient {shortened(name)} clashes with another name; rename {either}")
+            raise GraphError(
+                "the gradient {name} clashes with another name; rename {either!w}", name=name, either=either
+            )
         taken.add(name)
 
 

@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, 
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shortened
+from remat_algos.wording import did_you_mean, listed, shortened
 
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
@@ -41,7 +41,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "O" and (empty := [i for i, pair in enumerate(pairs.tolist()) if None in pair]):
-        raise GraphError(f"edge {empty[0]} has None for a node; give two ids or names")
+        raise GraphError("edge {empty!w} has None for a node; give two ids or names", empty=empty[0])
     if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
@@ -64,10 +64,10 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
         return np.unique(pairs)
     n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])
     if not 0 <= n <= MAX_NODES:
-        raise GraphError(f"there are {n:,} nodes, expected from 0 to 2**31")
+        raise GraphError("there are {n:,} nodes, expected from 0 to 2**31", n=n)
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
         lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
-        raise GraphError(f"an edge has node {lost}, expected ids from 0 to {n - 1}")
+        raise GraphError("an edge has node {lost!w}, expected ids from 0 to {n!w}", lost=lost, n=n - 1)
     return np.arange(n)
 
 
@@ -113,23 +113,39 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
             own, numbers = list(map(str, names())), list(map(str, index))
             if own != numbers and {*own} == {*numbers}:
                 remedy = "give a mapping of names, or an array in the order of the nodes"
-                raise GraphError(f"{what} has an index from 0, and nodes have these names in another order; {remedy}")
+                raise GraphError(
+                    "{what!w} has an index from 0, and nodes have these names in another order; {remedy!w}",
+                    what=what,
+                    remedy=remedy,
+                )
         return entries
     given = list(map(str, given))
     if twice := [name for name, count in Counter(given).items() if count > 1]:
-        raise GraphError(f"{what} has several entries for {quoted(twice[0])}; give one")
+        raise GraphError("{what!w} has several entries for {twice!r}; give one", what=what, twice=twice[0])
     amounts = list(entries.values()) if isinstance(entries, Mapping) else list(np.asarray(entries))
     if len(amounts) != len(given):
-        raise GraphError(f"{what} has {len(given):,} names for {len(amounts):,} entries; give one for each")
+        raise GraphError(
+            "{what!w} has {n_given:,} names for {n_amounts:,} entries; give one for each",
+            what=what,
+            n_given=len(given),
+            n_amounts=len(amounts),
+        )
     entries = dict(zip(given, amounts, strict=True))
     known = dict.fromkeys(map(str, names()))
     for name in entries.keys() - known.keys():
         remedy = did_you_mean(name, known) or "; the nodes are those of the edges or labels"
-        raise GraphError(f"{what} has an entry for {quoted(name)}, which is no node{remedy}")
+        raise GraphError(
+            "{what!w} has an entry for {name!r}, which is no node{remedy!w}", what=what, name=name, remedy=remedy
+        )
     missing = [shortened(name) for name in known if name not in entries]
     if missing and what in COMPLETE:
         some = listed(missing, 3)
-        raise GraphError(f"{what} has no entry for {some}; give one for each of the {counted(len(known), 'node')}")
+        raise GraphError(
+            "{what!w} has no entry for {some!w}; give one for each of the {n_known:node}",
+            what=what,
+            some=some,
+            n_known=len(known),
+        )
     return [entries.get(name, 0) for name in known]
 
 
@@ -147,8 +163,10 @@ def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays:
     unknown = arrays.keys() - AMOUNTS.keys() - OF_NAMED.keys()
     if unknown:
         raise GraphError(
-            f"{', '.join(sorted(unknown))} cannot be given with names, or ids that are not topological (only {known} "
-            "can); number the nodes topologically from 0"
+            "{unknown!w} cannot be given with names, or ids that are not topological (only {known!w} can); "
+            "number the nodes topologically from 0",
+            unknown=", ".join(sorted(unknown)),
+            known=known,
         )
     columns = {what: _column(what, array, len(names)) for what, array in arrays.items()}
     rows = {}

@@ -14,7 +14,6 @@ from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.labels import Labels
-from remat_algos.text.wording import quoted
 
 BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
@@ -79,7 +78,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     if not 1 < bits <= 64:
         raise about(
             "element_bits",
-            GraphError(f"an element has {quoted(bits)} bits; give a number such as 32 (float32) or 16 (float16)"),
+            GraphError("an element has {bits!r} bits; give a number such as 32 (float32) or 16 (float16)", bits=bits),
         )
     if graph.backward is None or graph.labels.ops is None:
         return graph

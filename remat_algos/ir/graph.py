@@ -50,7 +50,7 @@ from remat_algos.ir.tables import Tables
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened, spelled
+from remat_algos.wording import counted, did_you_mean, one_line, shortened, spelled
 
 MAX_VALUES = 2**31
 
@@ -211,7 +211,7 @@ class ComputationGraph:
         n_values = int(values[-1]) if values.size else 0
         check_indptr(values, n, n_values, "value_indptr")
         if n_values >= MAX_VALUES:
-            raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
+            raise GraphError("the graph has {n_values:,} values; expected fewer than 2**31", n_values=n_values)
         labels = Labels() if labels is None else labels
         check_kind(labels, Labels, "labels")
         of_nodes, of_values = partial(labels.of_nodes, n), partial(labels.of_values, values)
@@ -286,7 +286,9 @@ class ComputationGraph:
             ids = node_ids(pairs, n_nodes, columns)
             names = ids.tolist()
         elif n_nodes is not None:
-            raise GraphError(f"n_nodes is {shortened(n_nodes)}, but edges between names name all nodes; leave it out")
+            raise GraphError(
+                "n_nodes is {n_nodes}, but edges between names name all nodes; leave it out", n_nodes=n_nodes
+            )
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
         columns = {
@@ -534,7 +536,9 @@ class ComputationGraph:
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
-            raise GraphError(f"no node is called {quoted(name)}{did_you_mean(name, ids)}")
+            raise GraphError(
+                "no node is called {name!r}{did_you_mean!w}", name=name, did_you_mean=did_you_mean(name, ids)
+            )
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
@@ -641,7 +645,9 @@ def _check_arrays(graph: ComputationGraph) -> None:
             raise wrong_length(what, len(given), n, "node")
     check_indptr(graph.value_indptr, n, n_values, "value_indptr")
     if n and np.diff(graph.value_indptr).min() < 1:
-        raise GraphError(f"node {int(np.argmin(np.diff(graph.value_indptr)))} has no value; give it one of 0 bytes")
+        raise GraphError(
+            "node {argmin} has no value; give it one of 0 bytes", argmin=int(np.argmin(np.diff(graph.value_indptr)))
+        )
     check_indptr(graph.read_indptr, n, graph.read_indices.shape[0], "read_indptr")
     for name in ("memory", "compute", "workspace"):
         check_sizes(getattr(graph, name), name)
@@ -652,30 +658,43 @@ def _check_arrays(graph: ComputationGraph) -> None:
 def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
-        raise GraphError(f"node {_node(graph, node)} reads value {value}, expected {_values(graph)}")
+        raise GraphError(
+            "node {node!w} reads value {value!w}, expected {values!w}",
+            node=_node(graph, node),
+            value=value,
+            values=_values(graph),
+        )
     if code == 2:
-        raise GraphError(f"node {_node(graph, node)} reads value {value} twice; list it once")
+        raise GraphError(
+            "node {node!w} reads value {value!w} twice; list it once", node=_node(graph, node), value=value
+        )
     if code == 3:
         source = int(graph.producer[value])
         remedy = "number the nodes topologically, or use from_edges, which does"
-        raise GraphError(f"edge ({source}, {node}) goes backwards; {remedy}")
+        raise GraphError(
+            "edge ({source!w}, {node!w}) goes backwards; {remedy!w}", source=source, node=node, remedy=remedy
+        )
 
 
 def _check_parts(graph: ComputationGraph) -> None:
     if graph.mark is not None:
         if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
             at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
-            raise GraphError(f"mark[{at}] is {shortened(graph.mark[at])}, expected 0, 1 (keep) or 2 (recompute)")
+            raise GraphError(
+                "mark[{at!w}] is {mark}, expected 0, 1 (keep) or 2 (recompute)", at=at, mark=graph.mark[at]
+            )
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
-            raise GraphError(f"node {_node(graph, contradiction[0])} is marked once and recompute; remove one mark")
+            raise GraphError(
+                "node {node!w} is marked once and recompute; remove one mark", node=_node(graph, contradiction[0])
+            )
     for part in (graph.backward, graph.resident):
         if part is None:
             continue
         rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
         if rows != graph.n_nodes:
             has = f"{type(part).__name__} has {counted(rows, 'row')}"
-            raise GraphError(f"{has}, expected {graph.n_nodes} (one per node)")
+            raise GraphError("{has!w}, expected {n_nodes!w} (one per node)", has=has, n_nodes=graph.n_nodes)
     if graph.backward is not None:
         if graph.forward_of is not None:
             raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
@@ -692,7 +711,9 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     if outside.any():
         at = int(np.argmax(outside))
         expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node without an owner"
-        raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
+        raise GraphError(
+            "forward_of[{at!w}] is {forward_of!w}, {expected!w}", at=at, forward_of=forward_of[at], expected=expected
+        )
     if backward.all():
         raise GraphError("no node is of the forward part; leave forward_of out")
     from_backward = backward[graph.producer][graph.read_indices]
@@ -700,7 +721,9 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
-        raise GraphError(f"node {_node(graph, node)} of the forward part reads a value of the backward part")
+        raise GraphError(
+            "node {node!w} of the forward part reads a value of the backward part", node=_node(graph, node)
+        )
 
 
 def _node(graph: ComputationGraph, node: int) -> str:

@@ -10,7 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.errors import ArgumentError
+from remat_algos.wording import shortened
 
 FIRST, EITHER = (0,), (0, 1)
 """Places of reads."""
@@ -81,11 +82,13 @@ class OperationKind:
         check_fields(self)
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
-                raise ValueError(
-                    f'{shortened(self.name)} saves {quoted(saved)}; give "inputs", "output", both with a space, or ""'
+                raise ArgumentError(
+                    '{name} saves {saved!r}; give "inputs", "output", both with a space, or ""',
+                    name=self.name,
+                    saved=saved,
                 )
         if self.in_place and self.saved()[0]:
-            raise ValueError(f"{shortened(self.name)} overwrites a read that its gradient reads; leave out in_place")
+            raise ArgumentError("{name} overwrites a read that its gradient reads; leave out in_place", name=self.name)
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
@@ -323,7 +326,12 @@ class _Known(NamedTuple):
             owner = self.by_any_name.get(name, kind)
             if owner.name != kind.name:
                 fault = f"{shortened(name)} is a name of the kind {shortened(owner.name)}"
-                raise ValueError(f"{fault}; give {shortened(kind.name)} another, or replace {shortened(owner.name)}")
+                raise ArgumentError(
+                    "{fault!w}; give {name} another, or replace {other_name}",
+                    fault=fault,
+                    name=kind.name,
+                    other_name=owner.name,
+                )
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):
             self.by_any_name.pop(name, None)

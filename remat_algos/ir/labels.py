@@ -11,10 +11,10 @@ from types import MappingProxyType
 import numpy as np
 
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.text.units import format_compute
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 
@@ -78,9 +78,11 @@ class Labels:
         ):
             entries = [] if given is None else as_list(given, what, letters=True)
             if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, entries))):
-                raise GraphError(f"the {what} of labels are not all text; give a sequence of str")
+                raise GraphError("the {what!w} of labels are not all text; give a sequence of str", what=what)
         if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
-            raise GraphError(f"compute_scale is {quoted(self.compute_scale)}; give a whole number, 1 or more")
+            raise GraphError(
+                "compute_scale is {compute_scale!r}; give a whole number, 1 or more", compute_scale=self.compute_scale
+            )
 
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
@@ -111,7 +113,11 @@ class Labels:
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
-            raise GraphError(f"the names are of {len(nodes)} nodes, value_indptr of {value_indptr.shape[0] - 1}")
+            raise GraphError(
+                "the names are of {n_nodes} nodes, value_indptr of {shape!w}",
+                n_nodes=len(nodes),
+                shape=value_indptr.shape[0] - 1,
+            )
         counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
         for x, name in self.value_names.items():
@@ -126,7 +132,7 @@ class Labels:
     def compute(self, amount: float) -> str:
         """Compute in the unit that was read, scaled for reading."""
         if not math.isfinite(amount):
-            raise ValueError(f"amount is {shortened(amount)}; give a number")
+            raise ArgumentError("amount is {amount}; give a number", amount=amount)
         return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)
 
 
@@ -230,34 +236,38 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
     n, n_values = value_indptr.shape[0] - 1, int(value_indptr[-1])
     if not all(op.isprintable() for op in labels.ops or ()):
         op = next(op for op in labels.ops or () if not op.isprintable())
-        raise GraphError(f"op {quoted(op)} has characters that cannot be printed; remove them")
+        raise GraphError("op {op!r} has characters that cannot be printed; remove them", op=op)
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
         unit = quoted(labels.compute_unit)
-        raise GraphError(f"compute_unit {unit} has spaces around it, or cannot be printed; give it a plain name")
+        raise GraphError(
+            "compute_unit {unit!w} has spaces around it, or cannot be printed; give it a plain name", unit=unit
+        )
     if _distinct_by_rule(labels, residents):
         return
     for x in labels.value_names:
         if not 0 <= x < n_values:
-            raise GraphError(f"value_names has value {shortened(x)}, expected values from 0 to {n_values - 1}")
+            raise GraphError(
+                "value_names has value {x}, expected values from 0 to {n_values!w}", x=x, n_values=n_values - 1
+            )
     names = labels.of_nodes(n)
     node_of = {name: v for v, name in enumerate(names)}
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
             raise GraphError(
-                f"{quoted(name)} is not a valid name: it is empty, has spaces around it, or cannot be printed"
+                "{name!r} is not a valid name: it is empty, has spaces around it, or cannot be printed", name=name
             )
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
-        raise GraphError(f"two nodes are called {quoted(twice)}; give each its own name")
+        raise GraphError("two nodes are called {twice!r}; give each its own name", twice=twice)
     seen = set()
     for x, name in enumerate(labels.of_values(value_indptr) if labels.value_names or n_values > n else ()):
         own_first = name in node_of and x == value_indptr[node_of[name]]
         if name in seen or (name in node_of and not own_first):
-            raise GraphError(f"two values are called {quoted(name)}; give each its own name")
+            raise GraphError("two values are called {name!r}; give each its own name", name=name)
         seen.add(name)
     for name in residents:
         if name in node_of or name in seen:
-            raise GraphError(f"a resident and a node or value are both called {quoted(name)}; rename one")
+            raise GraphError("a resident and a node or value are both called {name!r}; rename one", name=name)
         seen.add(name)
     _check_views(labels, value_indptr, node_of, seen)
 
@@ -275,8 +285,10 @@ def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int]
     """Check that bases are known; a view may share a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
-            raise GraphError(f"{quoted(name)} is a view of {quoted(base)}, which is no node, value or resident")
+            raise GraphError(
+                "{name!r} is a view of {base!r}, which is no node, value or resident", name=name, base=base
+            )
         v = node_of.get(name, -1)
         first = labels.value(int(value_indptr[v]), v, 0) if v >= 0 else None
         if name in seen or first == name:
-            raise GraphError(f"a view and a node or value are both called {quoted(name)}; rename one")
+            raise GraphError("a view and a node or value are both called {name!r}; rename one", name=name)

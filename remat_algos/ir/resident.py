@@ -50,13 +50,21 @@ class Resident:
         rows = max(self.read_indptr.shape[0] - 1, 0)
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
         if len(self.names) != size or len(set(self.names)) != size:
-            raise GraphError(f"{size} residents have {len(set(self.names))} different names; give each its own name")
+            raise GraphError(
+                "{size!w} residents have {n_names} different names; give each its own name",
+                size=size,
+                n_names=len(set(self.names)),
+            )
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
-            raise GraphError(f"a resident's role is a number from 0 to {len(ROLES) - 1}: {', '.join(ROLES)}")
+            raise GraphError(
+                "a resident's role is a number from 0 to {n_ROLES!w}: {roles!w}",
+                n_ROLES=len(ROLES) - 1,
+                roles=", ".join(ROLES),
+            )
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
-            raise GraphError(f"a node reads an unknown resident, expected numbers from 0 to {size - 1}")
+            raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size!w}", size=size - 1)
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
-            raise GraphError(f"node {row} reads a resident twice; list it once")
+            raise GraphError("node {row!w} reads a resident twice; list it once", row=row)
         object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))
 
     def reads(self, node: int) -> list[int]:

@@ -34,7 +34,7 @@ from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import SCOPES, Solver, find_solver, list_solvers
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, listed, quoted, shortened
 
 # Seconds for the integer program of a moment bound; for `verify` also for a solver that proved a bound, and an arena.
 PROVING = 30
@@ -107,7 +107,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     try:
         allocator = get_allocator(claimed.allocator)
     except AllocationError as error:
-        raise PlanError(f'"allocator" of the plan is invalid: {error}') from error
+        raise PlanError('"allocator" of the plan is invalid: {error!w}', error=error) from error
     _check_peak_bound(graph, record, simulation)
     limit = _check_limits(graph, record, played, allocator)
     if bound is not None:
@@ -124,15 +124,17 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
     if graph.source_hash != record["graph_hash"]:
         raise PlanError(
-            f"the plan was made for another graph (hash {shortened(record['graph_hash'][:12])}..., this one has "
-            f"{shortened(graph.source_hash[:12])}...); give the graph it was made for"
+            "the plan was made for another graph (hash {record}..., this one has {source_hash}...); give the "
+            "graph it was made for",
+            record=record["graph_hash"][:12],
+            source_hash=graph.source_hash[:12],
         )
     options = record["differentiate"]
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                f"the plan was made for the graph differentiated with {shortened(options, LONGEST_PATH)}; "
-                "give the graph before that"
+                "the plan was made for the graph differentiated with {shortened!w}; give the graph before that",
+                shortened=shortened(options, LONGEST_PATH),
             )
         return graph
     if options is None:
@@ -151,14 +153,14 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
             raise PlanError('"schedule" of the plan holds neither names nor ids of nodes')
         return simulate(graph, with_copies(graph, schedule, *copies(record)))
     except ScheduleError as error:
-        raise ClaimError(f"the plan's schedule cannot be run: {error}") from error
+        raise ClaimError("the plan's schedule cannot be run: {error!w}", error=error) from error
 
 
 def _timed(simulation: Simulation, link: Link | None) -> Timeline:
     try:
         return timeline(simulation, None if link is None else link.planned)
     except GraphError as error:
-        raise PlanError(f'"link" of the plan does not go with the graph: {error}') from error
+        raise PlanError('"link" of the plan does not go with the graph: {error!w}', error=error) from error
 
 
 def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
@@ -167,13 +169,15 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {listed(known)}')
+        raise PlanError(
+            '"budget" of the plan has {listed!w}; it may have {known!l}', listed=listed(unknown, 3), known=known
+        )
     try:
         budget = Budget(**given)
         limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
         most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     except (TypeError, ValueError) as error:
-        raise PlanError(f'"budget" of the plan is invalid: {error}') from error
+        raise PlanError('"budget" of the plan is invalid: {error!w}', error=error) from error
     if limit != record["limit"]:
         refuse(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
@@ -296,7 +300,9 @@ def _narrower(
         return None
     bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
     if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
-        raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
+        raise PlanError(
+            '"narrower_bound" in the details of the plan is {short!w}; expected bound and scope', short=_short(narrower)
+        )
     if bound > simulation.compute:
         refuse(
             f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
@@ -324,7 +330,7 @@ def _prove_by_nodes(
     try:
         ticks, certain = prove(in_ticks, limit, claim, PROVING, times)
     except ValueError as error:
-        raise ClaimError(f"the plan claims a bound that its nodes cannot prove: {error}") from error
+        raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
     claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
     if proven >= claim.compute:
         return claim
@@ -381,7 +387,7 @@ def _arena(
     if offsets is None:
         return _packed_again(simulation, claimed, allocator, strict)
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
-        raise PlanError(f'"offsets" of the plan is {_short(offsets)}; expected a list of whole numbers')
+        raise PlanError('"offsets" of the plan is {short!w}; expected a list of whole numbers', short=_short(offsets))
     buffers, alignment = Buffers.of(simulation), claimed.alignment
     live = buffers.rounded(alignment).max_live
     try:
@@ -389,7 +395,11 @@ def _arena(
         found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", known, alignment)
         found.verify()
     except AllocationError as error:
-        raise ClaimError(f"the plan claims addresses in packed_memory {memory} that cannot be: {error}") from error
+        raise ClaimError(
+            "the plan claims addresses in packed_memory {memory!w} that cannot be: {error!w}",
+            memory=memory,
+            error=error,
+        ) from error
     if bound > live:
         again = allocator.reserve(simulation, Clock(PROVING if strict else PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
@@ -418,7 +428,7 @@ def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Alloc
 
 
 def refuse(message: str) -> NoReturn:
-    raise ClaimError(message)
+    raise ClaimError("{message!w}", message=message)
 
 
 def _short(value: Any) -> str:

@@ -9,7 +9,7 @@ from remat_algos.allocate.buffers import check_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.errors import about
+from remat_algos.errors import ArgumentError, about
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
@@ -47,7 +47,12 @@ class Criterion:
         alignment = check_alignment(alignment)
         reserving = get_allocator(allocator)
         if alignment != 1 and "alignment" not in reserving.options:
-            raise about("alignment", ValueError(f"alignment {alignment} goes with the allocator arena; give that too"))
+            raise about(
+                "alignment",
+                ArgumentError(
+                    "alignment {alignment!w} goes with the allocator arena; give that too", alignment=alignment
+                ),
+            )
         given = {"alignment": alignment, "seed": seed}
         options = {name: value for name, value in given.items() if name in reserving.options}
         return (ReservedCriterion if reserving.candidates > 1 else Criterion)(reserving, options)

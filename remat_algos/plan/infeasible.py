@@ -16,7 +16,7 @@ from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, listed, shortened
+from remat_algos.wording import counted, listed, shortened
 
 FORCING_NODES_NAMED = 3
 FORCED_VALUES_NAMED = 3
@@ -65,7 +65,16 @@ def budget_error(
         message += '; budget "least" gives the lowest peak found'
     plan = lowest_plan(problem, [] if lowest is None else [lowest])
     reached = lowest.figures[0] if lowest else problem.base
-    return BudgetError(message, reached, bound, nodes, plan, graph.labels.names_of(nodes), without)
+    return BudgetError(
+        "{message!w}",
+        message=message,
+        reached=reached,
+        lower_bound=bound,
+        nodes=nodes,
+        plan=plan,
+        names=graph.labels.names_of(nodes),
+        reasons=without,
+    )
 
 
 def lowest_plan(
@@ -150,7 +159,15 @@ def reserved_error(
         f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {remedy}"
     )
     plan = lowest_plan(problem, [candidate], least, report)
-    return BudgetError(message, peak, bound, nodes, plan, problem.graph.labels.names_of(nodes))
+    return BudgetError(
+        "{message!w}",
+        message=message,
+        reached=peak,
+        lower_bound=bound,
+        nodes=nodes,
+        plan=plan,
+        names=problem.graph.labels.names_of(nodes),
+    )
 
 
 def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:

@@ -424,13 +424,29 @@ def _shortage(
         stop,
         Clock(),
     )
-    return BudgetError(message, lowest.peak_memory, bound, nodes, plan, graph.labels.names_of(nodes), reasons)
+    return BudgetError(
+        "{message!w}",
+        message=message,
+        reached=lowest.peak_memory,
+        lower_bound=bound,
+        nodes=nodes,
+        plan=plan,
+        names=graph.labels.names_of(nodes),
+        reasons=reasons,
+    )
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
     """The error where the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
-    message = f"overhead {labels.compute(allowed)} in time is too low: the lowest reached within "
-    message += f"{exact_bytes(plan.limit or plan.peak_memory)} is {labels.compute(plan.overhead_in_time)}"
-    names = plan.graph.labels.names_of(bound[1])
-    return BudgetError(message, plan.peak_memory, *bound, plan, names, ())
+    return BudgetError(
+        "overhead {allowed!w} in time is too low: the lowest reached within {limit!w} is {overhead!w}",
+        allowed=labels.compute(allowed),
+        limit=exact_bytes(plan.limit or plan.peak_memory),
+        overhead=labels.compute(plan.overhead_in_time),
+        reached=plan.peak_memory,
+        lower_bound=bound[0],
+        nodes=bound[1],
+        plan=plan,
+        names=labels.names_of(bound[1]),
+    )

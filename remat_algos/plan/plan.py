@@ -36,7 +36,7 @@ from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, did_you_mean, one_line, printable, quoted, shortened, shortened_path
+from remat_algos.wording import counted, did_you_mean, one_line, printable, quoted, shortened
 
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
@@ -170,7 +170,8 @@ class Plan:
                 known = [each for each in dir(type(self)) if not each.startswith("_")]
                 near = "" if name.startswith("_") else did_you_mean(name, known, limit=1)
                 near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else near
-                raise AttributeError(f"a plan has no attribute {quoted(name)}{near}")
+                msg = f"a plan has no attribute {quoted(name)}{near}"
+                raise AttributeError(msg)
             search = self.bound_search
             if search is None:  # another thread has computed it since
                 return object.__getattribute__(self, "bound")
@@ -401,7 +402,7 @@ class Plan:
 def check_form(form: str) -> str:
     """Return a form in which plans are saved; PlanError for another."""
     if form not in (*FORMS, SNAPSHOT):
-        raise PlanError(f"the form {quoted(form)} is not known; use {', '.join((*FORMS, SNAPSHOT))}")
+        raise PlanError("the form {form!r} is not known; use {text!w}", form=form, text=", ".join((*FORMS, SNAPSHOT)))
     return form
 
 
@@ -411,7 +412,7 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: boo
     try:
         return plan_of(record, graph, strict)
     except PlanError as error:
-        raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
+        raise type(error)("{name!p}: {error!w}", name=Path(path).name, error=error) from error
 
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:

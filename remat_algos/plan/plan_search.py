@@ -195,12 +195,18 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
     """Raise the error that kept the named solver from yielding candidates."""
     reason, result = solver.needs(portfolio.problem.graph), portfolio.results.get(solver.name)
     if reason is not None:
-        raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
+        raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
     if result is None:  # it was not run: the start meets the bound
         return
     error = result.error
     if isinstance(error, ScheduleError):
-        raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
+        raise ScheduleError(
+            "{name!w} cannot serve this graph: {error!w}",
+            name=solver.name,
+            error=error,
+            step=error.step,
+            node=error.node,
+        ) from error
     if error is not None and not (
         isinstance(error, MemoryError) and any(map(portfolio.problem.fits, result.candidates))
     ):

@@ -13,7 +13,6 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int8, Int64, brief, by_fields
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import quoted
 
 DECISIONS = ("keep", "recompute", "offload")
 MIXED = "mixed"
@@ -103,9 +102,9 @@ class Policy:
     def of(cls, simulation: Simulation, link: Link | None, by: str, depth: int | None) -> Policy:
         """The policy of a simulated schedule; the arguments are those of `Plan.policy`."""
         if by not in KINDS:
-            raise PlanError(f"a policy is by {' or '.join(KINDS)}, not by {quoted(by)}")
+            raise PlanError("a policy is by {kinds!w}, not by {by!r}", kinds=" or ".join(KINDS), by=by)
         if depth is not None and (by != "module" or depth < 1):
-            raise PlanError(f"depth is {quoted(depth)}; give 1 or more, with by='module', or leave it out")
+            raise PlanError("depth is {depth!r}; give 1 or more, with by='module', or leave it out", depth=depth)
         graph, (listed, decision) = simulation.graph, _decisions(simulation)
         names = {x: graph.value_name(x) for x in listed.tolist()}
         groups: dict[str, list[int]] = {}

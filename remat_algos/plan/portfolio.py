@@ -11,7 +11,7 @@ from typing import Any
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.effort import FAST, SMALL
-from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
 from remat_algos.plan.problem import Problem
@@ -25,7 +25,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import BASELINE, START, Solver, Stream, in_order
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 MAX_OTHERS = 12  # candidates that are polished besides the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
@@ -512,7 +512,11 @@ class Portfolio:
         large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
             if not isinstance(each, Candidate | Schedule):
-                raise TypeError(f"{name} yielded a {type(each).__name__}; a solver yields candidates or schedules")
+                raise ArgumentTypeError(
+                    "{name!w} yielded a {kind!w}; a solver yields candidates or schedules",
+                    name=name,
+                    kind=type(each).__name__,
+                )
             candidate = each if isinstance(each, Candidate) else Candidate(each)
             simulation, evaluated = candidate.simulation, True
             if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:
@@ -544,7 +548,7 @@ class Portfolio:
                 clock.check()
         if against_mark is not None and not result.simulated:
             mark = f"it cannot honour a mark: {against_mark}"
-            raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
+            raise ScheduleError("{mark!w}", mark=mark, step=against_mark.step, node=against_mark.node) from against_mark
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _keep(self, candidate: Candidate, result: SolverResult, clock: Clock) -> None:

@@ -24,7 +24,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,4 +173,11 @@ class Problem:
         at = f"while {shortened(self.graph.labels[node])} runs, it has {least} live in every schedule"
         message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
         lower_bound, nodes = least_peak_bound(self.graph)
-        raise BudgetError(message, self.base, lower_bound, nodes, names=self.graph.labels.names_of(nodes))
+        raise BudgetError(
+            "{message!w}",
+            message=message,
+            reached=self.base,
+            lower_bound=lower_bound,
+            nodes=nodes,
+            names=self.graph.labels.names_of(nodes),
+        )

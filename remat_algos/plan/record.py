@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import quoted, shortened, shortened_path
+from remat_algos.wording import quoted, shortened
 
 FORMAT, VERSION = "remat-plan", 1
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
@@ -73,12 +73,12 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         record = json_of(read_text(file))
     except GraphError as error:
-        raise PlanError(str(error)) from error
+        raise PlanError("{error!w}", error=error) from error
     except ValueError as error:
         remedy = "give the whole of what `remat solve -o` wrote"
-        raise PlanError(f"{shortened_path(file.name)}: {error}; {remedy}") from error
+        raise PlanError("{name!p}: {error!w}; {remedy!w}", name=file.name, error=error, remedy=remedy) from error
     if not isinstance(record, dict):
-        raise PlanError(f"{shortened_path(file.name)}: not a plan: it is not a JSON object")
+        raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)
     return record
 
 
@@ -87,18 +87,24 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
-        raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
+        raise PlanError('not a plan: there is no "format": "{format!w}"', format=FORMAT)
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        raise PlanError(f"the plan has version {quoted(record.get('version'))}; this release reads version {VERSION}")
+        raise PlanError(
+            "the plan has version {get!r}; this release reads version {version!w}",
+            get=record.get("version"),
+            version=VERSION,
+        )
     kinds = {**KINDS, **LINK_KINDS, **TIME_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
     for name, kind in kinds.items():
         if name not in record:
-            raise PlanError(f'the plan has no "{name}"')
+            raise PlanError('the plan has no "{name!w}"', name=name)
         _check_kind(name, record[name], kind)
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
-        raise PlanError(f'"bound_source" of the plan is {quoted(record["bound_source"])}; expected a text or null')
+        raise PlanError(
+            '"bound_source" of the plan is {record!r}; expected a text or null', record=record["bound_source"]
+        )
     _check_figures(record)
     return record
 
@@ -114,19 +120,24 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     """Check the types of entries that cannot be compared with the simulation; PlanError for a wrong one."""
     for name in ("solver", "method"):
         if not record[name].strip():
-            raise PlanError(f'"{name}" of the plan is empty; expected the name of a solver')
+            raise PlanError('"{name!w}" of the plan is empty; expected the name of a solver', name=name)
     if not 0 <= record["seconds"] < LARGEST_SUM:  # nan is not
-        raise PlanError(f'"seconds" of the plan is {shortened(record["seconds"])}; expected a number, 0 or more')
+        raise PlanError('"seconds" of the plan is {record}; expected a number, 0 or more', record=record["seconds"])
     details = record.get("details", {})
     for name, (fits, expected) in (DETAILS | {"peak_bound": (is_count, COUNT)}).items():
         if name in details and not fits(details[name]):
             given = quoted(details[name])
-            raise PlanError(f'"{name}" in the details of the plan is {given}; expected {expected}')
+            raise PlanError(
+                '"{name!w}" in the details of the plan is {given!w}; expected {expected!w}',
+                name=name,
+                given=given,
+                expected=expected,
+            )
     waiting: list[Any] = [record["options"], details]
     while waiting:
         value = waiting.pop()
         if isinstance(value, float) and not isfinite(value):
-            raise PlanError(f"the plan holds {shortened(value)} in its options or details, which is no number of JSON")
+            raise PlanError("the plan holds {value} in its options or details, which is no number of JSON", value=value)
         if isinstance(value, Mapping):
             waiting += value.values()
         elif isinstance(value, list | tuple):
@@ -140,7 +151,12 @@ def copies(record: Mapping[str, Any]) -> Copies:
         rows, row = record.get(name, []), columns.split()
         if not isinstance(rows, list) or not all(_is_row(each, row) for each in rows):
             given = shortened(json.dumps(rows), 80)
-            raise PlanError(f'"{name}" of the plan is {given}; expected a list of [{", ".join(row)}]')
+            raise PlanError(
+                '"{name!w}" of the plan is {given!w}; expected a list of [{row!w}]',
+                name=name,
+                given=given,
+                row=", ".join(row),
+            )
         found.append([tuple(each) for each in rows])
     return found[0], found[1], found[2]
 
@@ -159,7 +175,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
-        raise PlanError(f'"differentiate" has options that do not fit ({error})') from error
+        raise PlanError('"differentiate" has options that do not fit ({error!w})', error=error) from error
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -172,7 +188,9 @@ def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
 def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-        raise PlanError(f'"{name}" of the plan is {quoted(value)}, expected {expected}')
+        raise PlanError(
+            '"{name!w}" of the plan is {value!r}, expected {expected!w}', name=name, value=value, expected=expected
+        )
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:
@@ -180,7 +198,7 @@ def link_of(record: Mapping[str, Any]) -> Link | None:
     try:
         return Link.of(record["link"]) if "link" in record else None
     except (TypeError, ValueError) as error:
-        raise PlanError(f'"link" of the plan is invalid: {error}') from error
+        raise PlanError('"link" of the plan is invalid: {error!w}', error=error) from error
 
 
 def is_id(number: Any) -> bool:

@@ -10,7 +10,7 @@ from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import GraphError, ScheduleError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError, about
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -31,7 +31,7 @@ from remat_algos.solvers.registry import (
     list_solvers,
 )
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.wording import listed
 
 POINTS = 100  # of one pass
 
@@ -107,11 +107,14 @@ class Request:
         budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
         if named is None and options:
             raise about(
-                "options", TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
+                "options",
+                ArgumentTypeError(
+                    "options {options!l} belong to one solver; name it, auto takes none", options=list(options)
+                ),
             )
         gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
         if not 0 <= gap <= LARGEST_SUM:
-            raise about("gap", ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more"))
+            raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
         slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
         criterion = Criterion.of(allocator, alignment=alignment, seed=seed)
         link = None if link is None else get_link(link)
@@ -178,34 +181,39 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
     if unable:
         able = listed([each.name for each in list_solvers() if each.improves])
         raise about(
-            "start", ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
+            "start",
+            ArgumentError(
+                "{unable} takes no start; name one of {able!w}, or leave out the solver", unable=unable[0], able=able
+            ),
         )
     try:
         found = as_schedule(graph, schedule, "start")
         # Frees that come late in a file are no part of a start: the search decides what lingers.
         return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
     except ScheduleError as error:
-        raise ScheduleError(f"start: {error}", error.step, error.node) from error
+        raise ScheduleError("start: {error!w}", error=error, step=error.step, node=error.node) from error
     except GraphError as error:
-        raise GraphError(f"start: {error}") from error
+        raise GraphError("start: {error!w}", error=error) from error
 
 
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
     """ValueError for what is not planned together with copies."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
-            "link", ValueError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
+            "link", ArgumentError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
         )
     for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if given:
-            raise about("link", ValueError(f"a link does not go with {shortened(name)}; leave one of them out"))
+            raise about("link", ArgumentError("a link does not go with {name}; leave one of them out", name=name))
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
     """The solvers that were named; None for "auto"."""
     if solvers is not None:
         if AUTO in solvers:
-            raise about("solvers", ValueError(f"{AUTO} is no solver by itself; leave the solvers out to run all"))
+            raise about(
+                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
+            )
         return tuple(_registered(each) for each in dict.fromkeys(solvers))
     return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
 
@@ -215,12 +223,16 @@ def _registered(solver: str | Callable[..., Any]) -> Solver:
     if isinstance(solver, str):
         return get_solver(solver)
     if not callable(solver):
-        raise TypeError(f"solver is {quoted(solver)}; give the name of one, such as 'echo', or leave it out")
+        raise ArgumentTypeError(
+            "solver is {solver!r}; give the name of one, such as 'echo', or leave it out", solver=solver
+        )
     name = getattr(solver, "__name__", "")
     if not name:
-        raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver() and give that")
+        raise ArgumentError(
+            "a {kind!w} has no name; register a function with @solver() and give that", kind=type(solver).__name__
+        )
     known = find_solver(name)
     if known is None or known.function is not solver:
         what = "is not registered" if known is None else "is the name of another solver"
-        raise ValueError(f"{shortened(name)} {what}; register the function with @solver() above it")
+        raise ArgumentError("{name} {what!w}; register the function with @solver() above it", name=name, what=what)
     return known

@@ -10,7 +10,7 @@ from remat_algos.context import Stop
 from remat_algos.ir.arrays import by_fields, is_count
 from remat_algos.ir.budget import NEAR_LOWEST, Budget
 from remat_algos.text.units import percent
-from remat_algos.text.wording import counted, listed
+from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3
 NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # of the lowest peak

@@ -12,7 +12,6 @@ from remat_algos.plan.claims import Checked, checked
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import read_record, shaped
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened_path
 
 
 @checked_arguments
@@ -71,6 +70,6 @@ def verified(
         try:
             return checked(graph, shaped(record), strict)
         except PlanError as error:
-            raise type(error)(f"{shortened_path(Path(plan).name)}: {error}") from error
+            raise type(error)("{name!p}: {error!w}", name=Path(plan).name, error=error) from error
     given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
     return checked(graph, shaped(given), strict)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind
 from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, VERMILION, WHITE, Style
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

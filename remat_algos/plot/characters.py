@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.colours import Style
-from remat_algos.text.wording import printable, quoted
+from remat_algos.wording import printable
 
 MIN_WIDTH = 40
 # Columns left of the rows of a chart.
@@ -64,7 +65,11 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
     import remat_algos.plot as plot
 
     if picture not in PICTURES:
-        raise ValueError(f"no picture in characters is {quoted(picture)}; use one of {', '.join(PICTURES)}")
+        raise ArgumentError(
+            "no picture in characters is {picture!r}; use one of {pictures!w}",
+            picture=picture,
+            pictures=", ".join(PICTURES),
+        )
     module = sys.modules[getattr(plot, picture).__module__]
     lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, MIN_WIDTH), **options)
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from remat_algos.plot.pictures.graph import graph as draw_graph
 from remat_algos.plot.pictures.memory import memory as draw_memory
 from remat_algos.questions.frontier import Frontier
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

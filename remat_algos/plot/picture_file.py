@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.files import write_whole
-from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,9 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     """The format named by the ending of a path; ValueError if it is not supported."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
-        raise ValueError(f"{shortened_path(path)}: the ending is not a picture format; use one of {ENDINGS}")
+        raise ArgumentError(
+            "{path!p}: the ending is not a picture format; use one of {endings!w}", path=path, endings=ENDINGS
+        )
     return kind
 
 
@@ -67,7 +69,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
 
     check_kind(picture, Axes, "picture", Figure)
     if dpi < 1:
-        raise ValueError(f"dpi is {shortened(dpi)}; give 1 or more")
+        raise ArgumentError("dpi is {dpi}; give 1 or more", dpi=dpi)
     write_whole(Path(path), picture_bytes(picture, picture_format(path), dpi))
 
 

@@ -6,7 +6,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 Subject = Plan | Simulation | ComputationGraph
 

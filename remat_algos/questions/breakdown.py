@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, sealed
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -21,7 +21,6 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import quoted
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"
@@ -99,10 +98,17 @@ class Breakdown:
                     table = np.array(getattr(self, name), np.int64)
             except (TypeError, ValueError, OverflowError, FloatingPointError):
                 fault = f"{name} of a breakdown is no table of numbers"
-                raise TypeError(f"{fault}; give int64[types, {columns}]") from None
+                raise ArgumentTypeError(
+                    "{fault!w}; give int64[types, {columns!w}]", fault=fault, columns=columns
+                ) from None
             if table.shape != (len(self.types), columns):
                 wanted = f"expected {(len(self.types), columns)}, a row for each type"
-                raise ValueError(f"{name} of a breakdown has shape {table.shape}, {wanted}")
+                raise ArgumentError(
+                    "{name!w} of a breakdown has shape {shape!w}, {wanted!w}",
+                    name=name,
+                    shape=table.shape,
+                    wanted=wanted,
+                )
             object.__setattr__(self, name, sealed(table))
 
     @property
@@ -293,7 +299,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     ('convolution', 'batch norm', 'batch norm', 'batch norm')
     """
     if by not in BY:
-        raise GraphError(f"by is {quoted(by)}, expected {' or '.join(BY)}")
+        raise GraphError("by is {by!r}, expected {other_by!w}", by=by, other_by=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
     types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
     of, updates = derivative_of(graph), optimizer_nodes(graph)

@@ -9,7 +9,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import runs_once
-from remat_algos.errors import about
+from remat_algos.errors import ArgumentError, about
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph, derived, remembered
 from remat_algos.ir.labels import KEEP
@@ -22,7 +22,7 @@ from remat_algos.schedule.timeline import Timeline
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.layout import wrapped
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, listed, shortened
+from remat_algos.wording import counted, listed, shortened
 
 NAMED = 4
 AT_PEAK = 3
@@ -428,7 +428,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     """
     graph, simulation = plan.graph, plan.simulation
     if most < 0:
-        raise about("most", ValueError(f"most is {shortened(most)}; give 0 or more"))
+        raise about("most", ArgumentError("most is {most}; give 0 or more", most=most))
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
     offloaded = np.zeros(graph.n_nodes, bool)
@@ -451,6 +451,6 @@ def _report(plan: Plan) -> Report | None:
         if solver is not None and solver.explain is not None:
             unknown = ", ".join(shortened(option) for option in options if option not in solver.options)
             if unknown:
-                raise ValueError(f"{shortened(name)} has no option {unknown}")
+                raise ArgumentError("{name} has no option {unknown!w}", name=name, unknown=unknown)
             return solver.explain(plan.graph, **options)
     return None

@@ -11,7 +11,7 @@ from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
-from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.errors import ArgumentError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -181,7 +181,7 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else f"to {most}"
-        raise ValueError(f"there is no value from {least} {to} to try; give other bounds")
+        raise ArgumentError("there is no value from {least!w} {to!w} to try; give other bounds", least=least, to=to)
     return found
 
 

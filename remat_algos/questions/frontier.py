@@ -12,7 +12,7 @@ from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
-from remat_algos.errors import BudgetError, about
+from remat_algos.errors import ArgumentError, BudgetError, about
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
@@ -28,7 +28,7 @@ from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.wording import counted, one_line
 
 POINTS = 20
 NEAR = 0.001  # of one pass above its bound: where a plan is further off, `solve` may find a better one
@@ -224,7 +224,7 @@ def frontier(
     [(4, 28), (7, 4), (10, 1)]
     """
     if points < 2:
-        raise about("points", ValueError(f"points is {shortened(points)}; give a whole number, 2 or more"))
+        raise about("points", ArgumentError("points is {points}; give a whole number, 2 or more", points=points))
     if link is not None:
         lowest_first = Request.of(
             graph, LEAST, solvers=solvers, effort=effort, seed=seed, constraints=constraints, link=link

@@ -14,7 +14,6 @@ from remat_algos.schedule.changed_runs import ChangedRuns, add_second_run, keep_
 from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +124,7 @@ def what_if(
     kept, again = _nodes(graph, keep, "keep"), _nodes(graph, recompute, "recompute")
     both = [graph.labels[node] for node in kept if node in again]
     if both:
-        raise GraphError(f"{shortened(both[0])} is named both to keep and to recompute; choose one")
+        raise GraphError("{both} is named both to keep and to recompute; choose one", both=both[0])
     _check_free(graph, kept, again)
     if schedule is not None:
         return _changed(graph, kept, again, as_schedule(graph, schedule))
@@ -141,7 +140,7 @@ def _nodes(graph: ComputationGraph, names: str | Iterable[str | int], what: str)
     nodes = [int(graph.producer[graph.value_id(name)]) for name in named]
     for node in nodes:
         if not graph.forward[node]:
-            raise GraphError(f"{shortened(graph.labels[node])} is a gradient; name values of the forward part")
+            raise GraphError("{name} is a gradient; name values of the forward part", name=graph.labels[node])
     return nodes
 
 
@@ -150,12 +149,12 @@ def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> N
     mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
         if graph.once[node]:
-            raise GraphError(f"{shortened(graph.labels[node])} must run only once; it cannot be recomputed")
+            raise GraphError("{name} must run only once; it cannot be recomputed", name=graph.labels[node])
         if mark[node] == KEEP:
-            raise GraphError(f"{shortened(graph.labels[node])} is marked to be kept; it cannot be recomputed")
+            raise GraphError("{name} is marked to be kept; it cannot be recomputed", name=graph.labels[node])
     for node in kept:
         if mark[node] == RECOMPUTE:
-            raise GraphError(f"{shortened(graph.labels[node])} is marked to be recomputed; it cannot be kept")
+            raise GraphError("{name} is marked to be recomputed; it cannot be kept", name=graph.labels[node])
 
 
 def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedule: Schedule) -> Schedule:
@@ -165,11 +164,11 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         simulation = simulate(graph, schedule)
         n_runs = int(simulation.runs[node])
         if not n_runs:
-            raise GraphError(f"{shortened(graph.labels[node])} does not run in this order; leave it out")
+            raise GraphError("{name} does not run in this order; leave it out", name=graph.labels[node])
         if (n_runs > 1) == (node in kept):
             flipped = flip_decision(simulation, node)
             if flipped is None:
                 reason = "is never idle in this order, so recomputing it would free nothing"
-                raise GraphError(f"{shortened(graph.labels[node])} {reason}; leave it out")
+                raise GraphError("{name} {reason!w}; leave it out", name=graph.labels[node], reason=reason)
             schedule = flipped.schedule
     return schedule

@@ -12,13 +12,13 @@ import numpy as np
 
 from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.bounds.memory import forced_bytes
-from remat_algos.errors import GraphError, PlanError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, PlanError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.text.wording import counted, listed, one_line, quoted, shortened
+from remat_algos.wording import counted, listed, one_line, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
 NAMES_SHOWN = 3
@@ -97,7 +97,7 @@ class Constraints:
     def __post_init__(self) -> None:
         check_graph(self.graph)
         if not isinstance(self.fixed_order, bool):
-            raise TypeError(f"fixed_order is {quoted(self.fixed_order)}; give True or False")
+            raise ArgumentTypeError("fixed_order is {fixed_order!r}; give True or False", fixed_order=self.fixed_order)
         max_runs, run_limit = _run_limits(self.graph, self.max_runs)
         regions, region, region_limit = _regions(self.graph, self.regions)
         offload, stay = (_modules(self.graph, getattr(self, name), name) for name in ("offload", "stay"))
@@ -135,16 +135,22 @@ class Constraints:
             unknown = [name for name in constraints if name not in KEYS]
             if unknown:
                 some = listed([str(name) for name in unknown], NAMES_SHOWN)
-                raise TypeError(f"constraints has {some}; it may have {listed(list(KEYS), len(KEYS))}")
+                raise ArgumentTypeError(
+                    "constraints has {some!w}; it may have {listed!w}", some=some, listed=listed(list(KEYS), len(KEYS))
+                )
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:
             return None
         if not isinstance(constraints, Constraints):
             example = '{"max_runs": 2}'
-            raise TypeError(f"constraints is a {type(constraints).__name__}; give Constraints or a mapping: {example}")
+            raise ArgumentTypeError(
+                "constraints is a {kind!w}; give Constraints or a mapping: {example!w}",
+                kind=type(constraints).__name__,
+                example=example,
+            )
         if constraints.graph is not graph and constraints.graph.hash != graph.hash:
             sizes = f"they are for {counted(constraints.graph.n_nodes, 'node')}, this one has {graph.n_nodes:,}"
-            raise GraphError(f"the constraints are for another graph: {sizes}; make them for this one")
+            raise GraphError("the constraints are for another graph: {sizes!w}; make them for this one", sizes=sizes)
         copies = constraints.offload is not None or constraints.stay or constraints.min_copy
         anything = constraints.max_runs or constraints.fixed_order or constraints.regions or copies
         return constraints if anything else None
@@ -157,14 +163,16 @@ class Constraints:
             if record is None:
                 return None
             if not isinstance(record, Mapping):
-                raise TypeError(f"it is {quoted(record)}; expected an object")
+                raise ArgumentTypeError("it is {record!r}; expected an object", record=record)
             regions = record.get("regions") or {}
             if not isinstance(regions, Mapping) or not all(isinstance(each, Mapping) for each in regions.values()):
-                raise TypeError(f"regions is {quoted(regions)}; expected an object with an object of each")
+                raise ArgumentTypeError(
+                    "regions is {regions!r}; expected an object with an object of each", regions=regions
+                )
             pairs = {name: (each.get("nodes"), each.get("limit")) for name, each in regions.items()}
             return cls.of(graph, {**record, "regions": pairs})
         except (TypeError, ValueError) as error:
-            raise PlanError(f'"constraints" of the plan is invalid: {error}') from error
+            raise PlanError('"constraints" of the plan is invalid: {error!w}', error=error) from error
 
     def __repr__(self) -> str:
         return one_line(self, str(self))
@@ -378,21 +386,27 @@ def _runs(number: Any, whose: str) -> int:
     """A limit on runs, clipped to that of the kernels."""
     limit = as_whole(number)
     if limit is None or limit < 1:
-        error = TypeError if limit is None else ValueError
-        raise about("max_runs", error(f"max_runs{whose} is {quoted(number)}; give a whole number, 1 or more"))
+        kind = ArgumentTypeError if limit is None else ArgumentError
+        raise about(
+            "max_runs",
+            kind("max_runs{whose!w} is {number!r}; give a whole number, 1 or more", whose=whose, number=number),
+        )
     return min(limit, MAX_RUN_LIMIT)
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
     """The regions with the names of their nodes; the region of each node; limits in bytes."""
     if not isinstance(regions, Mapping):
-        raise TypeError(f"regions is a {type(regions).__name__}; give a mapping: {{name: (nodes, limit)}}")
+        raise ArgumentTypeError(
+            "regions is a {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__
+        )
     named, region = dict[str, tuple[tuple[str, ...], int]](), np.full(graph.n_nodes, -1, np.int32)
     for k, (name, entry) in enumerate(regions.items()):
         if not isinstance(name, str) or not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise TypeError(
-                f"region {shortened(name)} is {quoted(entry)}; give (nodes, limit), such as "
-                '("encoder.*", "4GiB"), under a name'
+            raise ArgumentTypeError(
+                'region {name} is {entry!r}; give (nodes, limit), such as ("encoder.*", "4GiB"), under a name',
+                name=name,
+                entry=entry,
             )
         nodes = _members(graph, entry[0], name)
         twice = region[nodes] >= 0
@@ -400,7 +414,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
             node = int(nodes[twice.argmax()])
             both = f"{shortened(list(regions)[region[node]])} and {shortened(name)}"
             fault = f"{shortened(graph.labels[node])} is in the regions {both}"
-            raise about("regions", ValueError(f"{fault}; leave it in one of them"))
+            raise about("regions", ArgumentError("{fault!w}; leave it in one of them", fault=fault))
         region[nodes] = k
         named[name] = tuple(graph.labels[int(v)] for v in nodes), _limit(entry[1], name)
     return named, region, np.array([limit for _, limit in named.values()], np.int64)
@@ -414,11 +428,14 @@ def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
         nodes = [v for v, name in enumerate(names) if fnmatchcase(name, members)]
         if not nodes:
             some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
-            raise about("regions", ValueError(f"{what}: no node matches {quoted(members)}{some}"))
+            raise about(
+                "regions",
+                ArgumentError("{what!w}: no node matches {members!r}{some!w}", what=what, members=members, some=some),
+            )
     else:
         nodes = sorted({_node(graph, name, what) for name in as_list(members, f"nodes of {what}")})
         if not nodes:
-            raise ValueError(f"{what} has no nodes; name some, or leave it out")
+            raise ArgumentError("{what!w} has no nodes; name some, or leave it out", what=what)
     return np.array(nodes, np.int64)
 
 
@@ -426,7 +443,7 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
     try:
         return graph.node_id(name)
     except GraphError as error:
-        raise GraphError(f"{what}: {error}") from error
+        raise GraphError("{what!w}: {error!w}", what=what, error=error) from error
 
 
 def _limit(amount: Any, region: str) -> int:
@@ -439,8 +456,11 @@ def _bytes(amount: Any, what: str) -> int:
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ValueError as error:
-        raise about("regions" if what.startswith("region") else what, ValueError(f"{what}: {error}")) from error
+        raise about(
+            "regions" if what.startswith("region") else what,
+            ArgumentError("{what!w}: {error!w}", what=what, error=error),
+        ) from error
     if limit is None or limit < 0:
-        kind = TypeError if limit is None else ValueError
-        raise kind(f"{what} has the limit {quoted(amount)}; give bytes, or text as 4GiB")
+        kind = ArgumentTypeError if limit is None else ArgumentError
+        raise kind("{what!w} has the limit {amount!r}; give bytes, or text as 4GiB", what=what, amount=amount)
     return min(limit, LARGEST_SUM)

@@ -75,10 +75,13 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     shape = starts.size, nodes.size
     if starts.size * nodes.size > MAX_ENTRIES:
         raise ScheduleError(
-            f"the matrices R and S have {shape[0]:,} stages of {shape[1]:,} nodes, above {MAX_ENTRIES:,} entries; "
-            "make a coarser graph, such as one of layers",
-            0,
-            -1,
+            "the matrices R and S have {shape:,} stages of {other_shape:,} nodes, above {max_entries:,} "
+            "entries; make a coarser graph, such as one of layers",
+            shape=shape[0],
+            other_shape=shape[1],
+            max_entries=MAX_ENTRIES,
+            step=0,
+            node=-1,
         )
     R = np.zeros(shape, bool)
     R[np.cumsum(begins) - 1, column] = True

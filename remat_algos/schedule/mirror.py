@@ -11,7 +11,6 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.text.wording import shortened
 
 
 @checked_arguments
@@ -87,11 +86,15 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
     count = np.where(graph.forward, count, 0)
     if (count < 0).any():
         node = int(np.argmin(count))
-        raise GraphError(f"mirror count of {shortened(graph.labels[node])} is {count[node]:d}; counts are 0 or more")
+        raise GraphError(
+            "mirror count of {name} is {count:d}; counts are 0 or more", name=graph.labels[node], count=count[node]
+        )
     if (count[graph.once] > 0).any():
         node = int(np.argmax(graph.once & (count > 0)))
         raise GraphError(
-            f"{shortened(graph.labels[node])} must run only once, so its mirror count is 0, not {count[node]:d}"
+            "{name} must run only once, so its mirror count is 0, not {count:d}",
+            name=graph.labels[node],
+            count=count[node],
         )
     if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")

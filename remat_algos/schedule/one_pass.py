@@ -8,6 +8,7 @@ import numpy as np
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.memory import one_pass_bound, proven_one_pass
 from remat_algos.context import Clock, Progress, until_stopped
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
@@ -17,7 +18,6 @@ from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import quoted
 
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states
@@ -107,7 +107,7 @@ def lower_passes(
     [8, 6]
     """
     if max_moves is not None and max_moves < 1:
-        raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
+        raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
     bound, order, graph = one_pass_bound(graph, clock), proven_one_pass(graph, clock), best.graph

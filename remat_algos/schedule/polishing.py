@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -13,7 +14,6 @@ from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Order, Schedule, check_no_loads
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
-from remat_algos.text.wording import quoted, shortened
 
 
 @checked_arguments
@@ -109,9 +109,9 @@ def reuse_values(
     ['ABCDAE', 'ABCDE']
     """
     if key not in KEYS:
-        raise ValueError(f"key is {quoted(key)}; use {' or '.join(map(repr, KEYS))}")
+        raise ArgumentError("key is {key!r}; use {keys!w}", key=key, keys=" or ".join(map(repr, KEYS)))
     if rounds < 1:
-        raise ValueError(f"rounds is {shortened(rounds)}; give 1 or more")
+        raise ArgumentError("rounds is {rounds}; give 1 or more", rounds=rounds)
     schedule = simulate(graph, schedule).schedule
     check_no_loads(schedule, "reuse_values")
     order = schedule.order
@@ -123,7 +123,7 @@ def bytes_limit(limit: int) -> int:
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
-        raise TypeError(f"limit is {quoted(limit)}; give whole bytes") from error
+        raise ArgumentTypeError("limit is {limit!r}; give whole bytes", limit=limit) from error
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:

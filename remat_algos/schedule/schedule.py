@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, check_kind, checked_arguments
-from remat_algos.errors import ScheduleError
+from remat_algos.errors import ArgumentTypeError, ScheduleError
 from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES, Bool, Int32, Int64, as_array, by_fields, frozen, sealed, whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import counted, one_line, quoted, shortened
+from remat_algos.wording import counted, one_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ class Schedule:
             try:
                 order.append(graph.node_id(node) if isinstance(node, str) else whole(node, "the id of a node"))
             except ValueError as error:
-                raise ScheduleError(f"step {step}: {error}", step, -1) from error
+                raise ScheduleError("step {step!w}: {error!w}", error=error, step=step, node=-1) from error
         return cls(np.array(order, np.int32))
 
     @checked_arguments
@@ -116,9 +116,10 @@ schedule without loads
     if schedule.loads.size:
         step = int(schedule.loads[0, 0])
         raise ScheduleError(
-            f"step {step} loads a value from the host, which {what} does not support; give a schedule without loads",
-            step,
-            -1,
+            "step {step!w} loads a value from the host, which {what!w} does not support; give a schedule without loads",
+            what=what,
+            step=step,
+            node=-1,
         )
 
 
@@ -162,7 +163,7 @@ def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
     try:
         return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
     except ValueError as error:
-        raise ScheduleError(f"the copy at step {step}: {error}", step, -1) from error
+        raise ScheduleError("the copy at step {step!w}: {error!w}", error=error, step=step, node=-1) from error
 
 
 def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
@@ -172,7 +173,14 @@ def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
         return none
     if array.ndim != 2 or array.shape[1] != none.shape[1]:
         columns = "(value, step, until)" if what == "lingering" else "(step, value)"
-        raise ScheduleError(f"{what} is an array of {shortened(array.shape)}; give rows {columns}", -1, -1)
+        raise ScheduleError(
+            "{what!w} is an array of {shape}; give rows {columns!w}",
+            what=what,
+            shape=array.shape,
+            columns=columns,
+            step=-1,
+            node=-1,
+        )
     flat = frozen(array.ravel(), np.int32, what).reshape(array.shape)
     return sealed(flat[np.argsort(flat[:, 0], kind="stable")])
 
@@ -199,11 +207,18 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
         if any(isinstance(node, str) for node in entries):
             return Schedule.from_names(graph, entries)
         if bools := [step for step, node in enumerate(entries) if isinstance(node, bool | np.bool_)]:
-            raise TypeError(f"step {bools[0]} of {what} is {shortened(entries[bools[0]])}; give ids or names of nodes")
+            raise ArgumentTypeError(
+                "step {bools!w} of {what!w} is {entries}; give ids or names of nodes",
+                bools=bools[0],
+                what=what,
+                entries=entries[bools[0]],
+            )
         return Schedule(entries)  # type: ignore[arg-type]  # the constructor makes an array of it
     if hasattr(order, "schedule"):
         return check_kind(order, Schedule, what)
-    raise TypeError(f"{what} is {quoted(order)}; give a Schedule, or a list of ids or names of nodes")
+    raise ArgumentTypeError(
+        "{what!w} is {order!r}; give a Schedule, or a list of ids or names of nodes", what=what, order=order
+    )
 
 
 def check_nodes(n_nodes: int, order: Int32) -> None:
@@ -218,5 +233,9 @@ def check_nodes(n_nodes: int, order: Int32) -> None:
     if order.size and not 0 <= order.min() <= order.max() < n_nodes:
         step = int(np.argmax((order < 0) | (order >= n_nodes)))
         raise ScheduleError(
-            f"step {step} runs node {order[step]}; nodes are 0 to {n_nodes - 1}", step, int(order[step])
+            "step {step!w} runs node {order!w}; nodes are 0 to {n_nodes!w}",
+            order=order[step],
+            n_nodes=n_nodes - 1,
+            step=step,
+            node=int(order[step]),
         )

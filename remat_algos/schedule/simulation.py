@@ -31,7 +31,7 @@ from remat_algos.kernels.lifetimes import (
 from remat_algos.schedule.emission import awaited
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.wording import counted, one_line, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -476,50 +476,66 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
         sizes = f"it has {counted(simulation.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
-        raise GraphError(f"the simulation is of another graph: {sizes}; simulate on this one")
+        raise GraphError("the simulation is of another graph: {sizes!w}; simulate on this one", sizes=sizes)
 
 
 def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:
-    error = partial(ScheduleError, step=step)
     if law == UNKNOWN_NODE:
-        return error(f"step {step} runs node {about}; nodes are 0 to {graph.n_nodes - 1}", node=about)
+        last = graph.n_nodes - 1
+        return ScheduleError("step {step} runs node {node}; nodes are 0 to {last}", step=step, node=about, last=last)
     if law == RUN_TWICE:
-        return error(f"step {step} runs {shortened(graph.labels[about])} again, which must run only once", node=about)
-    if law == NEVER_COMPUTED:
-        node = int(graph.producer[about])
-        output = shortened(graph.value_name(about))
-        return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)
-    if law == UNKNOWN_VALUE:
-        return error(f"a load at step {step} brings back value {about}; values are 0 to {graph.n_values - 1}", node=-1)
-    if law in (UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT, STORED_UNMADE):
-        name, node = shortened(graph.value_name(about)), int(graph.producer[about])
-        return error(
-            {
-                UNKNOWN_STEP: f"{name} is loaded at step {step}; steps are 0 to {len(schedule) - 1}",
-                LOADED_UNMADE: f"step {step} loads {name} before it has been made",
-                STORED_UNMADE: f"{name} is stored before step {step}, where it has not been made; store it later",
-                LOADED_OUTPUT: f"step {step} loads output {name}, which never leaves; take the load out",
-            }[law],
-            node=node,
+        return ScheduleError(
+            "step {step} runs {name} again, which must run only once", step=step, node=about, name=graph.labels[about]
         )
-    node = int(schedule.order[step])
-    reads = f"which reads {shortened(graph.value_name(about))} before it has been made"
-    return error(f"step {step} runs {shortened(graph.labels[node])}, {reads}", node=node)
+    if law == UNKNOWN_VALUE:
+        return ScheduleError(
+            "a load at step {step} brings back value {value}; values are 0 to {last}",
+            step=step,
+            node=-1,
+            value=about,
+            last=graph.n_values - 1,
+        )
+    value, maker = graph.value_name(about), int(graph.producer[about])
+    template = {
+        NEVER_COMPUTED: "output {value} is never made; run {name}",
+        UNKNOWN_STEP: "{value} is loaded at step {step}; steps are 0 to {last}",
+        LOADED_UNMADE: "step {step} loads {value} before it has been made",
+        STORED_UNMADE: "{value} is stored before step {step}, where it has not been made; store it later",
+        LOADED_OUTPUT: "step {step} loads output {value}, which never leaves; take the load out",
+    }.get(law, "step {step} runs {name}, which reads {value} before it has been made")
+    known = law in (NEVER_COMPUTED, UNKNOWN_STEP, LOADED_UNMADE, STORED_UNMADE, LOADED_OUTPUT)
+    node = maker if known else int(schedule.order[step])
+    return ScheduleError(template, step=step, node=node, name=graph.labels[node], value=value, last=len(schedule) - 1)
 
 
 def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
     loads = set(map(tuple, schedule.loads.tolist()))
     for value, step, until in schedule.lingering.tolist():
         if not 0 <= value < graph.n_values:
-            raise ScheduleError(f"value {value} lingers; values are 0 to {graph.n_values - 1}", until, -1)
+            raise ScheduleError(
+                "value {value!w} lingers; values are 0 to {n_values!w}",
+                value=value,
+                n_values=graph.n_values - 1,
+                step=until,
+                node=-1,
+            )
         node, name = int(graph.producer[value]), shortened(graph.value_name(value))
         if not 0 <= until <= len(schedule):
-            raise ScheduleError(f"{name} lingers until step {until}; steps are 0 to {len(schedule)}", until, node)
+            raise ScheduleError(
+                "{name!w} lingers until step {until!w}; steps are 0 to {n_schedule}",
+                name=name,
+                until=until,
+                n_schedule=len(schedule),
+                step=until,
+                node=node,
+            )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                f"{name} of step {step} lingers, which neither runs {shortened(graph.labels[node])} nor loads it",
-                step,
-                node,
+                "{name!w} of step {step!w} lingers, which neither runs {other_name} nor loads it",
+                name=name,
+                other_name=graph.labels[node],
+                step=step,
+                node=node,
             )
 
 
@@ -528,17 +544,26 @@ def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
     placed = set[int]()
     for step, value in schedule.stores.tolist():
         if not 0 <= value < graph.n_values:
-            raise ScheduleError(f"value {value} is stored; values are 0 to {graph.n_values - 1}", step, -1)
-        error = partial(ScheduleError, step=step, node=int(graph.producer[value]))
-        stored = f"{shortened(graph.value_name(value))} is stored before step {step}"
+            raise ScheduleError(
+                "value {value!w} is stored; values are 0 to {n_values!w}",
+                value=value,
+                n_values=graph.n_values - 1,
+                step=step,
+                node=-1,
+            )
+        node = int(graph.producer[value])
+        error = partial(ScheduleError, step=step, node=node, name=graph.value_name(value))
         if step < 0:
-            raise error(f"{stored}; steps are 0 to {len(schedule) - 1}")
+            raise error("{name} is stored before step {step}; steps are 0 to {last}", last=len(schedule) - 1)
         if value in placed:
-            raise error(f"{stored} a second time; store it once")
+            raise error("{name} is stored before step {step} a second time; store it once")
         if value not in loaded:
-            raise error(f"{stored}, but never loaded; take it out")
+            raise error("{name} is stored before step {step}, but never loaded; take it out")
         if step > loaded[value]:
-            raise error(f"{stored}, but loaded before step {loaded[value]}; store it earlier")
+            raise error(
+                "{name} is stored before step {step}, but loaded before step {load}; store it earlier",
+                load=loaded[value],
+            )
         placed.add(value)
 
 
@@ -549,20 +574,23 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
         step = int(waits[early[0]])
         node, update = (shortened(graph.labels[int(schedule.order[at])]) for at in (step, early[0]))
         changed = f"step {step} runs {node}, which reads what {update} changed at step {early[0]}"
-        raise ScheduleError(f"{changed}; run the update later", step, int(schedule.order[step]))
+        raise ScheduleError(
+            "{changed!w}; run the update later", changed=changed, step=step, node=int(schedule.order[step])
+        )
 
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
     law, step, node = broken_mark(graph.arrays, schedule.order, graph.mark, graph.owner)
     if law == KEEP_MARK:
         raise ScheduleError(
-            f"step {step:d} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node
+            "step {step:d} runs {name} again, which is marked to be kept", name=graph.labels[node], step=step, node=node
         )
     if law == RECOMPUTE_MARK:
         reader = shortened(graph.labels[int(schedule.order[step])])
         raise ScheduleError(
-            f"step {step:d}, {reader}, reads what the first run of {shortened(graph.labels[node])} made, "
-            "which is marked to be recomputed",
-            step,
-            node,
+            "step {step:d}, {reader!w}, reads what the first run of {name} made, which is marked to be recomputed",
+            reader=reader,
+            name=graph.labels[node],
+            step=step,
+            node=node,
         )

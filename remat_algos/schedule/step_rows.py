@@ -5,9 +5,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import ScheduleError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, ScheduleError
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import counted, quoted
+from remat_algos.wording import counted
 
 COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
 """Columns of a step table."""
@@ -84,7 +84,7 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
     3 free A C 1
     """
     if names is not None and names < 0:
-        raise ValueError(f"names is {quoted(names)}; give 0 or more, or leave it out for all")
+        raise ArgumentError("names is {names!r}; give 0 or more, or leave it out for all", names=names)
     return _rows(simulation, checked_steps(steps, len(simulation.schedule)), names)
 
 
@@ -93,9 +93,16 @@ def checked_steps(steps: range | None, count: int) -> range:
     if steps is None:
         return range(count)
     if not isinstance(steps, range) or steps.step != 1:
-        raise TypeError(f"steps is {quoted(steps)}; give a range of steps, such as range(0, 100)")
+        raise ArgumentTypeError("steps is {steps!r}; give a range of steps, such as range(0, 100)", steps=steps)
     if not 0 <= steps.start < steps.stop <= count:
-        raise ScheduleError(f"steps {steps.start} to {steps.stop} (excluded): {step_remedy(count)}", 0, -1)
+        raise ScheduleError(
+            "steps {start!w} to {stop!w} (excluded): {step_remedy!w}",
+            start=steps.start,
+            stop=steps.stop,
+            step_remedy=step_remedy(count),
+            step=0,
+            node=-1,
+        )
     return steps
 
 

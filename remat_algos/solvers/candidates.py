@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.context import Clock
-from remat_algos.errors import ScheduleError
+from remat_algos.errors import ArgumentError, ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
@@ -79,7 +79,7 @@ class Candidate:
     def simulated(self) -> Simulation:
         """The simulation of a candidate; every candidate that the portfolio keeps has one."""
         if self.simulation is None:
-            raise ValueError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
+            raise ArgumentError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
         return self.simulation
 
 

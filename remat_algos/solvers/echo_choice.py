@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -14,7 +15,6 @@ from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
-from remat_algos.text.wording import quoted
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
@@ -47,7 +47,9 @@ class Choice:
         """The choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
         if mode not in MODES:
             where = ", which is part of the reproduction of echo2020" if mode in REPRODUCED else ""
-            raise ValueError(f"mode is {quoted(mode)}{where}; use {' or '.join(MODES)}")
+            raise ArgumentError(
+                "mode is {mode!r}{where!w}; use {modes!w}", mode=mode, where=where, modes=" or ".join(MODES)
+            )
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
         return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))
 

@@ -15,7 +15,7 @@ from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.feature_maps import FeatureMaps
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted, shortened
 
 RECOMPUTED, KEPT = "recompute", "keep"
 COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")

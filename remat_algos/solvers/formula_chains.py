@@ -13,7 +13,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
-from remat_algos.errors import BudgetError
+from remat_algos.errors import ArgumentError, BudgetError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
@@ -26,7 +26,7 @@ from remat_algos.solvers.ranking import WORST, Item, rank
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.wording import counted, quoted
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
@@ -171,7 +171,8 @@ def formula_candidates(
 
     def candidates_of(chain: RoundedChain | None, strategy: str, budget: int) -> Iterator[Candidate]:
         if chain is None:
-            raise ArithmeticError(f"no chain within {budget} bytes, though the minimum is not larger")
+            msg = f"no chain within {budget} bytes, though the minimum is not larger"
+            raise ArithmeticError(msg)
         details = formula_details(sets, chain, family, strategy, budget, keep_last)
         yield from chain_candidates(graph, chain[0], details, keep_last, lazy)
 
@@ -311,11 +312,15 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
     """Raise ValueError for an unknown choice."""
     if strategy is not None and strategy not in STRATEGIES:
-        raise ValueError(f"strategy is {quoted(strategy)}; use {', '.join(STRATEGIES)}, or None for time, then memory")
+        raise ArgumentError(
+            "strategy is {strategy!r}; use {strategies!w}, or None for time, then memory",
+            strategy=strategy,
+            strategies=", ".join(STRATEGIES),
+        )
     if keep_last not in (True, False):
-        raise ValueError(f"keep_last is {quoted(keep_last)}; use True or False")
+        raise ArgumentError("keep_last is {keep_last!r}; use True or False", keep_last=keep_last)
     if lazy not in (True, False, None):
-        raise ValueError(f"lazy is {quoted(lazy)}; use True, False or None")
+        raise ArgumentError("lazy is {lazy!r}; use True, False or None", lazy=lazy)
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
@@ -334,10 +339,10 @@ def formula_bytes(budget: int | str) -> int:
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:
-        raise ValueError(wrong) from error
+        raise ArgumentError("{wrong!w}", wrong=wrong) from error
     limit = amount.memory_limit(0, 0)
     if limit is None or amount.least or "%" in str(budget):
-        raise ValueError(wrong)
+        raise ArgumentError("{wrong!w}", wrong=wrong)
     return min(limit, 2**62)
 
 
@@ -346,11 +351,16 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        f"no chain of the family {shortened(family)} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
-        f"{exact_bytes(least)}; give that much{wider}; no_remat has a peak of {exact_bytes(peak)}",
-        peak,
-        bound,
-        nodes,
+        "no chain of the family {family} keeps formula (2) within {exact_bytes!w}; the minimum is "
+        "{other_exact_bytes!w}; give that much{wider!w}; no_remat has a peak of {third_exact_bytes!w}",
+        family=family,
+        exact_bytes=exact_bytes(budget),
+        other_exact_bytes=exact_bytes(least),
+        wider=wider,
+        third_exact_bytes=exact_bytes(peak),
+        reached=peak,
+        lower_bound=bound,
+        nodes=nodes,
         names=graph.labels.names_of(nodes),
     )
 

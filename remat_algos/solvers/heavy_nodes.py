@@ -5,11 +5,12 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.text.wording import comma_separated, listed, quoted
+from remat_algos.wording import comma_separated, listed
 
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 SHOWN = 12  # operations in an error message
@@ -82,8 +83,10 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
     """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word matches nothing."""
     names = comma_separated(words)
     if not names:
-        raise ValueError(
-            f"{option} is {quoted(words)}, which names nothing; give operations or layers, or leave it out"
+        raise ArgumentError(
+            "{option!w} is {words!r}, which names nothing; give operations or layers, or leave it out",
+            option=option,
+            words=words,
         )
     nodes = np.flatnonzero(graph.forward).tolist()
     ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
@@ -95,7 +98,12 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
         if not matches:
             present = sorted({*filter(None, ops.values())})
             known = f"it has the operations {listed(present, SHOWN)}" if present else "it names no operations"
-            raise ValueError(f"{option} names {quoted(word)}, no operation or layer of this graph; {known}")
+            raise ArgumentError(
+                "{option!w} names {word!r}, no operation or layer of this graph; {known!w}",
+                option=option,
+                word=word,
+                known=known,
+            )
         named[matches] = True
     return named
 

@@ -7,6 +7,7 @@ from operator import itemgetter
 import numpy as np
 
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.csr import group_rows, row_of
@@ -19,7 +20,6 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import WORST, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import quoted
 
 RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 BATCH_SHARES = {
@@ -239,11 +239,16 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """Raise ValueError for options out of range."""
     if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
-        raise ValueError(f"recursion_limit is {quoted(recursion_limit)}; give a whole number of bags, 1 or more")
+        raise ArgumentError(
+            "recursion_limit is {recursion_limit!r}; give a whole number of bags, 1 or more",
+            recursion_limit=recursion_limit,
+        )
     if batching not in (True, False, None):
-        raise ValueError(f"batching is {quoted(batching)}; use True, False or None")
+        raise ArgumentError("batching is {batching!r}; use True, False or None", batching=batching)
     if not isinstance(length_limit, (int, float)) or not length_limit >= 1:
-        raise ValueError(f"length_limit is {quoted(length_limit)}; give runs for each node, 1 or more")
+        raise ArgumentError(
+            "length_limit is {length_limit!r}; give runs for each node, 1 or more", length_limit=length_limit
+        )
 
 
 def _weightless(graph: ComputationGraph) -> Bool:

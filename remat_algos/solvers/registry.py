@@ -9,13 +9,14 @@ import remat_algos.solvers.methods as package
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.task import Task
 from remat_algos.text.decimals import ABSURD
-from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
+from remat_algos.wording import did_you_mean, listed, quoted, shortened
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
@@ -111,19 +112,23 @@ class Solver(Registered):
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
             known = listed(list(self.options)) or "none"
-            raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
+            raise ArgumentTypeError(
+                "{name}: {error!e}; its options are {known!w}", name=self.name, error=error, known=known
+            ) from error
         for name, option in options.items():
             if isinstance(option, int) and abs(option) >= ABSURD:
                 fault = f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}"
-                raise ValueError(f"{fault}; give at most 2**63 - 1")
+                raise ArgumentError("{fault!w}; give at most 2**63 - 1", fault=fault)
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
         """Its candidates; raises TypeError as `check_options` does."""
         self.check_options(options)
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
-            raise TypeError(
-                f"{shortened(self.name)} returned a {type(stream).__name__}; a solver yields candidates or schedules"
+            raise ArgumentTypeError(
+                "{name} returned a {kind!w}; a solver yields candidates or schedules",
+                name=self.name,
+                kind=type(stream).__name__,
             )
         return stream
 
@@ -162,9 +167,13 @@ def solver(
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
-            raise ValueError(f"optimal_in is {quoted(optimal_in)}; use {', '.join(SCOPES)}")
+            raise ArgumentError(
+                "optimal_in is {optimal_in!r}; use {scopes!w}", optimal_in=optimal_in, scopes=", ".join(SCOPES)
+            )
         if function.__name__ in (AUTO, START):
-            raise ValueError(f"{function.__name__} cannot name a solver: solve uses the word; name it otherwise")
+            raise ArgumentError(
+                "{function!w} cannot name a solver: solve uses the word; name it otherwise", function=function.__name__
+            )
         known = Solver(
             function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
         )
@@ -247,5 +256,5 @@ def get_solver(name: str) -> Solver:
     if found is None:
         known = [solver.name for solver in list_solvers()]
         near = did_you_mean(name, [AUTO, *known]) or f"; use {AUTO}, {', '.join(known)}"
-        raise ValueError(f"unknown solver {quoted(name)}{near}")
+        raise ArgumentError("unknown solver {name!r}{near!w}", name=name, near=near)
     return found

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.wording import quoted, shortened
 
 CANDIDATES = ("articulation", "all")
 MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64
@@ -29,7 +28,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
         return part.articulations()
     if candidates == "all":
         return np.arange(part.nodes.size)
-    raise ValueError(f"candidates is {quoted(candidates)}; use {', '.join(KNOWN)}")
+    raise ArgumentError("candidates is {candidates!r}; use {known!w}", candidates=candidates, known=", ".join(KNOWN))
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
@@ -38,7 +37,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
         if place == part.nodes.size or part.nodes[place] != node:
-            raise GraphError(f"{quoted(name)} is not a needed node of the forward part; cut after one that is")
+            raise GraphError("{name!r} is not a needed node of the forward part; cut after one that is", name=name)
     return np.unique(places).tolist()
 
 
@@ -89,7 +88,7 @@ def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64
 def both(keep_last: bool | None) -> tuple[bool, ...]:
     """The choices that `keep_last` leaves open."""
     if keep_last not in (None, True, False):
-        raise ValueError(f"keep_last is {quoted(keep_last)}; use True, False or None")
+        raise ArgumentError("keep_last is {keep_last!r}; use True, False or None", keep_last=keep_last)
     return (True, False) if keep_last is None else (bool(keep_last),)
 
 
@@ -97,6 +96,8 @@ def check_positive(**options: Any) -> None:
     """Raise ValueError unless an option is None or a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
-            raise ValueError(f"{shortened(name)} is {quoted(given)}; give a whole number of 1 or more")
+            raise ArgumentError("{name} is {given!r}; give a whole number of 1 or more", name=name, given=given)
         if given is not None and given > MAX_COUNT:
-            raise ValueError(f"{shortened(name)} is {shortened(given)}; give at most {MAX_COUNT}")
+            raise ArgumentError(
+                "{name} is {given}; give at most {max_count!w}", name=name, given=given, max_count=MAX_COUNT
+            )

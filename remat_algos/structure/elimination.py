@@ -22,7 +22,6 @@ from remat_algos.kernels.elimination import (
     elimination_bags,
 )
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
-from remat_algos.text.wording import quoted
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
@@ -80,14 +79,18 @@ class Elimination:
         if (np.diff(self.bag_indptr) < 1).any() or (self.bag_indices[self.bag_indptr[:-1]] != self.order).any():
             raise GraphError("row i of the bags begins with the i-th vertex of the order")
         if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
-            raise GraphError(f"a bag contains an unknown vertex; vertices are 0 to {n - 1}")
+            raise GraphError("a bag contains an unknown vertex; vertices are 0 to {n!w}", n=n - 1)
         before = row_of(self.bag_indptr) > place[self.bag_indices]
         if before.any():
             at = int(np.argmax(before))
             bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1
-            raise GraphError(f"bag {bag} contains vertex {self.bag_indices[at]}, which was eliminated before")
+            raise GraphError(
+                "bag {bag!w} contains vertex {bag_indices!w}, which was eliminated before",
+                bag=bag,
+                bag_indices=self.bag_indices[at],
+            )
         if isinstance(self.fill_in, bool) or not isinstance(self.fill_in, int | np.integer):
-            raise GraphError(f"fill_in is {quoted(self.fill_in)}; give a whole number of edges")
+            raise GraphError("fill_in is {fill_in!r}; give a whole number of edges", fill_in=self.fill_in)
 
     @property
     def width(self) -> int:
@@ -155,7 +158,7 @@ class Run:
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
         check_undirected(graph)
         if rule not in _CODES:
-            raise GraphError(f"unknown elimination rule {quoted(rule)}; use {', '.join(_CODES)}")
+            raise GraphError("unknown elimination rule {rule!r}; use {codes!w}", rule=rule, codes=", ".join(_CODES))
         self._n_vertices = n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(as_seed(seed)).permutation(n)
         self._kernel = EliminationRun(
@@ -232,6 +235,6 @@ def _places(order: Int32, n: int) -> Int64:
     """int64[n]: the place of each vertex in an order, missing ones last; GraphError for a repeated one."""
     place = np.full(n, order.size - 1)
     if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
-        raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")
+        raise GraphError("an elimination order must name each of the vertices 0 to {n!w} once", n=n - 1)
     place[order] = np.arange(order.size)
     return place

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import as_list, check_fields, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32, Int64, by_fields, check_place, frozen, sealed
 from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
-from remat_algos.text.wording import counted, one_line, quoted, shortened
+from remat_algos.wording import counted, one_line
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000  # lower sets of the exact family
@@ -66,7 +66,7 @@ class LowerSetFamily:
             raise GraphError("nodes are not the needed forward nodes of the graph; call lower_set_family(graph)")
         words, given = checked_words(self.words), np.asarray(self.words).shape
         if words.shape[1] != max(1, -(-nodes.size // 64)) or not words.shape[0]:
-            raise GraphError(f"lower sets of shape {given} do not fit {counted(nodes.size, 'node')}")
+            raise GraphError("lower sets of shape {given!w} do not fit {size:node}", given=given, size=nodes.size)
         sizes = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
         whole = _beginnings(np.array([nodes.size]), nodes.size)
         if words[0].any() or (words[-1:] != whole).any() or (words & ~whole).any() or (np.diff(sizes) < 0).any():
@@ -128,7 +128,7 @@ class LowerSetFamily:
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
             raise GraphError(
-                f"expected ascending rows of the family, from 0 to {last}, found {shortened(rows.tolist())}"
+                "expected ascending rows of the family, from 0 to {last!w}, found {rows}", last=last, rows=rows.tolist()
             )
         if rows.size == len(self):
             return self
@@ -197,11 +197,11 @@ def lower_set_family(
     [5, 6, 6]
     """
     if family not in FAMILIES:
-        raise ValueError(f"family is {quoted(family)}; use {', '.join(FAMILIES)}")
+        raise ArgumentError("family is {family!r}; use {families!w}", family=family, families=", ".join(FAMILIES))
     if not 1 <= cap < 2**31:
-        raise ValueError(f"cap is {quoted(cap)}; give a whole number of lower sets, from 1 to 2**31")
+        raise ArgumentError("cap is {cap!r}; give a whole number of lower sets, from 1 to 2**31", cap=cap)
     if max_sets is not None and max_sets < 1:
-        raise ValueError(f"max_sets is {quoted(max_sets)}; give a whole number of lower sets, 1 or more")
+        raise ArgumentError("max_sets is {max_sets!r}; give a whole number of lower sets, 1 or more", max_sets=max_sets)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)
@@ -211,7 +211,9 @@ def lower_set_family(
         chosen = spread(nodes.size, max(1, max_sets // kinds))
     if kinds * chosen.size * width > MAX_WORDS:
         raise GraphError(
-            f"the family {shortened(family)} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
+            "the family {family} of {size:node} is too large; give max_sets, such as 600",
+            family=family,
+            size=nodes.size,
         )
     sets = LowerSetFamily._unchecked(
         graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size
@@ -247,9 +249,12 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
     if covers is None:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(
-            f"there are more than {cap:,} lower sets: {len(words):,} were found when those of {reached} of the "
-            f"{counted(nodes.size, 'node')} were listed; use the family wide (approximate_dp, liveness_dp) "
-            "or a larger cap"
+            "there are more than {cap:,} lower sets: {n_words:,} were found when those of {reached!w} of the "
+            "{size:node} were listed; use the family wide (approximate_dp, liveness_dp) or a larger cap",
+            cap=cap,
+            n_words=len(words),
+            reached=reached,
+            size=nodes.size,
         )
     return LowerSetFamily._unchecked(graph, nodes, words, (indptr, covers))
 

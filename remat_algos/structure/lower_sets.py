@@ -20,7 +20,6 @@ from remat_algos.kernels.lower_sets import (
     first_not_growing,
     pack_rows,
 )
-from remat_algos.text.wording import quoted, shortened
 
 
 class OnGraph(NamedTuple):
@@ -77,7 +76,8 @@ class LowerSets:
         row = first_not_growing(words) if words.size else -1
         if row >= 0:
             raise GraphError(
-                f"lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones"
+                "lower set {row!w} is not a proper superset of the one before it; sort the sets and drop equal ones",
+                row=row,
             )
         object.__setattr__(self, "words", sealed(words))
 
@@ -94,12 +94,16 @@ class LowerSets:
             for node in nodes:
                 v = graph.node_id(node) if isinstance(node, str) else as_whole(node)
                 if v is None:
-                    raise GraphError(f"lower sets are sets of ids or names of nodes, found {quoted(node)}")
+                    raise GraphError("lower sets are sets of ids or names of nodes, found {node!r}", node=node)
                 rows[-1].append(v)
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
-                raise GraphError(f"lower set {i} contains an unknown node; nodes are 0 to {graph.n_nodes - 1}")
+                raise GraphError(
+                    "lower set {i!w} contains an unknown node; nodes are 0 to {n_nodes!w}",
+                    i=i,
+                    n_nodes=graph.n_nodes - 1,
+                )
             members[i, nodes] = 1
         chain = cls(pack_rows(members))
         chain.blocks(graph)
@@ -114,7 +118,11 @@ class LowerSets:
 
     def _fitted(self, graph: ComputationGraph) -> OnGraph:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
-            raise GraphError(f"lower sets of {self.words.shape[1]} words do not fit {graph.n_nodes} nodes")
+            raise GraphError(
+                "lower sets of {shape!w} words do not fit {n_nodes!w} nodes",
+                shape=self.words.shape[1],
+                n_nodes=graph.n_nodes,
+            )
         pred_indptr, pred = graph.predecessors
         law, node, source, block, kept, *crossings = chain_on_graph(
             self.words,
@@ -124,16 +132,18 @@ class LowerSets:
             needed=graph.needed.view(np.uint8),
         )
         if law == NO_FORWARD_NODE:
-            raise GraphError(f"a lower set contains {shortened(graph.labels[node])}, which is not a forward node")
+            raise GraphError("a lower set contains {name}, which is not a forward node", name=graph.labels[node])
         if law == LEFT_OUT:
             raise GraphError(
-                f"no lower set contains {shortened(graph.labels[node])}; the last one must be the whole forward part"
+                "no lower set contains {name}; the last one must be the whole forward part", name=graph.labels[node]
             )
         if law == NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
-                f"lower set {block[node]:d} contains {shortened(names[0])} but not {shortened(names[1])}, "
-                "which it reads"
+                "lower set {block:d} contains {names} but not {other_names}, which it reads",
+                block=block[node],
+                names=names[0],
+                other_names=names[1],
             )
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 

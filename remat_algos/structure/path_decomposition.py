@@ -22,7 +22,6 @@ from remat_algos.kernels.decomposition import (
 from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
-from remat_algos.text.wording import shortened
 
 MAX_EXACT = 16  # vertices; the subset program has 2^n states
 SMALL = 1000  # vertices; elimination is tried up to here, and if a boundary has at most one in NARROW of them
@@ -125,7 +124,10 @@ class PathDecomposition:
         if wrong.size:
             v = int(wrong[0])
             raise GraphError(
-                f"vertex {v} is in the bags {first[v]:d} to {last[v]:d}; give a first from 0 and a last from it"
+                "vertex {v!w} is in the bags {first:d} to {last:d}; give a first from 0 and a last from it",
+                v=v,
+                first=first[v],
+                last=last[v],
             )
         first, last = condensed(first, last)
         lengths = last - first + 1
@@ -157,7 +159,7 @@ class PathDecomposition:
         Raises GraphError if a bag contains a vertex from `n_vertices` on.
         """
         if n_vertices < 0:
-            raise GraphError(f"n_vertices is {shortened(n_vertices)}; give 0 or more")
+            raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)
@@ -291,8 +293,10 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
     """
     if graph.n_vertices > MAX_EXACT:
         raise GraphError(
-            f"{graph.n_vertices} vertices are too many for the minimum layout, which takes up to {MAX_EXACT}; "
-            "use greedy_layout"
+            "{n_vertices!w} vertices are too many for the minimum layout, which takes up to {max_exact!w}; "
+            "use greedy_layout",
+            n_vertices=graph.n_vertices,
+            max_exact=MAX_EXACT,
         )
     layout: Int32 = minimum_layout(graph.indptr, graph.indices)
     return layout
@@ -324,7 +328,9 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
     check_undirected(graph)
     order: Int32 = frozen(layout, np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
-        raise GraphError(f"a layout must name each of the vertices 0 to {graph.n_vertices - 1} once")
+        raise GraphError(
+            "a layout must name each of the vertices 0 to {n_vertices!w} once", n_vertices=graph.n_vertices - 1
+        )
     return order
 
 

@@ -14,7 +14,6 @@ from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, f
 from remat_algos.ir.csr import check_indptr, group_rows, row_of
 from remat_algos.kernels.decomposition import balanced_bag, separators
 from remat_algos.structure.tree_decomposition import TreeDecomposition
-from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.structure.path_decomposition import PathDecomposition
@@ -74,7 +73,11 @@ class SeparatorTree:
         for name, size in (("n_bags", b), ("bag", b), ("children", max(0, b - 1))):
             if getattr(self, name).size != size:
                 raise GraphError(
-                    f"{shortened(name)} has {getattr(self, name).size} entries, expected {size} for {b} separators"
+                    "{name} has {size!w} entries, expected {other_size!w} for {b!w} separators",
+                    name=name,
+                    size=getattr(self, name).size,
+                    other_size=size,
+                    b=b,
                 )
         check_indptr(self.child_indptr, b, self.children.size, "child_indptr")
         check_indptr(self.own_indptr, b, self.own.size, "own_indptr")
@@ -84,10 +87,10 @@ class SeparatorTree:
         if (self.end[below] > self.end[above]).any() or np.unique(below).size != below.size:
             raise GraphError("the subtree of a separator must lie within the subtree of its parent")
         if b and not 0 <= self.bag.min() <= self.bag.max() < b:
-            raise GraphError(f"a separator names an unknown bag; bags are 0 to {b - 1}")
+            raise GraphError("a separator names an unknown bag; bags are 0 to {b!w}", b=b - 1)
         owned = np.flatnonzero(self.owner >= 0)
         if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
-            raise GraphError(f"a vertex is owned by an unknown separator; separators are 0 to {b - 1}")
+            raise GraphError("a vertex is owned by an unknown separator; separators are 0 to {b!w}", b=b - 1)
         if not np.array_equal(np.sort(self.own), owned) or (self.owner[self.own] != row_of(self.own_indptr)).any():
             raise GraphError("owner and own do not name the same vertices for each separator")
 
@@ -123,7 +126,7 @@ class SeparatorTree:
         [1, 2, 3]
         """
         if n_vertices < 0:
-            raise GraphError(f"n_vertices is {shortened(n_vertices)}; give 0 or more")
+            raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         decomposition.check_vertices(n_vertices)
         return cls._of(decomposition, np.zeros(n_vertices, np.int64))
 

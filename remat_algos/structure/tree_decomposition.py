@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.arguments import as_list, as_whole_number, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.ir.csr import check_indptr, gather_rows, indptr_of, row
 from remat_algos.kernels.decomposition import (
@@ -25,7 +25,6 @@ from remat_algos.kernels.decomposition import (
     shrink_bags,
 )
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
-from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.structure.elimination import Elimination
@@ -77,10 +76,16 @@ class TreeDecomposition:
         check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
         fault, bag = first_fault(self.bag_indptr, self.bag_indices, self.parent)
         if fault == NOT_ASCENDING:
-            raise GraphError(f"bag {bag:d} is {self.bag(bag)}; give its vertices ascending, from 0, each once")
+            raise GraphError(
+                "bag {bag:d} is {other_bag!w}; give its vertices ascending, from 0, each once",
+                bag=bag,
+                other_bag=self.bag(bag),
+            )
         if fault == NO_TREE:
             raise GraphError(
-                f"bag {bag:d} hangs on {self.parent[bag]}, which makes no tree with one root, whose parent is -1"
+                "bag {bag:d} hangs on {parent!w}, which makes no tree with one root, whose parent is -1",
+                bag=bag,
+                parent=self.parent[bag],
             )
 
     @classmethod
@@ -106,7 +111,9 @@ class TreeDecomposition:
         [2, 2, -1]
         """
         if not hasattr(elimination, "bag_indptr") or not hasattr(elimination, "order"):
-            raise TypeError(f"a {type(elimination).__name__} is not an Elimination; give eliminate(graph)")
+            raise ArgumentTypeError(
+                "a {kind!w} is not an Elimination; give eliminate(graph)", kind=type(elimination).__name__
+            )
         bags = elimination.bag_indptr, elimination.bag_indices
         return cls(bags[0], *bags_to_tree(elimination.order, *bags))
 
@@ -166,8 +173,11 @@ class TreeDecomposition:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
             raise GraphError(
-                f"bag {bag} contains vertex {self.bag_indices[place]}, the graph's are 0 to {n_vertices - 1}: "
-                "this is the decomposition of another graph"
+                "bag {bag!w} contains vertex {bag_indices!w}, the graph's are 0 to {n_vertices!w}: this is the "
+                "decomposition of another graph",
+                bag=bag,
+                bag_indices=self.bag_indices[place],
+                n_vertices=n_vertices - 1,
             )
 
     @checked_arguments
@@ -207,7 +217,7 @@ class TreeDecomposition:
             CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all bags between",
         }
         if law:
-            raise GraphError("law " + broken[law].format(*who))
+            raise GraphError("{value!w}", value="law " + broken[law].format(*who))
 
     def reduce(self) -> TreeDecomposition:
         """Drop bags inside a neighbour: the width is unchanged, with at most one bag for each vertex.
@@ -239,12 +249,17 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(
-                f"edge {shortened(i)} {shortened(j)} of the tree leaves the bags, which are 0 to {n_bags - 1}"
+                "edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags!w}", i=i, j=j, n_bags=n_bags - 1
             )
     if len(edges) != max(0, n_bags - 1):
-        raise GraphError(f"a tree of {n_bags} bags has {max(0, n_bags - 1)} edges, here are {len(edges)}")
+        raise GraphError(
+            "a tree of {n_bags!w} bags has {other_n_bags!w} edges, here are {n_edges}",
+            n_bags=n_bags,
+            other_n_bags=max(0, n_bags - 1),
+            n_edges=len(edges),
+        )
     parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
-        raise GraphError(f"no edges lead from bag 0 to bag {apart[0]}; connect all bags, without a cycle")
+        raise GraphError("no edges lead from bag 0 to bag {apart!w}; connect all bags, without a cycle", apart=apart[0])
     return parent

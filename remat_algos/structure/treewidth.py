@@ -8,12 +8,11 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
-from remat_algos.errors import GraphError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of, partial_elimination
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import shortened
 
 CONTRACTED_A_SECOND = 300_000
 """Vertices and edges, of graphs of some hundred thousand."""
@@ -120,7 +119,11 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     """
     n = graph.n_vertices
     if n > MAX_EXACT:
-        raise GraphError(f"the graph has {n} vertices; the exact program takes up to {MAX_EXACT}, bounds have no limit")
+        raise GraphError(
+            "the graph has {n!w} vertices; the exact program takes up to {max_exact!w}, bounds have no limit",
+            n=n,
+            max_exact=MAX_EXACT,
+        )
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
     return elimination_of(graph, minimum_width_order(np.array(masks, np.uint64)))
 
@@ -150,7 +153,9 @@ class WidthBounds:
 
     def __post_init__(self) -> None:
         if not isinstance(self.elimination, Elimination):
-            raise TypeError(f"elimination is a {type(self.elimination).__name__}; give an Elimination")
+            raise ArgumentTypeError(
+                "elimination is a {kind!w}; give an Elimination", kind=type(self.elimination).__name__
+            )
 
     @property
     def width(self) -> int:
@@ -219,7 +224,7 @@ def width_bounds(
     (3, 3, True)
     """
     if seeds < 0:
-        raise about("seeds", ValueError(f"seeds is {shortened(seeds)}; give 0 or more"))
+        raise about("seeds", ArgumentError("seeds is {seeds}; give 0 or more", seeds=seeds))
     clock = Clock(time_limit, progress)
     low = _quick_bound(graph, clock)
     if not (exact or reduced):
@@ -236,7 +241,7 @@ def width_bounds(
     if exact and bounds.stop.complete and not bounds.proven:
         between = f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave "
         fault = f"{start.vertices.size} vertices, and the exact program takes up to {MAX_EXACT}"
-        raise about("exact", GraphError(f"{between}{fault}; use bounds"))
+        raise about("exact", GraphError("{between!w}{fault!w}; use bounds", between=between, fault=fault))
     return bounds
 
 

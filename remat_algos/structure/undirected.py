@@ -71,12 +71,16 @@ class UndirectedGraph:
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
         if n_vertices < 0:
-            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+            raise GraphError("n_vertices is {n_vertices!w}; give 0 or more", n_vertices=n_vertices)
         if pairs.dtype.kind not in "iu":
             raise GraphError("edges are pairs (u, v) of vertex ids; number the vertices from 0")
         outside = pairs[(pairs < 0) | (pairs >= n_vertices)]
         if outside.size:
-            raise GraphError(f"an edge names vertex {outside[0]}; there are {n_vertices}, numbered from 0")
+            raise GraphError(
+                "an edge names vertex {outside!w}; there are {n_vertices!w}, numbered from 0",
+                outside=outside[0],
+                n_vertices=n_vertices,
+            )
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         both = np.concatenate([pairs, pairs[:, ::-1]])
         keys = np.sort(both[:, 0] << 32 | both[:, 1])  # np.unique hashes: fifty times as slow on a million edges
@@ -140,18 +144,24 @@ def _check(indptr: Int64, indices: Int32) -> None:
     check_indptr(indptr, n, indices.shape[0], "indptr")
     outside = indices[(indices < 0) | (indices >= n)]
     if outside.size:
-        raise GraphError(f"vertex {outside[0]} is named as a neighbour; there are {n}, numbered from 0")
+        raise GraphError(
+            "vertex {outside!w} is named as a neighbour; there are {n!w}, numbered from 0", outside=outside[0], n=n
+        )
     rows = row_of(indptr, np.int32)
     loops = np.flatnonzero(rows == indices)
     if loops.size:
-        raise GraphError(f"vertex {rows[loops[0]]} is its own neighbour; drop the loop")
+        raise GraphError("vertex {rows!w} is its own neighbour; drop the loop", rows=rows[loops[0]])
     unsorted = np.flatnonzero((rows[1:] == rows[:-1]) & (indices[1:] <= indices[:-1]))
     if unsorted.size:
         raise GraphError(
-            f"the neighbours of vertex {rows[unsorted[0]]} are not ascending; sort them and drop duplicates"
+            "the neighbours of vertex {rows!w} are not ascending; sort them and drop duplicates", rows=rows[unsorted[0]]
         )
     reverse_indptr, reverse = transpose_rows(indptr, indices, n)
     if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
         one_way = np.setdiff1d(row_keys(indptr, indices), row_keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
-        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give edges in both directions")
+        raise GraphError(
+            "vertex {v!w} is a neighbour of {u!w}, but {u!w} is not one of {v!w}; give edges in both directions",
+            v=v,
+            u=u,
+        )

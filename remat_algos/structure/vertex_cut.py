@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.kernels.flow import maximum_flow
-from remat_algos.text.wording import quoted
 
 UNCUTTABLE = -1
 
@@ -73,7 +73,7 @@ def minimum_vertex_cut(
     ([0], 4, [False, True, True, True])
     """
     if closest not in ("sink", "source"):
-        raise ValueError(f"closest is {quoted(closest)}; use sink or source")
+        raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
     free = int(weights[cuttable].sum()) + 1  # above the weight of any cut

@@ -28,7 +28,7 @@ from remat_algos.errors import SweepError
 from remat_algos.files import write_whole
 from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import first_line, shortened
+from remat_algos.wording import first_line, shortened
 
 LOOK, SIGN = 0.05, 1.0  # seconds between looks at the memory of a job, and at whether its process lives
 LONGEST = 300  # characters of a reason
@@ -100,7 +100,9 @@ class Child:
                 raise NotStarted(why) from error
             host = shortened(socket.gethostname())
             raise SweepError(
-                f"the process that solves jobs does not start on {host}: {why}; install there what it lacks"
+                "the process that solves jobs does not start on {host!w}: {why!w}; install there what it lacks",
+                host=host,
+                why=why,
             ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
@@ -146,7 +148,8 @@ class Child:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 self.stop()
-                raise Died(f"it took more than {timeout:g} s")
+                msg = f"it took more than {timeout:g} s"
+                raise Died(msg)
             if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
                 return
             if self.has_ended():  # what it started may hold the pipe
@@ -154,7 +157,8 @@ class Child:
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:
                 self.stop()
-                raise Died(f"it took {format_bytes(used)} of memory, more than the {format_bytes(memory)} of a job")
+                msg = f"it took {format_bytes(used)} of memory, more than the {format_bytes(memory)} of a job"
+                raise Died(msg)
 
     def _received(self) -> bytes:
         message = receive(self.process.stdout)  # type: ignore[arg-type]

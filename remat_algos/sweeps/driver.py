@@ -19,7 +19,7 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
-from remat_algos.errors import RematError, SweepError, about
+from remat_algos.errors import ArgumentTypeError, RematError, SweepError, about
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.sweeps.children import Conditions, NotStarted, Processes, solved
@@ -38,7 +38,7 @@ from remat_algos.sweeps.jobs import (
 )
 from remat_algos.sweeps.results import SweepResults, results_of
 from remat_algos.sweeps.worker import FAILED
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import shortened
 
 AHEAD = 2  # jobs that an executor has for each of its workers
 WORKERS = 32  # of an executor that does not say how many it has
@@ -126,15 +126,17 @@ def sweep(
     """
     for what, amount in (("retries", retries), ("timeout", timeout), ("memory", memory)):
         if amount is not None and not 0 < amount < LARGEST_SUM:
-            raise about(what, SweepError(f"{what} is {shortened(amount)}; give more than 0"))
+            raise about(what, SweepError("{what!w} is {amount}; give more than 0", what=what, amount=amount))
     if len(part) != 2 or not 1 <= part[0] <= part[1]:
-        raise SweepError(f"part is {quoted(part)}; give (i, n) with i from 1 to n")
+        raise SweepError("part is {part!r}; give (i, n) with i from 1 to n", part=part)
     for module in modules:
         try:
             importlib.import_module(module)
         except Exception as error:
             why = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
-            raise SweepError(f"module {quoted(module)} cannot be imported ({why}); mend it, or name another") from error
+            raise SweepError(
+                "module {module!r} cannot be imported ({why!w}); mend it, or name another", module=module, why=why
+            ) from error
     placed = placed_of_file(jobs) if isinstance(jobs, str | os.PathLike) else placed_of_rows(jobs)
     if not placed:
         raise SweepError("there are no jobs; give some, such as [{'graph': 'model:unet', 'budget': '50%'}]")
@@ -208,7 +210,7 @@ def _errors_of(placed: PlacedJob) -> Iterator[None]:
         yield
     except (RematError, TypeError, ValueError) as error:
         what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
-        raise SweepError(f"{place} ({what}): {error}") from error
+        raise SweepError("{place!w} ({what!w}): {error!w}", place=place, what=what, error=error) from error
 
 
 def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
@@ -221,11 +223,13 @@ def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
 def executors(executor: Executor | Callable[[], Executor] | None, processes: int | None) -> Iterator[ExecutorFactory]:
     """A callable that gives the executor, and one anew if that breaks."""
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
-        raise TypeError(f"executor is {quoted(executor)}; give an Executor, or a callable that makes one")
+        raise ArgumentTypeError(
+            "executor is {executor!r}; give an Executor, or a callable that makes one", executor=executor
+        )
     if executor is not None and processes is not None:
         raise SweepError("processes are those of the default executor; leave them out, or the executor")
     if processes is not None and processes < 1:
-        raise about("processes", SweepError(f"processes is {shortened(processes)}; give 1 or more"))
+        raise about("processes", SweepError("processes is {processes}; give 1 or more", processes=processes))
     made = list[Executor]()
 
     def make() -> Executor:
@@ -236,7 +240,7 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
             return executor
         found = Processes(processes or n_cores()) if executor is None else executor()
         if not isinstance(found, Executor):
-            raise TypeError(f"executor() returns {quoted(found)}; give a callable that makes an Executor")
+            raise ArgumentTypeError("executor() returns {found!r}; give a callable that makes an Executor", found=found)
         made.append(found)
         return found
 
@@ -310,8 +314,9 @@ class _Drive:
         except Exception as error:
             why = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
             raise SweepError(
-                f"the executor accepts no jobs ({why}); run the sweep again with one that runs and has workers: "
-                "finished jobs are kept"
+                "the executor accepts no jobs ({why!w}); run the sweep again with one that runs and has workers: "
+                "finished jobs are kept",
+                why=why,
             ) from error
         self.flying[future] = name
         future.add_done_callback(self.back.put)
@@ -363,15 +368,17 @@ class _Drive:
         self.pause_until = now + PAUSE
         if now - self.stuck_since > PATIENCE and not self.flying:
             raise SweepError(
-                f"for {PATIENCE:g} s no process that solves jobs has started ({shortened(reason, LONGEST)}); free "
-                "memory or disk space, or use fewer processes, and run the sweep again: finished jobs are kept"
+                "for {patience:g} s no process that solves jobs has started ({shortened!w}); free memory or disk "
+                "space, or use fewer processes, and run the sweep again: finished jobs are kept",
+                patience=PATIENCE,
+                shortened=shortened(reason, LONGEST),
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
         """Take a new executor in place of a broken one, which has lost its jobs."""
         self.broken += 1
         if self.broken > LOST:
-            raise SweepError(f"{self.broken} executors broke one after the other; mend what makes them")
+            raise SweepError("{broken!w} executors broke one after the other; mend what makes them", broken=self.broken)
         self.executor, self.graphs = make(), OrderedDict()
         names = list(self.flying.values())
         self.flying.clear()

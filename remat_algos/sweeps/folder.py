@@ -31,7 +31,7 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import shortened, shortened_path
+from remat_algos.wording import shortened, shortened_path
 
 FORMAT, VERSION = "remat-sweep", 1
 NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
@@ -69,21 +69,30 @@ class SweepFolder:
             record = json_of(mark.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if not create:
-                raise SweepError(f"{shown} is not the folder of a sweep; name that of `remat sweep -o`") from None
+                raise SweepError(
+                    "{shown!w} is not the folder of a sweep; name that of `remat sweep -o`", shown=shown
+                ) from None
             if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
-                raise SweepError(f"{shown} holds other files; name a new folder, or that of a sweep") from None
+                raise SweepError(
+                    "{shown!w} holds other files; name a new folder, or that of a sweep", shown=shown
+                ) from None
             if path.exists() and not path.is_dir():
-                raise SweepError(f"{shown} is a file; name a folder") from None
+                raise SweepError("{shown!w} is a file; name a folder", shown=shown) from None
             path.mkdir(parents=True, exist_ok=True)
             record = {"format": FORMAT, "version": VERSION}
             write_whole(mark, (json.dumps(record) + "\n").encode(), durable=True)
         except ValueError:
             record = None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise SweepError(f"{shown} is not the folder of a sweep: its sweep.json is another file; name a new folder")
+            raise SweepError(
+                "{shown!w} is not the folder of a sweep: its sweep.json is another file; name a new folder", shown=shown
+            )
         if (found := record.get("version")) != VERSION:
             raise SweepError(
-                f"{shown} has version {shortened(found)}; this release reads version {VERSION}; name a new folder"
+                "{shown!w} has version {found}; this release reads version {version!w}; name a new folder",
+                shown=shown,
+                found=found,
+                version=VERSION,
             )
         self._whole = set[str]()
 
@@ -110,7 +119,9 @@ class SweepFolder:
         """Read a graph; SweepError if its npz is not there or damaged."""
         if not self.has_graph(name):
             file = shortened_path(self.graph_file(name))
-            raise SweepError(f"{file} is missing or damaged; run the sweep again, which writes it from its source")
+            raise SweepError(
+                "{file!w} is missing or damaged; run the sweep again, which writes it from its source", file=file
+            )
         return from_npz(self.graph_file(name).read_bytes())
 
     def graph_file(self, name: str) -> Path:
@@ -189,7 +200,7 @@ def _make(folder: Path) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         file = shortened_path(f"{folder.parent.name}/{folder.name}")
         raise SweepError(
-            f"{file} is a file, where the sweep has a folder; remove it and run the sweep again"
+            "{file!w} is a file, where the sweep has a folder; remove it and run the sweep again", file=file
         ) from error
 
 
@@ -316,8 +327,13 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
     process, host = (shortened(record.get(name, "?")) for name in ("process", "host"))
     what = f"part {number}/{count} of {'these jobs' if same_jobs else 'another list of jobs'}"
     raise SweepError(
-        f"{shortened_path(file.parents[1])}: process {process} on {host} solves {what}; run the sweep again when it "
-        f"has ended, or remove {shortened_path(file)} if it no longer runs"
+        "{parents!p}: process {process!w} on {host!w} solves {what!w}; run the sweep again when it has "
+        "ended, or remove {file!p} if it no longer runs",
+        parents=file.parents[1],
+        process=process,
+        host=host,
+        what=what,
+        file=file,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.cost.devices import get_link
 from remat_algos.effort import DEFAULT
-from remat_algos.errors import GraphError, SweepError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, SweepError
 from remat_algos.files import read_text, unreadable
 from remat_algos.formats.graph_files import files_read, is_reference, read_graph
 from remat_algos.ir.arrays import brief, by_fields
@@ -31,7 +31,7 @@ from remat_algos.plan.request import Request
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import AUTO, list_solvers
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import did_you_mean, listed, quoted, shortened, shortened_path
+from remat_algos.wording import did_you_mean, shortened, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
@@ -92,18 +92,24 @@ class SweepJob:
         if isinstance(self.graph, os.PathLike):
             object.__setattr__(self, "graph", os.fspath(self.graph))
         if not isinstance(self.graph, str | ComputationGraph):
-            raise TypeError(f"graph is {quoted(self.graph)}; give a file, model:NAME or a ComputationGraph")
+            raise ArgumentTypeError(
+                "graph is {graph!r}; give a file, model:NAME or a ComputationGraph", graph=self.graph
+            )
         if self.nodes is not None and not isinstance(self.graph, str):
-            raise ValueError("nodes go with an edge list, and the graph is a ComputationGraph; leave them out")
+            raise ArgumentError("nodes go with an edge list, and the graph is a ComputationGraph; leave them out")
         if not isinstance(self.gradients, bool | Mapping):
-            raise TypeError(f"gradients are {quoted(self.gradients)}; give true, false or options of differentiate")
+            raise ArgumentTypeError(
+                "gradients are {gradients!r}; give true, false or options of differentiate", gradients=self.gradients
+            )
         object.__setattr__(self, "budget", Budget.of(self.budget))
         check_fields(self)
         for what, value in (("options", self.options), ("gradients", self.gradients)):
             try:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError) as error:
-                raise SweepError(f"{what} of a job are {quoted(value)}; give what JSON can hold") from error
+                raise SweepError(
+                    "{what!w} of a job are {value!r}; give what JSON can hold", what=what, value=value
+                ) from error
 
 
 @checked_arguments
@@ -142,7 +148,7 @@ def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJ
         try:
             rows += ((place, job) for job in ([row] if isinstance(row, SweepJob) else _combinations(row)))
         except (TypeError, ValueError) as error:
-            raise SweepError(f"{place}: {error}") from error
+            raise SweepError("{place!w}: {error!w}", place=place, error=error) from error
     return rows
 
 
@@ -168,7 +174,7 @@ def graph_source(job: SweepJob) -> str | None:
     try:
         files = files_read(job.graph, job.nodes)
         if missing := [file for file in files if not file.exists()]:
-            raise GraphError(f"no such file: {shortened_path(missing[0])}")
+            raise GraphError("no such file: {missing!p}", missing=missing[0])
         states = [
             (str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns)
             for file in files
@@ -182,19 +188,26 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     """Check the arguments of `solve`, with its errors."""
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
-        raise ValueError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
+        raise ArgumentError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
         names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # that there is no such solver is told below
         if unknown := [name for name in unknown if name not in names]:
             what = f"no key of a job, argument of solve or option of {shortened(job.solver)}"
-            raise ValueError(f"{what} is called {quoted(unknown[0])}{did_you_mean(unknown[0], names)}")
+            raise ArgumentError(
+                "{what!w} is called {unknown!r}{did_you_mean!w}",
+                what=what,
+                unknown=unknown[0],
+                did_you_mean=did_you_mean(unknown[0], names),
+            )
     limit = options.pop("time_limit", None)
     if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
-        raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
+        raise ArgumentError("time_limit is {limit!r}; give seconds, 0 or more", limit=limit)
     request = Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
     if any(solver.function.__module__ == "__main__" for solver in request.named or ()):
-        raise ValueError(f"solver {quoted(job.solver)} is defined in this script; put it into a module, and name that")
+        raise ArgumentError(
+            "solver {solver!r} is defined in this script; put it into a module, and name that", solver=job.solver
+        )
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
@@ -223,14 +236,14 @@ def job_name(record: Mapping[str, Any]) -> str:
 def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
     """The jobs of a row."""
     if not isinstance(row, Mapping):
-        raise TypeError(f"it is {quoted(row)}; give an object with a graph and a budget, or a SweepJob")
+        raise ArgumentTypeError("it is {row!r}; give an object with a graph and a budget, or a SweepJob", row=row)
     if "graph" not in row:
-        raise ValueError('it has no "graph"; name a file or model:NAME')
+        raise ArgumentError('it has no "graph"; name a file or model:NAME')
     rest = {name: value for name, value in row.items() if name not in LISTED}
     own = {name: rest.pop(name) for name in KEYS[len(LISTED) :] if name in rest}
     lists = [value if isinstance(value, list | tuple | range) else [value] for value in map(row.get, LISTED)]
     if empty := [name for name, values in zip(LISTED, lists, strict=True) if not values]:
-        raise ValueError(f"{listed(empty)} is an empty list; give an entry, or leave it out")
+        raise ArgumentError("{empty!l} is an empty list; give an entry, or leave it out", empty=empty)
     for graph, memory, overhead, device, *named in itertools.product(*lists):
         known = {name: value for name, value in zip(LISTED[4:], named, strict=True) if value is not None}
         yield SweepJob(graph, _budget(memory, overhead, device), **known, **own, options=rest)
@@ -238,13 +251,13 @@ def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
 
 def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
     if isinstance(memory, Budget | Mapping) and (overhead is not None or device is not None):
-        raise ValueError("budget has limits of its own; put the overhead and the device into it")
+        raise ArgumentError("budget has limits of its own; put the overhead and the device into it")
     if isinstance(memory, Budget):
         return memory
     if isinstance(memory, Mapping):
         unknown = sorted(set(map(str, memory)) - {each.name for each in fields(Budget)})
         if unknown:
-            raise ValueError(f"budget has {quoted(unknown[0])}; it may have memory, overhead, device")
+            raise ArgumentError("budget has {unknown!r}; it may have memory, overhead, device", unknown=unknown[0])
         return Budget(**memory)
     return Budget(memory, overhead, device)
 
@@ -286,19 +299,19 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
     """The jobs of a file, each with its place, "jobs.csv, line 3"."""
     file = Path(path)
     if file.suffix not in (*LINES, *TABLE):
-        raise SweepError(f"{shortened_path(file.name)} is neither .jsonl nor .csv; write the jobs as one of them")
+        raise SweepError("{name!p} is neither .jsonl nor .csv; write the jobs as one of them", name=file.name)
     try:
         text = read_text(file)
     except GraphError as error:
-        raise SweepError(str(error)) from error
+        raise SweepError("{error!w}", error=error) from error
     jobs, named = list[PlacedJob](), shortened_path(file.name)
     for line, row in (_lines if file.suffix in LINES else _rows)(text):
         try:
             jobs += ((f"{named}, line {line:,}", job) for job in _combinations(_placed(row(), file.parent)))
         except (TypeError, ValueError) as error:
-            raise SweepError(f"{named}, line {line:,}: {error}") from error
+            raise SweepError("{named!w}, line {line:,}: {error!w}", named=named, line=line, error=error) from error
     if not jobs:
-        raise SweepError(f"{named} holds no jobs; write an object with a graph and a budget in each line")
+        raise SweepError("{named!w} holds no jobs; write an object with a graph and a budget in each line", named=named)
     return jobs
 
 
@@ -313,7 +326,7 @@ def _line(line: str) -> Any:
     try:
         return json_of(line)
     except ValueError as error:
-        raise SweepError(f"{error}; write an object, or leave the line empty") from error
+        raise SweepError("{error!w}; write an object, or leave the line empty", error=error) from error
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
@@ -323,7 +336,7 @@ def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     names = [name for name in reader.fieldnames if name]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise SweepError(f"two columns of the table are named {quoted(twice[0])}; keep one")
+        raise SweepError("two columns of the table are named {twice!r}; keep one", twice=twice[0])
     while (row := next(reader, None)) is not None:
         yield reader.line_num, partial(_cells, row)
 

@@ -26,7 +26,7 @@ from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import fine_percent, format_seconds
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import counted, one_line, shortened, shortened_path
+from remat_algos.wording import counted, one_line, shortened, shortened_path
 
 COLUMNS = (
     *(
@@ -181,18 +181,18 @@ class SweepResults(Sequence[dict[str, Any]]):
             If there is no such row, it has no plan, or its file is damaged or was changed.
         """
         if not 0 <= i < len(self):
-            raise PlanError(f"there is no row {shortened(i)}; there are {counted(len(self), 'row')}")
+            raise PlanError("there is no row {i}; there are {n_self:row}", i=i, n_self=len(self))
         job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
         if (outcome := self.rows[i]["outcome"]) != PLANNED:
             reason = shortened(self.rows[i]["reason"], LONGEST)
-            raise PlanError(f"row {shortened(i)} has no plan: {shortened(outcome)}, {reason}")
+            raise PlanError("row {i} has no plan: {outcome}, {reason!w}", i=i, outcome=outcome, reason=reason)
         try:
             record = json_of(store.plan_text(job))
         except (OSError, ValueError):
             record = None
         if not isinstance(record, dict):
             file = shortened_path(store.result_file(job))
-            raise PlanError(f"{file} is damaged, and holds no plan; remove it, and run the sweep again")
+            raise PlanError("{file!w} is damaged, and holds no plan; remove it, and run the sweep again", file=file)
         return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
 
     def csv(self) -> str:
@@ -214,7 +214,9 @@ class SweepResults(Sequence[dict[str, Any]]):
         elif file.suffix == ".parquet":
             write_whole(file, _parquet({name: [row[name] for row in self.rows] for name in COLUMNS}))
         else:
-            raise SweepError(f"{shortened_path(file.name)} is none of {', '.join(TABLES)}; name one of them")
+            raise SweepError(
+                "{name!p} is none of {tables!w}; name one of them", name=file.name, tables=", ".join(TABLES)
+            )
 
 
 def results_of(

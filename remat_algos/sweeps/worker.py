@@ -31,7 +31,7 @@ from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
@@ -93,7 +93,8 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         try:
             graph = _graph(record["file"])
         except RematError as error:  # no fault of the job, so it is tried again
-            raise RuntimeError(f"its graph cannot be read here: {error}") from error
+            msg = f"its graph cannot be read here: {error}"
+            raise RuntimeError(msg) from error
         size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}
         figures, plan = _solved(graph, record)
     except BudgetError as error:
@@ -119,7 +120,8 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     named = {name: record[name] for name in ("solver", "effort", "seed")}
     plan = solve(graph, Budget(**record["budget"]), **named, **record["options"])
     if plan.report.simulated == 0 and plan.method == "no_remat" != plan.solver:
-        raise RuntimeError(f"{shortened(plan.solver)} yielded no schedule, and no_remat took its place")
+        msg = f"{shortened(plan.solver)} yielded no schedule, and no_remat took its place"
+        raise RuntimeError(msg)
     record = plan.record()
     shown = ("method", "limit", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_source", "gap")
     figures = {name: record[name] for name in shown}

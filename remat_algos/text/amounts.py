@@ -5,9 +5,10 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
+from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import no_size, parse_bytes
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 LONGEST = 4000  # digits that int() accepts
 
@@ -47,7 +48,7 @@ def cost_of(entry: Any) -> int | Decimal:
         return number
     point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
     shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
-    raise ValueError(f"{shown} is not a cost; write a number{point}")
+    raise ArgumentError("{shown!w} is not a cost; write a number{point!w}", shown=shown, point=point)
 
 
 def _number(entry: Any) -> int | Decimal | None:

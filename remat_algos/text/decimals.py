@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
-from remat_algos.errors import GraphError, warn
-from remat_algos.text.wording import counted, quoted
+from remat_algos.errors import ArgumentError, GraphError, warn
 
 DIGITS = 9
 """Decimal digits to which the smallest cost is kept if costs have no common unit."""
@@ -28,9 +27,9 @@ def decimal(text: str) -> int | Decimal:
     except DecimalException as error:
         if _ENDLESS.fullmatch(text):
             return ABSURD
-        raise ValueError(f"{quoted(text)} is not a number") from error
+        raise ArgumentError("{text!r} is not a number", text=text) from error
     if not number.is_finite():
-        raise ValueError(f"{quoted(text)} is not a number")
+        raise ArgumentError("{text!r} is not a number", text=text)
     return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
 
 
@@ -58,9 +57,16 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
             places = (Decimal(LARGEST_SCALED) / total).adjusted()
             shown = f"{source}: costs from {min(costs):.3g} to {max(costs):.3g}"
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
-                raise GraphError(f"{shown} cannot be kept in one unit; write 0 for those that do not count")
+                raise GraphError(
+                    "{shown!w} cannot be kept in one unit; write 0 for those that do not count", shown=shown
+                )
             digits = min(costs).scaleb(places).adjusted() + 1
-            warn(f"{shown} were rounded to 1e-{places}, so the smallest has {counted(digits, 'digit')}")
+            warn(
+                "{shown!w} were rounded to 1e-{places!w}, so the smallest has {digits:digit}",
+                shown=shown,
+                places=places,
+                digits=digits,
+            )
     whole = [-1 if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
     return whole, 10**places
 
@@ -70,5 +76,5 @@ def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(rounding)) for a in amounts]
     if any(a != b for a, b in zip(amounts, whole, strict=True)):
-        warn(notice)
+        warn("{notice!w}", notice=notice)
     return whole

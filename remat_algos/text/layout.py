@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from remat_algos.text.wording import printable
+from remat_algos.wording import printable
 
 COLUMNS = 80  # of the narrowest terminal that text is made for
 GAP = "  "  # between columns

@@ -3,8 +3,9 @@
 import re
 from decimal import ROUND_CEILING, Decimal
 
+from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 ROUNDS_UP = 999.5  # what is more has four digits
 UNSCALED = 100_000
@@ -34,14 +35,16 @@ def parse_bytes(text: str) -> int:
         raise no_size(text)
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
-        raise ValueError(f"{quoted(text)} is 2**63 bytes or more; give a smaller size")
+        raise ArgumentError("{text!r} is 2**63 bytes or more; give a smaller size", text=text)
     return int(amount.to_integral_value(ROUND_CEILING))
 
 
 def no_size(entry: object) -> ValueError:
     """The error for an entry that is not a size."""
     shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
-    return ValueError(f"{shown} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
+    return ArgumentError(
+        "{shown!w} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB", shown=shown
+    )
 
 
 def format_bytes(amount: int) -> str:

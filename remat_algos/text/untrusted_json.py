@@ -6,8 +6,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
-from remat_algos.text.wording import quoted, shortened
 
 DEEPEST = 64
 """Levels of objects and lists; Python fails at about 1000, in any function that follows them."""
@@ -47,7 +47,7 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ValueError(f"byte {error.start} is not UTF-8 text") from error
+            raise ArgumentError("byte {start!w} is not UTF-8 text", start=error.start) from error
     try:
         value = json.loads(
             text,
@@ -59,9 +59,9 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"not valid JSON at {place} ({shortened(error.msg)})") from error
+        raise ArgumentError("not valid JSON at {place!w} ({msg})", place=place, msg=error.msg) from error
     except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+        raise ArgumentError(TOO_DEEP) from None
     _check_depth(value)
     if _HALF.search(text):
         _check_texts(value)
@@ -73,17 +73,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         seen = set[str]()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {quoted(twice)} is given twice; keep one")
+        raise ArgumentError("key {twice!r} is given twice; keep one", twice=twice)
     return record
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{shortened(name)} is not a number")
+    raise ArgumentError("{name} is not a number", name=name)
 
 
 def _whole(text: str) -> int:
     if len(text.lstrip("-")) > _LONGEST:
-        raise ValueError(f"the number {shortened(text)} is too large")
+        raise ArgumentError("the number {text} is too large", text=text)
     return int(text)
 
 
@@ -94,7 +94,7 @@ def _exact_whole(text: str) -> Any:
 def _float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {shortened(text)} is too large")
+        raise ArgumentError("the number {text} is too large", text=text)
     return number
 
 
@@ -115,7 +115,7 @@ def _check_depth(value: Any) -> None:
         ]
         if not level:
             return
-    raise ValueError(TOO_DEEP)
+    raise ArgumentError(TOO_DEEP)
 
 
 def _check_texts(value: Any) -> None:
@@ -124,4 +124,4 @@ def _check_texts(value: Any) -> None:
     try:
         writer.encode(value).encode()
     except UnicodeEncodeError:
-        raise ValueError("a text in it has half of a character (a lone surrogate)") from None
+        raise ArgumentError("a text in it has half of a character (a lone surrogate)") from None

@@ -24,7 +24,7 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.wording import counted, quoted, shortened
 from remat_algos.zoo.contraction import contract
 from remat_algos.zoo.network import Layer, Network, Shape, Tensor
 from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
@@ -141,7 +141,9 @@ class Builder:
         """Claim a full name chosen by a caller, perhaps from `named`."""
         if name in self._used:
             raise GraphError(
-                f"{self.model}: the name {shortened(name)} is taken; give another one, or read the tensor that has it"
+                "{model!w}: the name {name} is taken; give another one, or read the tensor that has it",
+                model=self.model,
+                name=name,
             )
         self._counts[name] = 1
         return name
@@ -182,7 +184,12 @@ class Builder:
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
         if min(shape, default=1) < 1:
-            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give lengths of 1 or more")
+            raise GraphError(
+                "{model!w}: {name} has shape {shape!w}; give lengths of 1 or more",
+                model=self.model,
+                name=name,
+                shape=shape,
+            )
         self._residents.append((name, self._bytes(name, shape, dtype), role))
         self._used.add(name)
         return Tensor(-len(self._residents), shape, dtype)
@@ -199,8 +206,11 @@ class Builder:
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
             raise GraphError(
-                f"{self.model}: {shortened(full)} shows {x.shape} as {quoted(shape)}; "
-                "give no more elements than there are"
+                "{model!w}: {full} shows {shape!w} as {other_shape!r}; give no more elements than there are",
+                model=self.model,
+                full=full,
+                shape=x.shape,
+                other_shape=shape,
             )
         self._views[full] = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
         return Tensor(x.value, shape, x.dtype)
@@ -313,9 +323,17 @@ class Builder:
         try:
             amount = read(entry)
         except ValueError as error:
-            raise GraphError(f"{self.model}: {what} of {shortened(name)}: {error}") from error
+            raise GraphError(
+                "{model!w}: {what!w} of {name}: {error!w}", model=self.model, what=what, name=name, error=error
+            ) from error
         if read is cost_of and amount % 1:
-            raise GraphError(f"{self.model}: {what} of {shortened(name)} is {shortened(amount)}; give a whole number")
+            raise GraphError(
+                "{model!w}: {what!w} of {name} is {amount}; give a whole number",
+                model=self.model,
+                what=what,
+                name=name,
+                amount=amount,
+            )
         return whole_bytes([amount], f"{self.model}: {what} of {name}")[0]
 
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
@@ -340,7 +358,9 @@ class Builder:
     def _bytes(self, name: str, shape: Shape, dtype: str) -> int:
         size = tensor_bytes(shape, dtype)
         if not isinstance(size, WHOLE):
-            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give whole numbers")
+            raise GraphError(
+                "{model!w}: {name} has shape {shape!w}; give whole numbers", model=self.model, name=name, shape=shape
+            )
         return size
 
     def _saved_by(
@@ -371,25 +391,37 @@ class Builder:
 
     def _some(self, name: str, tensors: Sequence[Tensor]) -> None:
         if not tensors:
-            raise GraphError(f"{self.model}: {shortened(name)} reads nothing; give at least one tensor")
+            raise GraphError("{model!w}: {name} reads nothing; give at least one tensor", model=self.model, name=name)
 
     def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
         for x in tensors[1:]:
             if x.shape != tensors[0].shape:
                 raise GraphError(
-                    f"{self.model}: {shortened(name)} reads shapes {tensors[0].shape} and {x.shape}; give equal ones"
+                    "{model!w}: {name} reads shapes {shape!w} and {other_shape!w}; give equal ones",
+                    model=self.model,
+                    name=name,
+                    shape=tensors[0].shape,
+                    other_shape=x.shape,
                 )
 
     def _broadcast(self, name: str, tensors: Sequence[Tensor], shape: Shape) -> None:
         for x in tensors:
             if x.shape != shape and not broadcasts(x.shape, shape):
                 fault = f"{shortened(name)} reads shapes {shape} and {x.shape}"
-                raise GraphError(f"{self.model}: {fault}; give the lengths of the first, from the last one on, or 1")
+                raise GraphError(
+                    "{model!w}: {fault!w}; give the lengths of the first, from the last one on, or 1",
+                    model=self.model,
+                    fault=fault,
+                )
 
     def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
         if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
             raise GraphError(
-                f"{self.model}: {shortened(name)} gives {x.shape} the shape {shape}; give a shape of equal size"
+                "{model!w}: {name} gives {shape!w} the shape {other_shape!w}; give a shape of equal size",
+                model=self.model,
+                name=name,
+                shape=x.shape,
+                other_shape=shape,
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
@@ -397,18 +429,30 @@ class Builder:
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             fault = f"{shortened(name)} goes along axis {axis} of shape {x.shape}"
-            raise GraphError(f"{self.model}: {fault}; give one of its axes, or a tensor with that axis")
+            raise GraphError(
+                "{model!w}: {fault!w}; give one of its axes, or a tensor with that axis", model=self.model, fault=fault
+            )
         return axis % rank
 
     def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:
         if x.shape != shape:
-            raise GraphError(f"{self.model}: {shortened(name)} has a {what} of {x.shape}, expected {shape}")
+            raise GraphError(
+                "{model!w}: {name} has a {what!w} of {shape!w}, expected {other_shape!w}",
+                model=self.model,
+                name=name,
+                what=what,
+                shape=x.shape,
+                other_shape=shape,
+            )
 
     def _rank(self, name: str, x: Tensor) -> int:
         """Number of spatial axes of an image."""
         if len(x.shape) < 3:
             raise GraphError(
-                f"{self.model}: {shortened(name)} reads shape {x.shape}; give an image, (batch, channels, *lengths)"
+                "{model!w}: {name} reads shape {shape!w}; give an image, (batch, channels, *lengths)",
+                model=self.model,
+                name=name,
+                shape=x.shape,
             )
         return len(x.shape) - 2
 
@@ -417,7 +461,7 @@ class Builder:
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
             fault = f"{shortened(name)} has {what} {quoted(size)} for an image of {counted(rank, 'length')}"
-            raise GraphError(f"{self.model}: {fault}; give a whole number for each")
+            raise GraphError("{model!w}: {fault!w}; give a whole number for each", model=self.model, fault=fault)
         return sizes
 
     # ---------------------------------------------------------------- the network
@@ -431,7 +475,7 @@ class Builder:
             If there is no operation.
         """
         if not self.layers:
-            raise GraphError(f"{self.model}: the network has no operation; add one")
+            raise GraphError("{model!w}: the network has no operation; add one", model=self.model)
         graph = self._graph()
         if self.settings.granularity == "layer":
             graph = contract(graph, [layer.block for layer in self.layers])

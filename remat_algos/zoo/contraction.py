@@ -57,7 +57,11 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
     if len(block) != graph.n_nodes:
-        raise GraphError(f'block has {len(block)} entries, expected {graph.n_nodes} (one per node, "" for none)')
+        raise GraphError(
+            'block has {n_block} entries, expected {n_nodes!w} (one per node, "" for none)',
+            n_block=len(block),
+            n_nodes=graph.n_nodes,
+        )
     if not any(block):
         return graph
     rules = graph.backward or everything_saved(graph)

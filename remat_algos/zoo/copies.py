@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.builder import Builder, ExtraValue
 from remat_algos.zoo.network import Tensor
 
@@ -25,7 +25,12 @@ class Copies(Builder):
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
                 fault = f"{shortened(name)} joins shapes {first} and {x.shape}"
-                raise GraphError(f"{self.model}: {fault}; give shapes that differ only on axis {axis}")
+                raise GraphError(
+                    "{model!w}: {fault!w}; give shapes that differ only on axis {axis!w}",
+                    model=self.model,
+                    fault=fault,
+                    axis=axis,
+                )
         shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
@@ -40,7 +45,11 @@ class Copies(Builder):
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
             raise GraphError(
-                f"{self.model}: {shortened(name)} cuts {x.shape[axis]} into {quoted(parts)} equal parts; give a divisor"
+                "{model!w}: {name} cuts {shape!w} into {parts!r} equal parts; give a divisor",
+                model=self.model,
+                name=name,
+                shape=x.shape[axis],
+                parts=parts,
             )
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
         extra = [ExtraValue(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
@@ -57,7 +66,11 @@ class Copies(Builder):
         now = x.shape[2:]
         if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
             raise GraphError(
-                f"{self.model}: {shortened(name)} takes {shortened(size)} out of {now}; give a size that fits"
+                "{model!w}: {name} takes {size} out of {now!w}; give a size that fits",
+                model=self.model,
+                name=name,
+                size=size,
+                now=now,
             )
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.norms import Norms
@@ -48,7 +48,9 @@ class Layers(Windows, Norms, Products):
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
             fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
+            raise GraphError(
+                "{model!w}: {fault!w}; give a target for each row of scores", model=self.model, fault=fault
+            )
         if self.settings.primitive:
             axis = -1 if prod(targets.shape) == rows[-1] else 1
             with self.scope(name):
@@ -92,7 +94,9 @@ class Layers(Windows, Norms, Products):
         """
         if (len(x.shape), len(targets.shape)) != (3, 2):
             fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
+            raise GraphError(
+                "{model!w}: {fault!w}; give (steps, batch, classes) and (batch, length)", model=self.model, fault=fault
+            )
         rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
         return self.run(
             "CTCLoss",
@@ -116,7 +120,9 @@ class Layers(Windows, Norms, Products):
         """
         if chosen > experts:
             fault = f"each word takes {shortened(chosen)} of {shortened(experts)} experts"
-            raise GraphError(f"{self.model}: {fault}; give chosen={shortened(experts)} or less")
+            raise GraphError(
+                "{model!w}: {fault!w}; give chosen={experts} or less", model=self.model, fault=fault, experts=experts
+            )
         rows = self.view(x, prod(x.shape[:-1]), x.shape[-1])
         with self.scope("moe"):
             probabilities = self.softmax(self.linear(rows, experts, bias=False, name="router"))

@@ -11,7 +11,7 @@ import numpy as np
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, one_line
+from remat_algos.wording import counted, one_line
 
 Shape = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.pointwise import Pointwise
@@ -84,7 +84,11 @@ class Norms(Pointwise):
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
             raise GraphError(
-                f"{self.model}: {shortened(full)} has {x.shape[1]} channels in {quoted(groups)} groups; give a divisor"
+                "{model!w}: {full} has {shape!w} channels in {groups!r} groups; give a divisor",
+                model=self.model,
+                full=full,
+                shape=x.shape[1],
+                groups=groups,
             )
         if self.settings.primitive:
             return self._spelled_out(full, x, (x.shape[0], groups), weights=(x.shape[1],))
@@ -101,7 +105,9 @@ class Norms(Pointwise):
         full = self.named(name)
         self._axis(full, x, 1)
         if size < 1:
-            raise GraphError(f"{self.model}: {shortened(full)} goes over {shortened(size)} channels; give 1 or more")
+            raise GraphError(
+                "{model!w}: {full} goes over {size} channels; give 1 or more", model=self.model, full=full, size=size
+            )
         return self.run(
             "LocalResponseNorm",
             [x],

@@ -14,7 +14,6 @@ from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.text.wording import quoted
 from remat_algos.zoo.settings import offer
 
 STATE = ROLES.index("state")
@@ -181,7 +180,9 @@ def with_optimizer(
     (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
     """
     if optimizer not in OPTIMIZERS:
-        raise GraphError(f"no optimizer is called {quoted(optimizer)}; {offer(optimizer, OPTIMIZERS)}")
+        raise GraphError(
+            "no optimizer is called {optimizer!r}; {offer!w}", optimizer=optimizer, offer=offer(optimizer, OPTIMIZERS)
+        )
     chosen = OPTIMIZERS[optimizer]
     updates = _Updates.of(graph, chosen.states)
     steps = chosen.steps if primitive else (chosen.fused,)

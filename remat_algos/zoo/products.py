@@ -8,7 +8,7 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.copies import Copies
 from remat_algos.zoo.network import Shape, Tensor
@@ -93,10 +93,14 @@ class Products(Pointwise, Copies):
         full = self.named(name)
         fault = f"{shortened(full)} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
-            raise GraphError(f"{self.model}: {fault}; give equal numbers of matrices, or heads that divide")
+            raise GraphError(
+                "{model!w}: {fault!w}; give equal numbers of matrices, or heads that divide",
+                model=self.model,
+                fault=fault,
+            )
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
         if x.shape[-1] != inner:
-            raise GraphError(f"{self.model}: {fault}; give equal inner lengths")
+            raise GraphError("{model!w}: {fault!w}; give equal inner lengths", model=self.model, fault=fault)
         shape = (*x.shape[:-1], columns)
         return self.run(
             "MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype, transposed=transposed
@@ -143,13 +147,15 @@ class Products(Pointwise, Copies):
         """The shape of the scores: batch, heads, rows of q, rows of k."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
             fault = f"{shortened(name)} reads shapes {q.shape}, {k.shape} and {v.shape}"
-            raise GraphError(f"{self.model}: {fault}; give (batch, length, width) of one batch")
+            raise GraphError(
+                "{model!w}: {fault!w}; give (batch, length, width) of one batch", model=self.model, fault=fault
+            )
         width, before = q.shape[-1], k.shape[-1]
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
             fault = (
                 f"{shortened(name)} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
             )
-            raise GraphError(f"{self.model}: {fault}; give numbers that divide")
+            raise GraphError("{model!w}: {fault!w}; give numbers that divide", model=self.model, fault=fault)
         self._same_shape(name, [k, v])
         return q.shape[0], heads, q.shape[1], k.shape[1]
 

@@ -233,12 +233,18 @@ def layered_dag(
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)
     if not 1 <= fewest <= highest:
-        raise GraphError(f"reads is {reads}; give two numbers (least, largest) from 1 on")
+        raise GraphError("reads is {reads!w}; give two numbers (least, largest) from 1 on", reads=reads)
     if width is None:
         width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - highest))
     _check_minimum(1, width=width)
     if reach < (needed := width - 1 + max(width, highest)):
-        raise GraphError(f"reach is {reach}; for layers of {width} nodes and {highest} reads give {needed} or more")
+        raise GraphError(
+            "reach is {reach!w}; for layers of {width!w} nodes and {highest!w} reads give {needed!w} or more",
+            reach=reach,
+            width=width,
+            highest=highest,
+            needed=needed,
+        )
     rng = np.random.default_rng(seed)
     node = np.arange(n_nodes)
     layer_start = node - node % width
@@ -280,4 +286,6 @@ def _amounts(seed: int | None, n: int) -> Int64:
 def _check_minimum(minimum: int, **numbers: int) -> None:
     for name, number in numbers.items():
         if number < minimum:
-            raise GraphError(f"{name} is {number}; give {minimum} or more")
+            raise GraphError(
+                "{name!w} is {number!w}; give {minimum!w} or more", name=name, number=number, minimum=minimum
+            )

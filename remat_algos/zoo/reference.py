@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted, shortened
 
 PREFIX = "model:"
 
@@ -110,11 +109,14 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
         name, equals, value = map(unquote, word.partition("="))
         if not equals or not name:
             raise GraphError(
-                f"{shortened(model)}: {quoted(word)} is no option; "
-                f"write {PREFIX}{shortened(model)}?{shortened(name or 'batch')}=VALUE"
+                "{model}: {word!r} is no option; write {prefix!w}{model}?{name}=VALUE",
+                model=model,
+                word=word,
+                prefix=PREFIX,
+                name=name or "batch",
             )
         if name in texts:
-            raise GraphError(f"{shortened(model)}: {name} is given twice; leave one out")
+            raise GraphError("{model}: {name!w} is given twice; leave one out", model=model, name=name)
         texts[name] = value
     return model, texts
 

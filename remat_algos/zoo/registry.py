@@ -13,7 +13,6 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import GraphError
 from remat_algos.registry import Entries, Registered, Registry
-from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.network import Network
 from remat_algos.zoo.reference import PREFIX, Option, split_reference
@@ -123,7 +122,11 @@ def get_family(model: str) -> Family:
             return candidate
     families = [candidate.name for candidate in list_families()]
     otherwise = f"there are the families {', '.join(families)}"
-    raise GraphError(f"no model is called {quoted(model)}; {offer(model, [*list_models(), *families], otherwise)}")
+    raise GraphError(
+        "no model is called {model!r}; {offer!w}",
+        model=model,
+        offer=offer(model, [*list_models(), *families], otherwise),
+    )
 
 
 def options_of(model: str) -> dict[str, Option]:
@@ -206,7 +209,7 @@ def build(model: str, **options: Any) -> Network:
     model, named = read_reference(model) if isinstance(model, str) else (model, {})
     twice = next((name for name in options if name in named), None)
     if twice is not None:
-        raise GraphError(f"{shortened(model)}: {shortened(twice)} is given twice; leave one out")
+        raise GraphError("{model}: {twice} is given twice; leave one out", model=model, twice=twice)
     options = {**named, **options}
     chosen = get_family(model)
     own, others = _options(chosen, model, options)
@@ -215,7 +218,7 @@ def build(model: str, **options: Any) -> Network:
         chosen.function(net, **own)
         return net.network()
     except OverflowError as error:
-        raise GraphError(f"{shortened(model)}: a size is 2**63 or more; give smaller numbers") from error
+        raise GraphError("{model}: a size is 2**63 or more; give smaller numbers", model=model) from error
 
 
 def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -226,11 +229,14 @@ def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[di
     for name in others:
         if name not in known:
             raise GraphError(
-                f"{shortened(model)} has no option {quoted(name)}; {offer(name, [*family.options, *known])}"
+                "{model} has no option {name!r}; {offer!w}",
+                model=model,
+                name=name,
+                offer=offer(name, [*family.options, *known]),
             )
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(
-            f"{shortened(model)}: stages and depth are both given; stages say how deep it is, so leave depth out"
+            "{model}: stages and depth are both given; stages say how deep it is, so leave depth out", model=model
         )
     whole = {**family.variants.get(model, {}), **own}
     return {name: checked(model, family.parameters[name], value) for name, value in whole.items()}, others

@@ -17,7 +17,7 @@ from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.text.amounts import size_of
-from remat_algos.text.wording import listed, quoted, shortened, spelled
+from remat_algos.wording import listed, quoted, spelled
 
 CHOICES = {
     "dropout": ("mask", "single"),
@@ -82,23 +82,28 @@ class Settings:
         element_bytes(self.dtype)
         if "float" not in self.dtype:
             fault = f"dtype is {quoted(self.dtype)}, which has no gradients"
-            raise GraphError(f"{fault}; use float32, float16 or bfloat16")
+            raise GraphError("{fault!w}; use float32, float16 or bfloat16", fault=fault)
         for name, known in CHOICES.items():
             chosen = as_text(getattr(self, name), name, known[0])
             if chosen not in known:
-                raise GraphError(f"{name} is {quoted(chosen)}; {offer(chosen, known)}")
+                raise GraphError(
+                    "{name!w} is {chosen!r}; {offer!w}", name=name, chosen=chosen, offer=offer(chosen, known)
+                )
         if not isinstance(self.parameter_gradients, bool):
-            raise GraphError(f"parameter_gradients is {quoted(self.parameter_gradients)}; give True or False")
+            raise GraphError(
+                "parameter_gradients is {parameter_gradients!r}; give True or False",
+                parameter_gradients=self.parameter_gradients,
+            )
         if isinstance(self.device, str | os.PathLike):
             get_device(self.device)
         elif not isinstance(self.device, Device | None):
-            raise GraphError(f"device is {quoted(self.device)}; give a name, a file or a Device")
+            raise GraphError("device is {device!r}; give a name, a file or a Device", device=self.device)
         try:
             if size_of(self.workspace) < 0:
                 raise ValueError
         except ValueError as error:
             shown = quoted(self.workspace)
-            raise GraphError(f"workspace is {shown}; give bytes, or a size such as 64MiB") from error
+            raise GraphError("workspace is {shown!w}; give bytes, or a size such as 64MiB", shown=shown) from error
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -158,7 +163,13 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
     else:
         expected, plain = "a name", value if isinstance(value, str) else None
     if plain is None:
-        raise GraphError(f"{shortened(model)}: {shortened(option.name)} is {quoted(value)}; give {expected}")
+        raise GraphError(
+            "{model}: {name} is {value!r}; give {expected!w}",
+            model=model,
+            name=option.name,
+            value=value,
+            expected=expected,
+        )
     return plain
 
 

@@ -6,7 +6,7 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 from remat_algos.zoo.builder import Builder, ExtraValue, Size
 from remat_algos.zoo.network import Shape, Tensor
 
@@ -39,7 +39,7 @@ class Windows(Builder):
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
             fault = f"{shortened(full)} makes {shortened(channels)} channels of {before} in {shortened(groups)} groups"
-            raise GraphError(f"{self.model}: {fault}; give a number that divides both")
+            raise GraphError("{model!w}: {fault!w}; give a number that divides both", model=self.model, fault=fault)
         lengths = self._lengths(full, x, kernel, stride, padding, dilation)
         shape = (x.shape[0], channels, *lengths)
         window = self._each(full, "kernel", kernel, rank)
@@ -89,7 +89,9 @@ class Windows(Builder):
         if min(*lengths, *step) < 1 or min(edge) < 0:
             around = f"stride {quoted(stride)} and padding {quoted(padding)}"
             fault = f"{shortened(full)} makes an image of {lengths} with {around}"
-            raise GraphError(f"{self.model}: {fault}; give a stride of 1 or more and less padding")
+            raise GraphError(
+                "{model!w}: {fault!w}; give a stride of 1 or more and less padding", model=self.model, fault=fault
+            )
         parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
         workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
         return self.run(
@@ -153,8 +155,11 @@ class Windows(Builder):
         sizes = self._each(full, "size", lengths, self._rank(full, x))
         if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
             raise GraphError(
-                f"{self.model}: {shortened(full)} makes {quoted(lengths)} of an image of {x.shape[2:]}; "
-                "give a larger image"
+                "{model!w}: {full} makes {lengths!r} of an image of {shape!w}; give a larger image",
+                model=self.model,
+                full=full,
+                lengths=lengths,
+                shape=x.shape[2:],
             )
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
@@ -169,7 +174,10 @@ class Windows(Builder):
         full = self.named(name)
         if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
             raise GraphError(
-                f"{self.model}: {shortened(full)} makes an image of {shortened(lengths)}; give lengths of 1 or more"
+                "{model!w}: {full} makes an image of {lengths}; give lengths of 1 or more",
+                model=self.model,
+                full=full,
+                lengths=lengths,
             )
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
@@ -186,12 +194,20 @@ class Windows(Builder):
         for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
             if min(k, s, d) < 1 or p < 0:
                 fault = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
-                raise GraphError(f"{self.model}: {shortened(name)} has {fault}; give 1 or more, 0 of padding")
+                raise GraphError(
+                    "{model!w}: {name} has {fault!w}; give 1 or more, 0 of padding",
+                    model=self.model,
+                    name=name,
+                    fault=fault,
+                )
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise GraphError(
-                    f"{self.model}: {shortened(name)} has a window of {d * (k - 1) + 1} "
-                    f"on a padded length of {n + 2 * p}; "
-                    "give a larger image, more padding or a smaller kernel"
+                    "{model!w}: {name} has a window of {d!w} on a padded length of {n!w}; give a larger image, more "
+                    "padding or a smaller kernel",
+                    model=self.model,
+                    name=name,
+                    d=d * (k - 1) + 1,
+                    n=n + 2 * p,
                 )
             place = -(-room // s) if cover else room // s
             places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding
@@ -205,7 +221,7 @@ class Windows(Builder):
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):
             fault = f"{shortened(name)} has a padding of {padding} around windows of {kernel}"
-            raise GraphError(f"{self.model}: {fault}; give at most half the window")
+            raise GraphError("{model!w}: {fault!w}; give at most half the window", model=self.model, fault=fault)
         return shape, prod(shape) * prod(window)
 
     def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:

@@ -22,7 +22,7 @@ from statistics import median
 
 import remat_algos as ra
 from remat_algos.sweeps.folder import SweepFolder
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 from remat_algos.zoo.random import layered_dag
 from tests.benchmarks.occasion import Occasion
 from tests.benchmarks.page import line, placed

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import listed, quoted
+from remat_algos.wording import listed
 
 CANDIDATES = 24  # schedules of one search for which an allocator is run
 
@@ -108,4 +108,4 @@ def get_allocator(name: str) -> Allocator:
     if found is not None:
         return found
     known = listed([each.name for each in list_allocators()])
-    raise AllocationError(f"no allocator is called {quoted(name)}; known: {known}")
+    raise AllocationError("no allocator is called {name!r}; known: {known!w}", name=name, known=known)

@@ -12,7 +12,7 @@ from remat_algos.cli.shared_options import SETS, add, add_plot, whole_number
 from remat_algos.context import Clock, Stop, time_left
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.text.wording import counted, listed, shortened, shortened_path
+from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.allocate.allocation import Allocation
@@ -111,13 +111,17 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.buffers is not None:
         if arguments.graph is not None:
             remedy = f"leave out {shortened_path(arguments.graph)}, or --buffers"
-            raise RematError(f"--buffers {shortened_path(arguments.buffers)} stands instead of a graph; {remedy}")
+            raise RematError(
+                "--buffers {buffers!p} stands instead of a graph; {remedy!w}", buffers=arguments.buffers, remedy=remedy
+            )
         _check_bare(arguments)
     if arguments.match_range is not None and arguments.method != "sharing":
-        raise RematError(f"--match-range {shortened(arguments.match_range)} goes with --method sharing; give that too")
+        raise RematError(
+            "--match-range {match_range} goes with --method sharing; give that too", match_range=arguments.match_range
+        )
     if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
         raise RematError(
-            f"--method {shortened(arguments.method)} knows one arena; give one --capacity, or --method offsets"
+            "--method {method} knows one arena; give one --capacity, or --method offsets", method=arguments.method
         )
 
 
@@ -127,7 +131,7 @@ def _check_bare(arguments: argparse.Namespace) -> None:
     given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
     if given:
         remedy = "leave it out" if len(given) == 1 else "leave them out"
-        raise RematError(f"{listed(given)} describe a graph, and --buffers has none; {remedy}")
+        raise RematError("{given!l} describe a graph, and --buffers has none; {remedy!w}", given=given, remedy=remedy)
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:

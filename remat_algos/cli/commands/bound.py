@@ -12,7 +12,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_result, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
-from remat_algos.text.wording import counted, listed
+from remat_algos.wording import counted, listed
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -8,7 +8,6 @@ from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add, options_of, searching, whole_number
 from remat_algos.errors import RematError
-from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
@@ -44,14 +43,14 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
 
     if (arguments.plan is None) == (arguments.solver is None):
         both = "PLAN and --solver both name what to explain; leave out one"
-        raise RematError(both if arguments.plan else "give PLAN, or --solver NAME to compute one")
+        raise RematError("{clause!w}", clause=both if arguments.plan else "give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:
         options = options_of(arguments)
         graph, _ = graph_of(arguments)
         with searching(arguments) as search:
             return solve(graph, solver=arguments.solver, **search, **options)
     if arguments.options:
-        raise RematError(f"-O {shortened(arguments.options[0][0])}: the plan has its options; leave it out")
+        raise RematError("-O {options}: the plan has its options; leave it out", options=arguments.options[0][0])
     if arguments.time_limit is not None:
         raise RematError("--time-limit is for solving, but PLAN is already solved; leave it out")
     return Plan.load(arguments.plan, read_source(arguments))

@@ -12,9 +12,9 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import encode_bits
 from remat_algos.cli.output import print_json, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
-from remat_algos.errors import GraphError, RematError
+from remat_algos.errors import ArgumentError, GraphError, RematError
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.wording import listed, quoted, shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -97,7 +97,7 @@ def _numbers(text: str) -> list[int]:
     """Numbers between commas, ascending."""
     found = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
     if not found:
-        raise ValueError(f"{quoted(text)} names no number; give some, such as 16,32,64, or leave it out")
+        raise ArgumentError("{text!r} names no number; give some, such as 16,32,64, or leave it out", text=text)
     return found
 
 
@@ -109,7 +109,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
         raise RematError(
-            f"--most {shortened(arguments.most)}: the smallest value is {shortened(least)}; give that or more"
+            "--most {most}: the smallest value is {least}; give that or more", most=arguments.most, least=least
         )
     return values
 
@@ -132,7 +132,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
         near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
         offer = f"did you mean {' or '.join(near)}?" if near else f"it has {listed(numbers)}"
         message = f"{shortened(model)} has no option {quoted(vary)} that is a number; {offer}"
-    raise RematError(f"--vary {shortened(vary)}: {message}")
+    raise RematError("--vary {vary}: {message!w}", vary=vary, message=message)
 
 
 def _counting(options: Mapping[str, Any]) -> str:
@@ -162,7 +162,9 @@ def _builder(
             return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
             refused[value] = str(error)
-            raise GraphError(f"{shortened(vary)}={value}: {error} (--values names the values to try)") from error
+            raise GraphError(
+                "{vary}={value!w}: {error!w} (--values names the values to try)", vary=vary, value=value, error=error
+            ) from error
 
     return training
 

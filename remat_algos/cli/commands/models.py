@@ -14,7 +14,7 @@ from remat_algos.cli.output import print_json, print_table, print_text
 from remat_algos.cli.shared_options import add, writable
 from remat_algos.errors import RematError
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
@@ -140,13 +140,15 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     chosen, unknown = exporter.parse_known_args(words, argparse.Namespace(json=arguments.json))
     model, given = split_reference(chosen.model)
     if unknown:
-        raise RematError(_unknown(model, unknown[0], options))
+        raise RematError("{unknown!w}", unknown=_unknown(model, unknown[0], options))
     files_written(chosen.output)  # an unknown ending is refused before the work
     for name in options:
         texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
         if len(texts) > 1:
             raise RematError(
-                f"{shortened(name)} is given twice, as {' and '.join(map(shortened, texts))}; leave one out"
+                "{name} is given twice, as {texts!w}; leave one out",
+                name=name,
+                texts=" and ".join(map(shortened, texts)),
             )
         if texts:
             given[name] = texts[0]

@@ -19,7 +19,7 @@ from remat_algos.cli.shared_options import (
     whole_number,
 )
 from remat_algos.errors import RematError
-from remat_algos.text.wording import shortened_path
+from remat_algos.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -91,7 +91,9 @@ def _check(arguments: argparse.Namespace) -> None:
     given += ["--time-limit"] if arguments.time_limit is not None else []
     for option in given:
         plan = f"--plan {shortened_path(arguments.plan)}"
-        raise RematError(f"{option} is for solving, but {plan} is already solved; leave it out")
+        raise RematError(
+            "{option!w} is for solving, but {plan!w} is already solved; leave it out", option=option, plan=plan
+        )
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:

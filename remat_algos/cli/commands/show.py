@@ -9,7 +9,7 @@ from remat_algos.cli.output import draw, print_json, print_result, print_table, 
 from remat_algos.cli.shared_options import PEAK, add, add_plot
 from remat_algos.errors import RematError
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, listed, shortened
+from remat_algos.wording import counted, listed, shortened
 
 HELP = "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization"
 NAMED = 8
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     for option, given in (("--by", arguments.by), ("--plan", arguments.order)):
         if given is not None and not arguments.breakdown:
-            raise RematError(f"{option} {shortened(given)} goes with --breakdown; add it")
+            raise RematError("{option!w} {given} goes with --breakdown; add it", option=option, given=given)
     if arguments.allocator != PEAK and arguments.breakdown:
         whole = f"--allocator {shortened(arguments.allocator)} describes the whole"
-        raise RematError(f"{whole}, --breakdown its parts; leave out one of them")
+        raise RematError("{whole!w}, --breakdown its parts; leave out one of them", whole=whole)
     if arguments.breakdown:
         return _break_down(arguments, arguments.picture or "breakdown")
     network = network_of(arguments.graph, arguments.nodes)

@@ -21,7 +21,7 @@ from remat_algos.cli.shared_options import (
 )
 from remat_algos.errors import GraphError, RematError
 from remat_algos.text.units import exact_bytes, format_bytes, percent
-from remat_algos.text.wording import comma_separated, counted, listed, quoted, shortened
+from remat_algos.wording import comma_separated, counted, listed, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
@@ -80,7 +80,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         simulation = one_pass(graph)
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
-        raise RematError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
+        raise RematError(
+            "--step {step}: steps are 0 to {n_schedule!w}", step=step, n_schedule=len(simulation.schedule) - 1
+        )
     link = link_of(arguments, None if order is None else order.link)
     of_plan = arguments.link is None or arguments.link_share is not None
     played = None if link is None else timeline(simulation, link.planned if of_plan else link)
@@ -120,7 +122,9 @@ def _form(text: str) -> str:
     if text in TABLES:
         return text
     forms = f"the forms are {', '.join(TABLES[:-1])} and {TABLES[-1]}"
-    raise RematError(f"{quoted(text)}: {forms}; after a bare --table give no file, or write --table=text")
+    raise RematError(
+        "{text!r}: {forms!w}; after a bare --table give no file, or write --table=text", text=text, forms=forms
+    )
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
@@ -129,11 +133,13 @@ def _check_table(arguments: argparse.Namespace) -> None:
         raise RematError("--steps goes with --table; --step STEP describes one step")
     for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
         if all(getattr(arguments, name) not in (None, False) for name in (one, other)):
-            raise RematError(f"--{one} and --{other} answer with different things; leave out one")
+            raise RematError(
+                "--{one!w} and --{other!w} answer with different things; leave out one", one=one, other=other
+            )
     form = arguments.table or arguments.matrix
     if form not in (None, "text") and arguments.plot == TEXT:
         both = f"--{'table' if arguments.table else 'matrix'} {shortened(form)} and --plot -"
-        raise RematError(f"{both} both use standard output; name a file for the picture")
+        raise RematError("{both!w} both use standard output; name a file for the picture", both=both)
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:
@@ -141,7 +147,9 @@ def _check_length(simulation: Any, steps: range | None) -> None:
     count = len(simulation.schedule) if steps is None else len(steps)
     if count > MAX_STEPS:
         raise RematError(
-            f"--table lists {MAX_STEPS:,} steps at most, and these are {count:,}; choose some: --steps 0:{MAX_STEPS}"
+            "--table lists {max_steps:,} steps at most, and these are {count:,}; choose some: --steps 0:{max_steps!w}",
+            max_steps=MAX_STEPS,
+            count=count,
         )
 
 
@@ -203,7 +211,9 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     for words in texts:
         own = [words] if _known(graph, words) else comma_separated(words)
         if not own:
-            raise RematError(f"--{shortened(option)} {quoted(words)} names no node; give names, or leave it out")
+            raise RematError(
+                "--{option} {words!r} names no node; give names, or leave it out", option=option, words=words
+            )
         found += own
     return found
 

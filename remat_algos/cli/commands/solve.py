@@ -106,4 +106,4 @@ def _check_output(arguments: argparse.Namespace) -> None:
     if arguments.format == SNAPSHOT and not arguments.output:
         raise RematError("--format snapshot is a pickle, not text; give -o FILE.pickle")
     if arguments.format and not arguments.output and rival:
-        raise RematError(f"{rival} and --format both want standard output; give -o FILE, or one of them")
+        raise RematError("{rival!w} and --format both want standard output; give -o FILE, or one of them", rival=rival)

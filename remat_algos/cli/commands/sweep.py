@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import draw, print_json, print_row, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import add, add_plot, check_overwrite, number, whole_number, writable
-from remat_algos.errors import RematError
+from remat_algos.errors import ArgumentError, RematError
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import counted, quoted, shortened, shortened_path
+from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -86,7 +86,11 @@ def _shown(arguments: argparse.Namespace) -> SweepResults:
     if given:
         option = f"--{given[0]}".replace("modules", "import").replace("_", "-")
         folder = shortened_path(arguments.jobs)
-        raise RematError(f"{option} goes with jobs, and {folder} is a folder of results; name the file of the jobs")
+        raise RematError(
+            "{option!w} goes with jobs, and {folder!w} is a folder of results; name the file of the jobs",
+            option=option,
+            folder=folder,
+        )
     return read_sweep(arguments.jobs)
 
 
@@ -95,7 +99,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
 
     if not Path(arguments.jobs).exists():
         named = shortened_path(arguments.jobs)
-        raise RematError(f"no such file: {named}; name jobs, .jsonl or .csv, or a folder of results")
+        raise RematError("no such file: {named!w}; name jobs, .jsonl or .csv, or a folder of results", named=named)
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
@@ -130,7 +134,7 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         from distributed import Client
     except ImportError as error:
         remedy = "install it: python -m pip install 'remat_algos[dask]'"
-        raise RematError(f"dask is not installed; {remedy}") from error
+        raise RematError("dask is not installed; {remedy!w}", remedy=remedy) from error
     for name in logging.root.manager.loggerDict:  # the sweep says what matters of the connection
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -138,7 +142,7 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         client: Any = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise RematError(
-            f"--dask {shortened(address)}: no scheduler answers there; start one with `dask scheduler`"
+            "--dask {address}: no scheduler answers there; start one with `dask scheduler`", address=address
         ) from error
     with client:
         yield client.get_executor()
@@ -160,12 +164,12 @@ def _part(text: str) -> tuple[int, int]:
     number, _, count = text.partition("/")
     if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
         return int(number), int(count)
-    raise ValueError(f"{quoted(text)} is no part; give I/N with I from 1 to N, such as 1/8")
+    raise ArgumentError("{text!r} is no part; give I/N with I from 1 to N, such as 1/8", text=text)
 
 
 def _table(path: str) -> str:
     from remat_algos.sweeps.results import TABLES
 
     if Path(path).suffix not in TABLES:
-        raise RematError(f"{shortened_path(path)} is none of {', '.join(TABLES)}; name one of them")
+        raise RematError("{path!p} is none of {tables!w}; name one of them", path=path, tables=", ".join(TABLES))
     return writable(path)

@@ -16,7 +16,7 @@ from remat_algos.cli.graph_argument import (
 from remat_algos.cli.output import draw, print_result
 from remat_algos.cli.shared_options import add, add_plot
 from remat_algos.text.units import exact_bytes
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 HELP = "write or draw an order as the mirrored graph, which has a node for each run"
 

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify the plan; 1 if a claim is false, or a bound not proven."""
     from remat_algos.errors import ClaimError
     from remat_algos.plan.plan import read_plan
-    from remat_algos.text.wording import counted
+    from remat_algos.wording import counted
 
     graph = read_source(arguments)
     try:
@@ -55,7 +55,7 @@ def _problem(plan: "Plan") -> Iterator[str]:
     """The entries of the plan that say what was planned, and so what its bound holds for."""
     from remat_algos.allocate.reservation import PEAK
     from remat_algos.text.units import exact_bytes
-    from remat_algos.text.wording import listed, shortened
+    from remat_algos.wording import listed, shortened
 
     derivation = plan.graph.derivation
     if derivation is not None:
@@ -79,7 +79,7 @@ def _problem(plan: "Plan") -> Iterator[str]:
 def _print(plan: "Plan") -> None:
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.text.units import format_bytes
-    from remat_algos.text.wording import shortened
+    from remat_algos.wording import shortened
 
     simulation = plan.simulation
     resident = simulation.graph.resident_memory

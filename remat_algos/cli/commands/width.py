@@ -13,7 +13,7 @@ from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
 from remat_algos.cli.output import TEXT, draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot, searching, whole_number, writable
 from remat_algos.errors import RematError
-from remat_algos.text.wording import counted, shortened_path
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -79,7 +79,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Check combinations of arguments before the work."""
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == TEXT else None
     if arguments.td == TEXT and rival:
-        raise RematError(f"--td - and {rival} both use standard output; name a file for one of them")
+        raise RematError("--td - and {rival!w} both use standard output; name a file for one of them", rival=rival)
 
 
 # ---------------------------------------------------------------- the graph
@@ -95,7 +95,7 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
-            raise RematError(f"--nodes {shortened_path(arguments.nodes)}: the width needs no sizes; leave it out")
+            raise RematError("--nodes {nodes!p}: the width needs no sizes; leave it out", nodes=arguments.nodes)
         graph = read_gr(arguments.graph)
         return graph, None, f"{arguments.graph}: undirected, taken as it is"
     directed = read_source(arguments)  # without a note on sizes, which the width does not use

@@ -17,7 +17,7 @@ from typing import NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 _START = re.compile(r"[1-9]\d*[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+(_|/|\d+[ \t]*\r?\n)")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs
@@ -109,12 +109,18 @@ class _Lines:
         self.at = 0
 
     def fail(self, message: str, line: int | None = None) -> NoReturn:
-        raise GraphError(f"{self.source}, line {line or self.at}: {message}")
+        raise GraphError(
+            "{source!w}, line {line!w}: {message!w}", source=self.source, line=line or self.at, message=message
+        )
 
     def take(self, expected: str) -> str:
         """The next line."""
         if self.at >= len(self.lines):
-            raise GraphError(f"{self.source}: expected {expected}, found the end; is the file whole?")
+            raise GraphError(
+                "{source!w}: expected {expected!w}, found the end; is the file whole?",
+                source=self.source,
+                expected=expected,
+            )
         self.at += 1
         return self.lines[self.at - 1].strip()
 

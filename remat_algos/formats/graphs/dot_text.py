@@ -12,7 +12,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -107,7 +107,7 @@ def _plain(text: Any) -> str:
 
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
-    raise GraphError(f"{source}: {message}") from cause
+    raise GraphError("{source!w}: {message!w}", source=source, message=message) from cause
 
 
 def _dump(graph: ComputationGraph) -> str:
@@ -118,7 +118,7 @@ def _dump(graph: ComputationGraph) -> str:
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
     text = "\n".join(["digraph {", *lines, "}", ""])
     if len(text) > MAX_READ:
-        warn(f"{_too_long(text)}; write JSON, npz or GraphML to read the graph again")
+        warn("{too_long!w}; write JSON, npz or GraphML to read the graph again", too_long=_too_long(text))
     return text
 
 

@@ -10,7 +10,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.text.wording import quoted
+from remat_algos.wording import quoted
 
 _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
 ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without data
@@ -40,7 +40,7 @@ def _parse(text: str, source: str) -> Tables:
         for name in unquoted:
             if name not in rows and not _is_name(name):
                 fault = f"{source}, line {line}: {quoted(name)} is not the name of a node"
-                raise GraphError(f"{fault}; is the file an edge list? Write such names in double quotes")
+                raise GraphError("{fault!w}; is the file an edge list? Write such names in double quotes", fault=fault)
         for name in words:
             if name not in rows:
                 rows[name] = NodeRow(name, values=[ValueRow()], line=line)
@@ -48,7 +48,7 @@ def _parse(text: str, source: str) -> Tables:
         if len(words) == 2:
             rows[words[1]].reads.append(words[0])
     if not rows:
-        raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
+        raise GraphError("{source!w}: the file is empty; write an edge `u v` per line", source=source)
     _check_first_line(rows, source)
     if not any(row.reads for row in rows.values()) or not (alone or named):
         _check_columns(rows, source)
@@ -78,7 +78,9 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
     arrows: list[int] = []  # names before each
     for found in _WORD.finditer(content):
         if found[0] == '"':
-            raise GraphError(f'{where}: a quotation mark is not closed; write names with spaces as "my name"')
+            raise GraphError(
+                '{where!w}: a quotation mark is not closed; write names with spaces as "my name"', where=where
+            )
         if found[1] is not None:
             words.append(found[1].strip())
         elif found[0] == ARROW:
@@ -89,10 +91,17 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
         second = next(iter(content.split()[1:]), "")
         if second in ARROWS:
-            raise GraphError(f"{where}: {quoted(second)} is no arrow of edge lists; write `u -> v`, or `u v`")
+            raise GraphError(
+                "{where!w}: {second!r} is no arrow of edge lists; write `u -> v`, or `u v`", where=where, second=second
+            )
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
-        raise GraphError(f"{where}: expected two names per line, found {len(words) - words.count('')}; {remedy}")
+        raise GraphError(
+            "{where!w}: expected two names per line, found {n_words!w}; {remedy!w}",
+            where=where,
+            n_words=len(words) - words.count(""),
+            remedy=remedy,
+        )
     return words, unquoted
 
 
@@ -102,7 +111,9 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
     if not pairs and len(rows) == 1:
         return
     if not pairs:
-        raise GraphError(f"{source}: no line has two names, so there is no edge; write an edge `u v` per line")
+        raise GraphError(
+            "{source!w}: no line has two names, so there is no edge; write an edge `u v` per line", source=source
+        )
     sources, targets = zip(*pairs, strict=True)
     if len(rows) < 3 or not {*sources}.isdisjoint(targets):
         return
@@ -111,7 +122,12 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
         found = "pairs, none of which shares a name with another"
     if found:
         remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
-        raise GraphError(f"{source}: the two columns are {found}, as in a table and not in a graph; {remedy}")
+        raise GraphError(
+            "{source!w}: the two columns are {found!w}, as in a table and not in a graph; {remedy!w}",
+            source=source,
+            found=found,
+            remedy=remedy,
+        )
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
@@ -133,7 +149,14 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
         return
     if rows[v].reads == [u] and not rows[u].reads and not any({u, v} & {*row.reads} for row in [*rows.values()][2:]):
         remedy = "remove the line, or separate the columns by commas"
-        raise GraphError(f"{source}, line {rows[u].line}: `{u} {v}` names columns, not nodes; {remedy}")
+        raise GraphError(
+            "{source!w}, line {line!w}: `{u!w} {v!w}` names columns, not nodes; {remedy!w}",
+            source=source,
+            line=rows[u].line,
+            u=u,
+            v=v,
+            remedy=remedy,
+        )
 
 
 def _dump(graph: ComputationGraph) -> str:
@@ -151,7 +174,7 @@ def _dump(graph: ComputationGraph) -> str:
 def _written(name: str) -> str:
     """A name, in quotes where it needs them; GraphError for one that quotes cannot hold."""
     if '"' in name:
-        raise GraphError(f"an edge list has no place for the name {quoted(name)}; write tables or JSON")
+        raise GraphError("an edge list has no place for the name {name!r}; write tables or JSON", name=name)
     return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'
 
 

@@ -11,7 +11,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, quoted, shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
@@ -83,7 +83,7 @@ def _networkx() -> Any:
         import networkx
     except ImportError as error:
         remedy = "install it: python -m pip install networkx"
-        raise GraphError(f"GraphML needs networkx; {remedy}") from error
+        raise GraphError("GraphML needs networkx; {remedy!w}", remedy=remedy) from error
     return networkx
 
 
@@ -133,7 +133,7 @@ def _plain(record: Record) -> Record:
 
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
-    raise GraphError(f"{source}: {message}") from cause
+    raise GraphError("{source!w}: {message!w}", source=source, message=message) from cause
 
 
 GRAPH_FORMAT = GraphFormat(

@@ -21,7 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 _START = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
@@ -270,7 +270,7 @@ def _resident(fields: _Fields) -> ResidentRow:
 
 
 def _fail(source: str, message: str) -> NoReturn:
-    raise GraphError(f"{source}: {message}")
+    raise GraphError("{source!w}: {message!w}", source=source, message=message)
 
 
 class _Reader:

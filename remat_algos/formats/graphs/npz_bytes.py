@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.files import MAX_EXPANSION, expanded_limit, read_limit, too_large
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.backward import Backward
@@ -21,7 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import first_line, quoted, shortened
+from remat_algos.wording import first_line, quoted
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -86,7 +86,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
         texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory
         if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
             fault = f"{source}: names hold over {MAX_EXPANSION} times their packed bytes"
-            raise GraphError(f"{fault}; write the graph again without compression")
+            raise GraphError("{fault!w}; write the graph again without compression", fault=fault)
         if sum(member.file_size for member in members) > read_limit():
             raise too_large(source)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
@@ -130,22 +130,31 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
         reason = f"there is no {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
-        raise GraphError(f"{source}: not an npz graph ({reason}); is the file whole?") from error
+        raise GraphError(
+            "{source!w}: not an npz graph ({reason!w}); is the file whole?", source=source, reason=reason
+        ) from error
 
 
 def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
         version = quoted(rest["version"])
-        raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
+        raise GraphError(
+            "{source!w}: version {version!w} is not supported; this release reads version {other_version!w}",
+            source=source,
+            version=version,
+            other_version=VERSION,
+        )
     known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
     unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
-        raise GraphError(f"{source}: {quoted(min(unknown))} is not part of an npz graph; remove it")
+        raise GraphError(
+            "{source!w}: {unknown!r} is not part of an npz graph; remove it", source=source, unknown=min(unknown)
+        )
     for name, array in stored.items():
         if array.ndim != 1:  # NumPy would broadcast a single number over all nodes or values
-            raise ValueError(f"{shortened(name)} has {array.ndim} dimensions, expected 1")
+            raise ArgumentError("{name} has {ndim!w} dimensions, expected 1", name=name, ndim=array.ndim)
     if any(array.dtype.kind not in "biu" for array in stored.values()):
-        raise ValueError("an array is not of whole numbers")
+        raise ArgumentError("an array is not of whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
     arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in stored:
@@ -155,7 +164,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
         arguments["resident"] = Resident(**parts, names=_texts(rest["resident_names"]))
     scale = rest["compute_scale"]
     if type(scale) is not int or scale < 1:
-        raise ValueError("compute_scale is not a whole number of 1 or more")
+        raise ArgumentError("compute_scale is not a whole number of 1 or more")
     arguments["labels"] = Labels(
         names=_texts(rest["names"]) if rest["names"] is not None else None,
         value_names={int(x): name for x, name in rest["value_names"] if _texts([name])},
@@ -172,7 +181,7 @@ def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
     """All entries; ValueError unless each is text."""
     texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is not text")
+        raise ArgumentError("a name is not text")
     return texts
 
 

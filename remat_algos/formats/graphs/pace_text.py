@@ -10,7 +10,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.text.wording import counted, quoted
+from remat_algos.wording import counted, quoted
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 
@@ -25,7 +25,7 @@ def _parse(text: str, source: str) -> Tables:
     """
 
     def fail(line: int, message: str) -> NoReturn:
-        raise GraphError(f"{source}, line {line}: {message}")
+        raise GraphError("{source!w}, line {line!w}: {message!w}", source=source, line=line, message=message)
 
     lines = ((at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip() and line[0] != "c")
     at, header = next(lines, (1, ""))

@@ -13,7 +13,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import AnyDevice, Cost, operator_costs
 from remat_algos.cost.shapes import DTYPES
-from remat_algos.errors import GraphError, warn
+from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.jax.program import (
     Equation,
@@ -34,7 +34,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, listed, one_line, shortened
+from remat_algos.wording import counted, listed, one_line
 
 jax = require("jax", "jax")
 
@@ -98,27 +98,32 @@ class CapturedFunction:
         """The arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
-            raise TypeError(
-                f"the arguments are nested as {tree}, captured as {shortened(self.in_tree)}; capture again for these"
+            raise ArgumentTypeError(
+                "the arguments are nested as {tree!w}, captured as {in_tree}; capture again for these",
+                tree=tree,
+                in_tree=self.in_tree,
             )
         for name, array, wanted in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
             found = jax.typeof(array)
             if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
                 remedy = f"captured as {_typed(wanted)}; capture again for these arguments"
-                raise TypeError(f"{shortened(name)} is {_typed(found)}, {remedy}")
+                raise ArgumentTypeError(
+                    "{name} is {typed!w}, {remedy!w}", name=name, typed=_typed(found), remedy=remedy
+                )
         return arrays
 
     def check_plan(self, plan: Plan) -> None:
         """Raise TypeError unless `plan` is a plan, GraphError unless it is for this graph."""
         if not isinstance(plan, Plan):
-            raise TypeError(
-                f"plan is a {type(plan).__name__}; give what remat_algos.solve(captured.graph, ...) returns"
+            raise ArgumentTypeError(
+                "plan is a {kind!w}; give what remat_algos.solve(captured.graph, ...) returns", kind=type(plan).__name__
             )
         graph = plan.graph
         if graph is not self.graph and graph.hash != self.graph.hash:
             sizes = f"it has {counted(graph.n_nodes, 'node')}, this one {self.graph.n_nodes:,}"
             raise GraphError(
-                f"the plan is for another graph: {sizes}; solve the graph that was captured from this function"
+                "the plan is for another graph: {sizes!w}; solve the graph that was captured from this function",
+                sizes=sizes,
             )
 
 
@@ -179,7 +184,7 @@ def capture(
     True
     """
     if not callable(f):
-        raise TypeError(f"f is a {type(f).__name__}; give a function")
+        raise ArgumentTypeError("f is a {kind!w}; give a function", kind=type(f).__name__)
     closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
     program = FlatJaxpr(closed)
     if not program.equations:
@@ -190,8 +195,10 @@ def capture(
     mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
     if mapped:
         warn(
-            f"{listed(mapped, 3)}: each function that shard_map or pmap maps over devices is one node, whose inside is "
-            "neither planned nor in the peak; capture the function that is mapped, with the arguments of one device"
+            "{listed!w}: each function that shard_map or pmap maps over devices is one node, whose inside is "
+            "neither planned nor in the peak; capture the function that is mapped, with the arguments of one "
+            "device",
+            listed=listed(mapped, 3),
         )
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
     return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))

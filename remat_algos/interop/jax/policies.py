@@ -15,7 +15,7 @@ from remat_algos.interop.jax.program import Source
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 jax = require("jax", "jax")
 
@@ -83,8 +83,10 @@ def _offloaded(plan: Plan) -> list[int]:
             if at < begin or value in kept or not graph.forward[graph.producer[value]]:
                 name, reader = shortened(graph.value_name(value)), shortened(graph.labels[step.node])
                 raise PlanError(
-                    f"the plan loads {name} for {reader}: a policy of jax.checkpoint can only send a value of the "
-                    "forward part to the host until the backward part reads it; solve without a link"
+                    "the plan loads {name!w} for {reader!w}: a policy of jax.checkpoint can only send a value of the "
+                    "forward part to the host until the backward part reads it; solve without a link",
+                    name=name,
+                    reader=reader,
                 )
     return plan.simulation.stores.tolist()
 

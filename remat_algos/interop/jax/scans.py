@@ -24,7 +24,6 @@ from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import counted
 
 jax = require("jax", "jax")
 
@@ -156,7 +155,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
         drops = "for the CPU it drops the barriers of jax.checkpoint and may save what the plan recomputes"
-        warn(f"XLA compiles a scan of {counted(short[0], 'iteration')} without a loop; {drops}")
+        warn("XLA compiles a scan of {short:iteration} without a loop; {drops!w}", short=short[0], drops=drops)
 
 
 class _Saving(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import first_line
 
 IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model has
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
@@ -19,7 +18,7 @@ def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> Co
     try:
         from remat_algos.interop import onnx
     except ImportError as error:  # with the command that installs it
-        raise GraphError(f"{source}: {first_line(error)}") from error
+        raise GraphError("{source!w}: {error!e}", source=source, error=error) from error
     return onnx.capture(data, dims)
 
 

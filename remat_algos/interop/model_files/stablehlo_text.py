@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import first_line
 
 _START = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
 
@@ -17,7 +16,7 @@ def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> Comp
 
         return stablehlo.capture(text.encode(), dims)
     except ImportError as error:  # with the command that installs it
-        raise GraphError(f"{source}: {first_line(error)}") from error
+        raise GraphError("{source!w}: {error!e}", source=source, error=error) from error
 
 
 def _sniff(text: str, ending: str) -> bool:

@@ -14,7 +14,7 @@ from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import AnyDevice
-from remat_algos.errors import BackendError, GraphError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
 from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.peaks import allocator_peak
@@ -35,7 +35,7 @@ from remat_algos.interop.torch.private import (
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, shortened
 
 ATTEMPTS = 5  # number of limits that `fit` tries
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
@@ -108,9 +108,9 @@ class InductorPartitioner(CustomPartitioner):
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         if options.get("rng", "once") != "once":
-            raise ValueError('inductor replays no random operators; leave rng out, or give "once"')
+            raise ArgumentError('inductor replays no random operators; leave rng out, or give "once"')
         if options.get("link") is not None:
-            raise ValueError("inductor reorders operators, so copies would not hide behind them; leave the link out")
+            raise ArgumentError("inductor reorders operators, so copies would not hide behind them; leave the link out")
         self.partitioner = Partitioner(TrainingRequest.of(budget, **{**options, "rng": "once"}))
 
     @property
@@ -213,7 +213,10 @@ class InductorBackend:
             lower = min(last.limit, last.predicted) * target // last.measured
             self.partitioner.partitioner.request = replace(self.partitioner.partitioner.request, budget=lower)
         raise BackendError(
-            f"inductor allocates {last.measured:,} bytes of {target:,} after {ATTEMPTS} plans; give a larger budget"
+            "inductor allocates {measured:,} bytes of {target:,} after {attempts!w} plans; give a larger budget",
+            measured=last.measured,
+            target=target,
+            attempts=ATTEMPTS,
         )
 
     def _limit(self) -> int:
@@ -265,7 +268,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     if compiler == "inductor":
         return InductorBackend(budget, **options)
     if compiler != "eager":
-        raise ValueError(f"the compiler {quoted(compiler)} is not known; use 'eager' or 'inductor'")
+        raise ArgumentError("the compiler {compiler!r} is not known; use 'eager' or 'inductor'", compiler=compiler)
     return TorchBackend(TrainingRequest.of(budget, **options))
 
 
@@ -327,7 +330,9 @@ def reports() -> list[GraphReport]:
         parts = [] if not _latest else _latest[0].partitioner.parts.values()
         missed = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts)
         why = f"; it left out: {missed}" if missed else ""
-        raise GraphError(f'torch.compile has given no graph to the backend "remat"; call the model first{why}')
+        raise GraphError(
+            'torch.compile has given no graph to the backend "remat"; call the model first{why!w}', why=why
+        )
     return planned
 
 
@@ -335,7 +340,7 @@ def _backend_of(options: dict[str, Any]) -> Any:
     if "budget" in options:
         return backend(**options)
     if options.get("device") is None:
-        raise TypeError('give a budget, such as {"budget": "8GiB"} or {"device": "16GiB", "optimizer": "adam"}')
+        raise ArgumentTypeError('give a budget, such as {"budget": "8GiB"} or {"device": "16GiB", "optimizer": "adam"}')
     return backend(Budget(device=options.pop("device")), **options)
 
 
@@ -409,11 +414,14 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
             joint = export_joint(stack, model, tuple(inputs), dict(keywords))
     except NoGradient as error:
         raise GraphError(
-            f"PyTorch has no gradient of {shortened(error)}, so parameters before it would have none; use an operator "
-            "with a gradient, or register one (torch.library.register_autograd)"
+            "PyTorch has no gradient of {error}, so parameters before it would have none; use an operator "
+            "with a gradient, or register one (torch.library.register_autograd)",
+            error=error,
         ) from None
     except DataDependent as error:
-        raise GraphError(f"the model's Python depends on data, so it is not one graph; use {BY_NAME}") from error
+        raise GraphError(
+            "the model's Python depends on data, so it is not one graph; use {by_name!w}", by_name=BY_NAME
+        ) from error
     except AssertionError as error:
         if "functional graph" not in str(error):
             raise
@@ -424,7 +432,8 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
         constant = getattr(joint.graph_module, node.target)
         if isinstance(constant, torch.Tensor) and constant.requires_grad:
             raise GraphError(
-                f"the model reads a tensor of shape {tuple(constant.shape)} that requires a gradient and is neither "
-                "parameter nor input; make it an nn.Parameter, or give it as an input"
+                "the model reads a tensor of shape {shape!w} that requires a gradient and is neither parameter "
+                "nor input; make it an nn.Parameter, or give it as an input",
+                shape=tuple(constant.shape),
             )
     return joint

@@ -13,12 +13,12 @@ from torch.utils.flop_counter import flop_registry
 
 from remat_algos.cost.roofline import AnyDevice, Cost, operator_costs
 from remat_algos.cost.shapes import DTYPES
-from remat_algos.errors import warn
+from remat_algos.errors import ArgumentError, warn
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private import Operator, storage_key, without_modes
 from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.arrays import Int64
-from remat_algos.text.wording import shortened
+from remat_algos.wording import shortened
 
 PROFILE = "profile"
 LONGEST_REASON = 120  # letters
@@ -59,9 +59,10 @@ def price(
 def check_times(cost: Cost, device: AnyDevice | None) -> None:
     """Raise ValueError if costs are no times, as a link needs them."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
-        raise ValueError(
-            f'a link needs costs that are times, and cost "{shortened(cost)}" without a device gives none; give '
-            'device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here'
+        raise ArgumentError(
+            'a link needs costs that are times, and cost "{cost}" without a device gives none; give device= a'
+            ' name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
+            cost=cost,
         )
 
 
@@ -104,7 +105,11 @@ def probe(node: fx.Node) -> tuple[int, int]:
             except RuntimeError as error:  # it refuses such tensors
                 _probed[signature] = 0, 0
                 reason = shortened(" ".join(str(error).split()), LONGEST_REASON)
-                warn(f"{shortened(node.name)} could not be measured, so its time and workspace count as 0: {reason}")
+                warn(
+                    "{name} could not be measured, so its time and workspace count as 0: {reason!w}",
+                    name=node.name,
+                    reason=reason,
+                )
     return _probed[signature]
 
 

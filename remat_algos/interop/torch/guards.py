@@ -11,7 +11,6 @@ from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.private import OUTSIDE, PlainInput, tree_leaves
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import listed, shortened
 
 Reread = Mapping[int | str, Sequence[str]]
 """Nodes recomputed from an input, by its place among the arguments, or by the name of a parameter or buffer."""
@@ -54,6 +53,8 @@ def _compare(seen: Sequence[tuple[str, Callable[[], Any], int, Sequence[str]]], 
         tensor = tensor_of()
         if tensor is not None and tensor._version != version:
             raise GraphError(
-                f"{shortened(name)} was changed in place between the forward part and the backward part, which "
-                f"computes {listed(again)} from it again; change it after backward, or give the model a copy"
+                "{name} was changed in place between the forward part and the backward part, which computes "
+                "{again!l} from it again; change it after backward, or give the model a copy",
+                name=name,
+                again=again,
             )

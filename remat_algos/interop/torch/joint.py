@@ -36,7 +36,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted
 
 FORWARD, NO_OWNER = -1, -2  # in `forward_of`
 BOUNDARY = "boundary"
@@ -176,21 +176,23 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
 def _check(node: fx.Node) -> None:
     if runs_modules(node):
         raise GraphError(
-            f"{shortened(node.name)} runs modules of its own, as branches and loops of tensors do; plans are for plain "
-            "operators: leave it out of the model that is compiled"
+            "{name} runs modules of its own, as branches and loops of tensors do; plans are for plain "
+            "operators: leave it out of the model that is compiled",
+            name=node.name,
         )
     result = node.meta.get("val")
     sizes = [result] if isinstance(result, SYMBOLS) else [size for t in tensors(result) for size in t.shape]
     if any(isinstance(size, SYMBOLS) and constant_size(size) is None for size in sizes):
-        raise GraphError(f"{shortened(node.name)} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
+        raise GraphError("{name} has a dynamic shape; a plan is for fixed shapes: use dynamic=False", name=node.name)
     if any(t.layout is not torch.strided for t in tensors(result)):
         raise GraphError(
-            f"{shortened(node.name)} is a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
+            "{name} is a sparse tensor; plans are for dense ones: leave sparse=True out of the layer", name=node.name
         )
     if node.op == "call_function" and writes_into_arguments(node.target):
         raise GraphError(
-            f"{shortened(node.name)} ({shortened(node.target)}) writes into its arguments; "
-            "use the operator that returns a new tensor"
+            "{name} ({target}) writes into its arguments; use the operator that returns a new tensor",
+            name=node.name,
+            target=node.target,
         )
 
 
@@ -423,7 +425,7 @@ class _JointRows:
             return
         if late := [node.name for node in self.forward_outputs if node not in self.values]:
             raise GraphError(
-                f"{shortened(late[0])}, an output, reads a gradient from outside; return it from another model"
+                "{late}, an output, reads a gradient from outside; return it from another model", late=late[0]
             )
         reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.last_effect
         runs = {self.producer[x] for x in reads}

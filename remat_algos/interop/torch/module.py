@@ -26,7 +26,7 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.text.wording import LONGEST_PATH, counted, shortened
+from remat_algos.wording import LONGEST_PATH, counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 """The contents of a module; ours has those of the model."""
@@ -146,7 +146,8 @@ class Rematerialized(nn.Module):
         actual = describe(args, kwargs)
         if actual != self._specs:
             raise GraphError(
-                f"{_difference(actual, self._specs)}; plan for these inputs: rematerialize(model, inputs, budget)"
+                "{difference!w}; plan for these inputs: rematerialize(model, inputs, budget)",
+                difference=_difference(actual, self._specs),
             )
         mode = _mode(self.original)
         if mode not in self._planned:
@@ -244,7 +245,9 @@ def rematerialize(
     args, kwargs = tuple(inputs), dict(keywords or {})
     if hooked := hooked_modules(model):
         warn(
-            f"full backward hooks of {hooked} do not run in the planned model; watch gradients by Tensor.register_hook"
+            "full backward hooks of {hooked!w} do not run in the planned model; watch gradients by "
+            "Tensor.register_hook",
+            hooked=hooked,
         )
     planned = Rematerialized(model, TrainingRequest.of(budget, **options), describe(args, kwargs), check)
     if planned.plan_mode(args, kwargs) is None:
@@ -294,12 +297,14 @@ def _check_pass(
         if difference:  # without gradients it fits even if a step does not, but may take a fast path that differs
             difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=True))
     except torch.OutOfMemoryError as error:
-        warn(f"the planned model was not compared with the model, for which memory ran out: {error}")
+        warn("the planned model was not compared with the model, for which memory ran out: {error!w}", error=error)
         return
     if difference:
         raise GraphError(
-            f"the planned model differs from the model in {shortened(difference, LONGEST_DIFFERENCE)}: the capture "
-            f"left something out, or the model's Python depends on more than its inputs; use {BY_NAME}, or check=False"
+            "the planned model differs from the model in {shortened!w}: the capture left something out, or "
+            "the model's Python depends on more than its inputs; use {by_name!w}, or check=False",
+            shortened=shortened(difference, LONGEST_DIFFERENCE),
+            by_name=BY_NAME,
         )
 
 

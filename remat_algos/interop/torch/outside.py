@@ -12,7 +12,7 @@ from torch import nn
 
 from remat_algos.errors import warn
 from remat_algos.interop.torch.private import Break
-from remat_algos.text.wording import LONGEST_PATH, listed, shortened
+from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 NAMED = 3  # parts that one warning describes
 warn_user = partial(warn, skipped=("torch", "contextlib"))
@@ -97,4 +97,4 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
     subject = f"{run} outside the plans and the budget of remat" if planned else "remat plans nothing of the model"
     told = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts[:NAMED])
     more = f"; and {len(parts) - NAMED:,} more, in reports[-1].graph_breaks" if len(parts) > NAMED else ""
-    warn_user(f"{subject}: {told}{more}")
+    warn_user("{subject!w}: {told!w}{more!w}", subject=subject, told=told, more=more)

@@ -16,7 +16,7 @@ from torch import fx
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
 from remat_algos.cost.roofline import AnyDevice, Cost
-from remat_algos.errors import BudgetError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
@@ -53,7 +53,7 @@ from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
-from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
+from remat_algos.wording import LONGEST_PATH, counted, did_you_mean, shortened
 from remat_algos.zoo.optimizers import OPTIMIZERS
 
 LOG = logging.getLogger(__name__)
@@ -120,16 +120,27 @@ class TrainingRequest:
             Budget.of(self.budget)  # checks it
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ValueError(f"{name} is {quoted(getattr(self, name))}; give {' or '.join(map(repr, choices))}")
+                raise ArgumentError(
+                    "{name!w} is {getattr!r}; give {choices!w}",
+                    name=name,
+                    getattr=getattr(self, name),
+                    choices=" or ".join(map(repr, choices)),
+                )
         if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
-            raise ValueError(
-                f"optimizer is {quoted(self.optimizer)}; give one of {listed(list(OPTIMIZERS))}, or reserve"
+            raise ArgumentError(
+                "optimizer is {optimizer!r}; give one of {optimizers!l}, or reserve",
+                optimizer=self.optimizer,
+                optimizers=list(OPTIMIZERS),
             )
         device, reserve = getattr(self.budget, "device", None), byte_limit(self.reserve)
         if device is None and (reserve or self.accumulate):
-            raise TypeError('reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one')
+            raise ArgumentTypeError(
+                'reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one'
+            )
         if device is not None and reserve > byte_limit(device):
-            raise ValueError(f"reserve {shortened(self.reserve)} is above device {shortened(device)}; nothing is left")
+            raise ArgumentError(
+                "reserve {reserve} is above device {device}; nothing is left", reserve=self.reserve, device=device
+            )
         if self.device == PROFILE:
             object.__setattr__(self, "cost", PROFILE)
             object.__setattr__(self, "device", None)
@@ -147,8 +158,11 @@ class TrainingRequest:
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
-                raise TypeError(
-                    f"{quoted(name)} is not an option{did_you_mean(name, names)}; options are {listed(names)}"
+                raise ArgumentTypeError(
+                    "{name!r} is not an option{did_you_mean!w}; options are {names!l}",
+                    name=name,
+                    did_you_mean=did_you_mean(name, names),
+                    names=names,
                 )
         return cls(budget=budget, **options)
 
@@ -382,9 +396,11 @@ class Partitioner:
             if waiting and not self._warned_waiting and any(map(_is_accumulated, inputs)):
                 self._warned_waiting = True
                 warn_user(
-                    f"{format_bytes(waiting)} of the peak of {format_bytes(peak)} are gradients that wait for the end "
-                    "of the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it "
-                    "is made; compile the blocks of the model one by one, so that each hands over its own"
+                    "{format_bytes!w} of the peak of {other_format_bytes!w} are gradients that wait for the end of "
+                    "the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it is"
+                    " made; compile the blocks of the model one by one, so that each hands over its own",
+                    format_bytes=format_bytes(waiting),
+                    other_format_bytes=format_bytes(peak),
                 )
             results = run(inputs)
             pending[:] = [each for each in pending if each() is not None]
@@ -446,9 +462,11 @@ class Partitioner:
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
             self._last_compilations.add(compiled)
             warn_user(
-                f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape, "
-                "number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what "
-                f"changes from step to step as tensors, or {COMPILE_MORE}"
+                "PyTorch compiles this part of the model the last of {recompile_limit!w} times: with another "
+                "shape, number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, "
+                "give what changes from step to step as tensors, or {compile_more!w}",
+                recompile_limit=recompile_limit(),
+                compile_more=COMPILE_MORE,
             )
         specialize_sizes(inputs)
         n_planned = len(self.reports)
@@ -513,7 +531,7 @@ class Partitioner:
         self._warned_infeasible = True
         n_others = len(self._infeasible) - 1
         others = f"; {counted(n_others, 'other graph')} of the model likewise" if n_others else ""
-        warn_user(f"{self._infeasible[0]}{others}")
+        warn_user("{infeasible!w}{others!w}", infeasible=self._infeasible[0], others=others)
 
     def _warn_above(self) -> None:
         """Warn if graphs within their limits exceed the budget together."""
@@ -529,8 +547,11 @@ class Partitioner:
         self._warned_above = True
         remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
         warn_user(
-            f"the graphs of the model together peak at {exact_bytes(whole)}, above {format_bytes(limit)}, since they "
-            f"are planned one after the other; {remedy}"
+            "the graphs of the model together peak at {exact_bytes!w}, above {format_bytes!w}, since they are"
+            " planned one after the other; {remedy!w}",
+            exact_bytes=exact_bytes(whole),
+            format_bytes=format_bytes(limit),
+            remedy=remedy,
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:

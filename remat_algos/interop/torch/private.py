@@ -111,10 +111,11 @@ DataDependent: Any = (
 def _check() -> None:
     """Raise ImportError if a name has moved."""
     if _moved:
-        raise ImportError(
+        msg = (
             f"PyTorch {torch.__version__} has no {', '.join(_moved)} (tested: {TESTED}); install a tested version: "
             f"python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without PyTorch"
         )
+        raise ImportError(msg)
 
 
 _check()

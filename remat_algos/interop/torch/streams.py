@@ -10,7 +10,6 @@ from torch.fx.node import has_side_effect
 from remat_algos.errors import GraphError, OutOfMemoryError
 from remat_algos.interop.torch.private import without_modes
 from remat_algos.interop.torch.storages import HOST
-from remat_algos.text.wording import quoted
 
 _OUT, _INTO = 0, 1
 _streams: dict[torch.device, tuple[Any, Any]] = {}
@@ -39,7 +38,7 @@ def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tu
 def check_streams(device: torch.device) -> None:
     """Raise GraphError for a device on which copies cannot run beside compute."""
     if device.type not in HOST and not hasattr(torch.get_device_module(device), "Stream"):
-        raise GraphError(f"PyTorch has no streams for copies on device {quoted(device.type)}; leave out the link")
+        raise GraphError("PyTorch has no streams for copies on device {type!r}; leave out the link", type=device.type)
 
 
 @has_side_effect
@@ -121,7 +120,8 @@ def _host_memory(size: int, device: torch.device) -> torch.Tensor:
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before
             raise
         raise OutOfMemoryError(
-            f"a copy takes {size:,} bytes of the host, which it does not have; give the link a limit, as in "
-            '{"out": "50GB/s", "into": "50GB/s", "host": "16GiB"}',
+            "a copy takes {size:,} bytes of the host, which it does not have; give the link a limit, as in "
+            '{{"out": "50GB/s", "into": "50GB/s", "host": "16GiB"}}',
+            size=size,
             requested=size,
         ) from error

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import PlanError, about
+from remat_algos.errors import ArgumentError, PlanError, about
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.colours import INKS
@@ -23,7 +23,7 @@ from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import checked_steps
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, shortened, shortened_path
+from remat_algos.wording import shortened
 
 MAX_STEPS = MAX_NODES = 10_000
 # Seconds: of a loop by default at least and at most, of its held end, and of any loop at most.
@@ -104,7 +104,7 @@ class Animation:
 def check_ending(path: str | os.PathLike[str]) -> None:
     """Raise ValueError unless a path ends in .svg."""
     if Path(path).suffix.lower() != ".svg":
-        raise ValueError(f"{shortened_path(path)}: an animation is an SVG; give a path that ends in .svg")
+        raise ArgumentError("{path!p}: an animation is an SVG; give a path that ends in .svg", path=path)
 
 
 @checked_arguments
@@ -144,18 +144,23 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     simulation, limit = simulated(subject)
     if (nodes := simulation.graph.n_nodes) > MAX_NODES:
         raise PlanError(
-            f"an animation has {MAX_NODES:,} nodes at most, and the graph {counted(nodes, 'node')}; "
-            "make a coarser graph, such as one of layers"
+            "an animation has {max_nodes:,} nodes at most, and the graph {nodes:node}; make a coarser graph, "
+            "such as one of layers",
+            max_nodes=MAX_NODES,
+            nodes=nodes,
         )
     steps = checked_steps(steps, len(simulation.schedule))
     if len(steps) > MAX_STEPS:
         raise PlanError(
-            f"an animation has {MAX_STEPS:,} steps at most, and these are {len(steps):,}; choose some, "
-            f"steps=range(0, {MAX_STEPS}) or --steps 0:{MAX_STEPS}, or make a coarser graph, such as one of layers"
+            "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
+            "steps=range(0, {max_steps!w}) or --steps 0:{max_steps!w}, or make a coarser graph, such as one "
+            "of layers",
+            max_steps=MAX_STEPS,
+            n_steps=len(steps),
         )
     if seconds is not None and not 0 < seconds <= MAX_SECONDS:
         limits = f"give a number above 0, {MAX_SECONDS} at most"
-        raise about("seconds", ValueError(f"seconds is {shortened(seconds)}; {limits}"))
+        raise about("seconds", ArgumentError("seconds is {seconds}; {limits!w}", seconds=seconds, limits=limits))
     lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
     return Animation(simulation, limit, steps, lasts)
 

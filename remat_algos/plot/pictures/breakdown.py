@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted
 from remat_algos.plot.colours import STRUCTURES as STRUCTURES_DRAWN
@@ -17,7 +18,6 @@ from remat_algos.plot.subject import Subject
 from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
 from remat_algos.questions.breakdown import breakdown as breakdown_of
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     [6, 2, 8]
     """
     if of not in ("memory", "compute"):
-        raise ValueError(f"a breakdown is of memory or compute, not of {quoted(of)}")
+        raise ArgumentError("a breakdown is of memory or compute, not of {of!r}", of=of)
     breakdowns = _named(subjects)
     ax = axes.of_size(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
     return (_memory if of == "memory" else _compute)(ax, breakdowns)
@@ -73,7 +73,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
 def _named(subjects: Subjects) -> dict[str, Breakdown]:
     by_name = subjects if isinstance(subjects, Mapping) else {"": subjects}
     if not by_name:
-        raise ValueError("there is nothing to draw; give a breakdown")
+        raise ArgumentError("there is nothing to draw; give a breakdown")
     return {name: s if isinstance(s, Breakdown) else breakdown_of(s) for name, s in by_name.items()}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, wrapped
@@ -18,7 +19,7 @@ from remat_algos.plot.colours import GREY, LEVELS, PALE
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +82,11 @@ def decomposition(
     ['b c', 'a (b)', '(c) d']
     """
     if decomposition.n_bags > MAX_DRAWN:
-        raise ValueError(f"{decomposition.n_bags:,} bags are too many to be drawn, at most {MAX_DRAWN} are")
+        raise ArgumentError(
+            "{n_bags:,} bags are too many to be drawn, at most {max_drawn!w} are",
+            n_bags=decomposition.n_bags,
+            max_drawn=MAX_DRAWN,
+        )
     tree = bag_tree(decomposition, names, graph, separators)
     texts = [_lines_of(words) for words in tree.words]
     boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
@@ -287,7 +292,7 @@ def bag_tree(
         level = [0] * n
     else:
         if separators.bag.shape[0] != n:
-            raise ValueError(f"{counted(separators.bag.shape[0], 'separator')} for {counted(n, 'bag')} are another's")
+            raise ArgumentError("{shape:separator} for {n:bag} are another's", shape=separators.bag.shape[0], n=n)
         root = int(separators.bag[0]) if n else 0
         words = _words(decomposition, names, separators)
         level = _levels(separators)
@@ -304,7 +309,11 @@ def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph:
     if names is not None:
         named = list(names)
         if len(named) <= largest:
-            raise ValueError(f"{counted(len(named), 'name')}, but a bag contains vertex {largest}; name each vertex")
+            raise ArgumentError(
+                "{n_named:name}, but a bag contains vertex {largest!w}; name each vertex",
+                n_named=len(named),
+                largest=largest,
+            )
         return named
     if isinstance(graph, ComputationGraph):
         return [graph.labels[v] for v in range(largest + 1)]

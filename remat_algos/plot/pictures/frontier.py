@@ -17,7 +17,7 @@ from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
 from remat_algos.questions.frontier import Frontier
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.units import fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

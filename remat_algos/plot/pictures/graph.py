@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -20,7 +21,7 @@ from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,12 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     graph, runs, kinds = _what(subject, copies)
     if graph.n_nodes > MAX_DRAWN:
         others = "the pictures memory and schedule show graphs of any size"
-        raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MAX_DRAWN:,} are; {others}")
+        raise ArgumentError(
+            "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; {others!w}",
+            n_nodes=graph.n_nodes,
+            max_drawn=MAX_DRAWN,
+            others=others,
+        )
     placed = layout(graph)
     names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]

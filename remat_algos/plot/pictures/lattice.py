@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
@@ -20,7 +20,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,9 +114,15 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
         try:
             return lower_set_family(family, cap=MAX_DRAWN)
         except GraphError:
-            raise ValueError(f"the lower sets of the graph are too many to be drawn, {remedy}") from None
+            raise ArgumentError(
+                "the lower sets of the graph are too many to be drawn, {remedy!w}", remedy=remedy
+            ) from None
     if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN:
-        raise ValueError(f"{len(family):,} lower sets are too many to be drawn, {remedy} or of a part of the graph")
+        raise ArgumentError(
+            "{n_family:,} lower sets are too many to be drawn, {remedy!w} or of a part of the graph",
+            n_family=len(family),
+            remedy=remedy,
+        )
     return family
 
 
@@ -136,7 +142,9 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
             so_far[place] = True
             passed.append(row.get(so_far.tobytes(), -1))
         if passed[-1] < 0:
-            raise ValueError(f"lower set {i} of the path is not in the family; draw the path in the family it is from")
+            raise ArgumentError(
+                "lower set {i!w} of the path is not in the family; draw the path in the family it is from", i=i
+            )
         cuts.append(passed[-1])
     return cuts, [at for at in passed if at >= 0]
 

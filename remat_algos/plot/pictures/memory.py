@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import Int64
 from remat_algos.plan.plan import Plan
@@ -21,7 +22,7 @@ from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, format_seconds, percent
-from remat_algos.text.wording import counted
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -390,7 +391,7 @@ def _played(subject: Plan | Timeline) -> tuple[Timeline, int | None]:
         return subject, None
     played = check_kind(subject, Plan, "subject", Timeline).timeline
     if played is None:
-        raise ValueError('the plan has no link, so there is no timeline; solve with one, such as link="pcie5"')
+        raise ArgumentError('the plan has no link, so there is no timeline; solve with one, such as link="pcie5"')
     return played, subject.limit
 
 

@@ -24,7 +24,7 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted, shortened
 
 FORMAT, VERSION = "remat-report", 1
 MAX_NODES = 10_000
@@ -72,8 +72,10 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     graph = plan.graph
     if graph.n_nodes > MAX_NODES:
         raise PlanError(
-            f"a report steps through {MAX_NODES:,} nodes at most, and the graph has {counted(graph.n_nodes, 'node')}; "
-            "make a coarser graph, such as one of layers"
+            "a report steps through {max_nodes:,} nodes at most, and the graph has {n_nodes:node}; make a "
+            "coarser graph, such as one of layers",
+            max_nodes=MAX_NODES,
+            n_nodes=graph.n_nodes,
         )
     if beside is not None and beside.graph.hash != graph.hash:
         raise PlanError("the two plans are of different graphs; give two plans of one graph")

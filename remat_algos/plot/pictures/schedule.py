@@ -16,7 +16,7 @@ from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import counted, shortened
+from remat_algos.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

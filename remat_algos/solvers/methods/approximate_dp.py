@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import quoted
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, price=0.2)
@@ -57,7 +57,7 @@ def approximate_dp(
     6
     """
     if family not in ("wide", "pruned"):
-        raise ValueError(f"family is {quoted(family)}; use wide or pruned, or the solver exact_dp")
+        raise ArgumentError("family is {family!r}; use wide or pruned, or the solver exact_dp", family=family)
     return formula_candidates(
         graph,
         task.limit,

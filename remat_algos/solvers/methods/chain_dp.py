@@ -77,7 +77,7 @@ def chain_dp(
     check_positive(slots=slots, stages=stages)
     whole = stages_of(graph)
     if whole is None:
-        raise GraphError(chain_of_stages(graph) or "")
+        raise GraphError("{chain_of_stages!w}", chain_of_stages=chain_of_stages(graph) or "")
     chain = whole.joined(stages)
     upper = chain.upper
     highest = max(upper.highest + upper.pinned, baseline(graph).peak_memory)
@@ -174,7 +174,7 @@ class ChainTable:
         width, rows = free // unit + 1, rows_of_table(k)
         if 4 * rows * width > MAX_TABLE:
             takes = f"a table of {k:,} stages and {width - 1:,} slots takes {format_bytes(4 * rows * width)}"
-            raise GraphError(f"{takes}; give fewer slots or stages")
+            raise GraphError("{takes!w}; give fewer slots or stages", takes=takes)
         costs = ChainCosts.of(chain)
         entries = np.empty(rows * width, np.float32)
         begin = end = k

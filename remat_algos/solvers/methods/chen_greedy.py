@@ -13,6 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, OutOfTime, Stop, until_stopped
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
@@ -23,7 +24,6 @@ from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.wording import quoted
 
 PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
@@ -78,11 +78,11 @@ def chen_greedy(
     [(0, 0), (4, 4), (2, 4), (1, 3), (3, 3), (5, 5)]
     """
     if grid not in ("exact", "paper"):
-        raise ValueError(f"grid is {quoted(grid)}; use exact or paper")
+        raise ArgumentError("grid is {grid!r}; use exact or paper", grid=grid)
     if rank_by not in ("peak", "allocation"):
-        raise ValueError(f"rank_by is {quoted(rank_by)}; use peak or allocation")
+        raise ArgumentError("rank_by is {rank_by!r}; use peak or allocation", rank_by=rank_by)
     if weigh_cost not in (True, False):
-        raise ValueError(f"weigh_cost is {quoted(weigh_cost)}; use True or False")
+        raise ArgumentError("weigh_cost is {weigh_cost!r}; use True or False", weigh_cost=weigh_cost)
     rows = _rows(graph, clock, grid, candidates, keep_last, weigh_cost)
     if rank_by == "peak":
         return near(graph, rows, task.limit, clock)

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
@@ -81,7 +82,7 @@ def _rows(
     """A row of segment counts for each kind of places and choice of `keep_last`."""
     check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
-        raise ValueError("at gives the cuts; leave out segments and candidates")
+        raise ArgumentError("at gives the cuts; leave out segments and candidates")
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
         return [

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind
@@ -15,7 +16,7 @@ from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near,
 from remat_algos.solvers.ranking import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import comma_separated, listed, quoted, shortened
+from remat_algos.wording import comma_separated, quoted, shortened
 
 KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
@@ -96,19 +97,21 @@ def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: f
 
 def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
     if keep not in KEEPS:
-        raise ValueError(f"keep is {quoted(keep)}; use {' or '.join(KEEPS)}")
+        raise ArgumentError("keep is {keep!r}; use {keeps!w}", keep=keep, keeps=" or ".join(KEEPS))
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
         one, other = map(shortened, several[:2])
-        raise ValueError(f"{one} alone determines what is dropped; leave out {other}")
+        raise ArgumentError("{one!w} alone determines what is dropped; leave out {other!w}", one=one, other=other)
     if threshold is not None:
         try:
             sound = not isinstance(threshold, bool) and 0 <= float(threshold) < math.inf
         except (TypeError, ValueError):
             sound = False
         if not sound:
-            raise ValueError(f"threshold is {quoted(threshold)}; give units of compute per byte, 0 or more")
+            raise ArgumentError(
+                "threshold is {threshold!r}; give units of compute per byte, 0 or more", threshold=threshold
+            )
 
 
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
@@ -128,7 +131,7 @@ def _operations(graph: ComputationGraph, wish: str) -> list[str]:
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
-        raise ValueError(f"{wish}, and the graph names none; give a threshold")
+        raise ArgumentError("{wish!w}, and the graph names none; give a threshold", wish=wish)
     return sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))
 
 
@@ -136,11 +139,11 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     """The kinds to drop; ValueError for one that is neither known nor in the graph."""
     wanted = comma_separated(drop)
     if not wanted:
-        raise ValueError(f"drop is {quoted(drop)}, which names no operation; give names, or leave it out")
+        raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)
     there = _operations(graph, f"drop is {quoted(','.join(wanted))}, which goes by operations")
     for name in wanted:
         if operation_kind(name) is None and name not in there:
-            raise ValueError(
-                f"drop names {quoted(name)}, which is not an operation of this graph; it has {listed(there)}"
+            raise ArgumentError(
+                "drop names {name!r}, which is not an operation of this graph; it has {there!l}", name=name, there=there
             )
     return list(dict.fromkeys(map(kind_name, wanted)))

@@ -73,7 +73,8 @@ def exhaustive_lower_sets(
         family = lower_set_family(graph, "exact", cap=MAX_SETS)
     except GraphError as error:
         raise GraphError(
-            f"there are more than {MAX_SETS:,} lower sets, too many to visit; use exact_dp or approximate_dp"
+            "there are more than {max_sets:,} lower sets, too many to visit; use exact_dp or approximate_dp",
+            max_sets=MAX_SETS,
         ) from error
 
     def candidates_of(chain: LowerSets, centric: str, formula_budget: int, **more: int) -> Iterator[Candidate]:
@@ -109,7 +110,7 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
             clock.check()
             if count > MAX_STATES:
                 many = f"chains reach more than {MAX_STATES:,} states, too many to visit"
-                raise GraphError(f"{many}; use exact_dp or approximate_dp")
+                raise GraphError("{many!w}; use exact_dp or approximate_dp", many=many)
         clock.progress(i + 1)
     return states
 

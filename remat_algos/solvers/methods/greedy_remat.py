@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -20,7 +21,6 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import quoted
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer
@@ -69,9 +69,9 @@ def greedy_remat(
     ((4, 5), (3, 6), ['A', 'B', 'C', 'D', 'A', 'E'])
     """
     if max_block is not None and (as_whole(max_block) or 0) < 1:
-        raise ValueError(f"max_block is {quoted(max_block)}; give a whole number of runs, 1 or more")
+        raise ArgumentError("max_block is {max_block!r}; give a whole number of runs, 1 or more", max_block=max_block)
     if moves not in (True, False):
-        raise ValueError(f"moves is {quoted(moves)}; use True for XLA's pass, or False for the paper's text")
+        raise ArgumentError("moves is {moves!r}; use True for XLA's pass, or False for the paper's text", moves=moves)
     sizes = BLOCKS if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
     walks = _Walks(graph, clock, moves=bool(moves))

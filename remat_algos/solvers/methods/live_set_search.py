@@ -13,7 +13,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -24,7 +24,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import OWN, Rows, solver
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.wording import counted, shortened
 
 LOWEST = 2  # for the lowest peak, this part of it: there are three searches
 USUAL_VALUES = 64  # values of graphs on which the search often ends
@@ -81,10 +81,12 @@ def live_set_search(
     ((7, 29), 29, 'optimal')
     """
     if max_states is not None and (as_whole(max_states) or 0) < 1:
-        raise ValueError(f"max_states is {quoted(max_states)}; give a whole number of sets, 1 or more")
+        raise ArgumentError(
+            "max_states is {max_states!r}; give a whole number of sets, 1 or more", max_states=max_states
+        )
     reason = few_values(graph)
     if reason is not None:
-        raise GraphError(reason)
+        raise GraphError("{reason!w}", reason=reason)
     searches = _Searches(graph, task, clock, max_states)
     yield from searches.known
     if task.limit is None:

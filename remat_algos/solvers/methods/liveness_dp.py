@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from remat_algos.context import Clock
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -19,7 +19,6 @@ from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
-from remat_algos.text.wording import quoted
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
 COARSE = 128  # sets that are tried first where there are many
@@ -75,7 +74,7 @@ def liveness_dp(
     (4, 7)
     """
     if lazy not in (True, False, None):
-        raise ValueError(f"lazy is {quoted(lazy)}; use True, False or None")
+        raise ArgumentError("lazy is {lazy!r}; use True, False or None", lazy=lazy)
     sets = _sets(graph, family, cap)
     few = len(sets) <= FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
@@ -117,7 +116,7 @@ def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
     max_sets = max(COARSE, math.isqrt(MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
     if len(sets) > 2 * max_sets:
-        raise GraphError(f"{len(sets):,} lower sets are too many for this solver; use the family wide")
+        raise GraphError("{n_sets:,} lower sets are too many for this solver; use the family wide", n_sets=len(sets))
     return sets
 
 

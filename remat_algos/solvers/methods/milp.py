@@ -20,7 +20,7 @@ from remat_algos.bounds.integer_program import (
 )
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -31,7 +31,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import counted, quoted
+from remat_algos.wording import counted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT = 1e-9  # relative gap at which HiGHS stops by default
@@ -85,10 +85,10 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
     ((5, 19), 19, 'fixed order')
     """
     if isinstance(mip_gap, bool) or not isinstance(mip_gap, int | float) or not 0 <= mip_gap < 1:
-        raise ValueError(f"mip_gap is {quoted(mip_gap)}; give a number from 0 to below 1, 0.01 for 1 %")
+        raise ArgumentError("mip_gap is {mip_gap!r}; give a number from 0 to below 1, 0.01 for 1 %", mip_gap=mip_gap)
     reason = few_nodes(graph)
     if reason is not None:
-        raise GraphError(reason)
+        raise GraphError("{reason!w}", reason=reason)
     programs = _Programs(graph, task.constraints, clock, mip_gap)
     yield programs.first
     if task.limit is None:

@@ -11,6 +11,7 @@ import numpy as np
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import Clock, Ending, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, SMALL, Effort
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
@@ -24,7 +25,7 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, OWN, START, Rows, solver
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.wording import counted, shortened
 
 USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)
 N_SEEDS = 4  # candidates of other solvers at which it begins
@@ -123,7 +124,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     (7, 29)
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
-        raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
+        raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     own = tuple(each for each in task.candidates if each.solver in OWN)
     if len(own) == len(task.candidates) or (task.budgets and graph.n_nodes > ALONE):
         yield from _run(graph, task, clock, max_moves)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
@@ -13,7 +14,6 @@ from remat_algos.solvers.task import Task
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
-from remat_algos.text.wording import quoted
 
 ORDER_RULES = ("fill", "degree", "density")
 MAX_ORDERS = 16
@@ -64,7 +64,7 @@ def twremat(
     if orders is None:
         orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
-        raise ValueError(f"orders is {quoted(orders)}; give a whole number of elimination orders, 1 or more")
+        raise ArgumentError("orders is {orders!r}; give a whole number of elimination orders, 1 or more", orders=orders)
     return by_recursion(
         graph,
         partial(_trees, orders=int(orders), seed=task.seed, clock=clock),

@@ -87,7 +87,12 @@ def deepspeech2(
     67689053
     """
     if convolutions > len(WINDOWS):
-        raise GraphError(f"{net.model}: convolutions is {convolutions}; give 1 to {len(WINDOWS)}")
+        raise GraphError(
+            "{model!w}: convolutions is {convolutions!w}; give 1 to {n_WINDOWS}",
+            model=net.model,
+            convolutions=convolutions,
+            n_WINDOWS=len(WINDOWS),
+        )
     x = _heard(net, batch, sequence, [(width, (11,), (2,))] if flat else WINDOWS[:convolutions])
     steps = x.shape[0] // batch
     start = net.input("start", (batch, width))

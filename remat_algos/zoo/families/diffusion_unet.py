@@ -93,13 +93,17 @@ def diffusion_unet(
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):
         raise GraphError(
-            f"{net.model}: an image of {image} cannot be halved {len(levels) - 1} times; "
-            f"give a multiple of {1 << len(levels) - 1}, or fewer multipliers"
+            "{model!w}: an image of {image!w} cannot be halved {n_levels!w} times; give a multiple of "
+            "{value!w}, or fewer multipliers",
+            model=net.model,
+            image=image,
+            n_levels=len(levels) - 1,
+            value=1 << len(levels) - 1,
         )
     factors = [1 << level for level in range(len(levels))]
     if unknown := set(attended or ()) - set(factors):
         found = f"attended has {min(unknown)}, but the image is {', '.join(map(str, factors))} times smaller"
-        raise GraphError(f"{net.model}: {found}; give some of these")
+        raise GraphError("{model!w}: {found!w}; give some of these", model=net.model, found=found)
     x = net.input("noisy", (batch, channels, image, image))
     noise = net.input("noise", x.shape)
     text = net.input("text", (batch, sequence, context)) if sequence else None

@@ -67,7 +67,12 @@ def gpt2(
     124439808
     """
     if sequence > positions:
-        raise GraphError(f"{net.model}: {sequence} words have {positions} positions; give positions={sequence} too")
+        raise GraphError(
+            "{model!w}: {sequence!w} words have {positions!w} positions; give positions={sequence!w} too",
+            model=net.model,
+            sequence=sequence,
+            positions=positions,
+        )
     embedding = net.parameter("wte.weight", (words, width))
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")
     with net.block("embedding"):

@@ -90,7 +90,13 @@ def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: T
     width = x.shape[-1]
     if width % (2 * heads):
         remedy = f"give a width that {2 * heads} divides"
-        raise GraphError(f"{net.model}: width {width} in {heads} heads leaves no pairs for rotary positions; {remedy}")
+        raise GraphError(
+            "{model!w}: width {width!w} in {heads!w} heads leaves no pairs for rotary positions; {remedy!w}",
+            model=net.model,
+            width=width,
+            heads=heads,
+            remedy=remedy,
+        )
     normal = net.rms_norm(x, "input_norm")
     with net.scope("self_attn"):
         q = net.linear(normal, width, bias=False, name="q_proj")

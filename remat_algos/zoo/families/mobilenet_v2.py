@@ -54,7 +54,12 @@ def mobilenet_v2(
     (3504872, 300774272)
     """
     if len(stages) != len(STAGES):
-        raise GraphError(f"{net.model}: {len(stages)} stages are given; give the blocks of each of the {len(STAGES)}")
+        raise GraphError(
+            "{model!w}: {n_stages} stages are given; give the blocks of each of the {n_STAGES}",
+            model=net.model,
+            n_stages=len(stages),
+            n_STAGES=len(STAGES),
+        )
     x = net.input("image", (batch, 3, image, image))
     with net.block("stem"):
         x = _unit(net, x, scaled(STEM, width), 3, stride=2)

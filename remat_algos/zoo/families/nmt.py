@@ -58,7 +58,11 @@ def nmt(
     ['attention.step0.tanh', 'attention.step1.tanh', 'attention.step2.tanh']
     """
     if width % 2:
-        raise GraphError(f"{net.model}: width {width} is halved for the two directions; give an even one")
+        raise GraphError(
+            "{model!w}: width {width!w} is halved for the two directions; give an even one",
+            model=net.model,
+            width=width,
+        )
     states = _encoder(net, _words(net, "source", batch, steps, source_words, width), depth, width)
     attention = _Attention(net, states, width)
     first = [(_initial(net, states[-1], f"h{k}"), _initial(net, states[-1], f"c{k}")) for k in range(depth)]

@@ -51,7 +51,10 @@ def pspnet(
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
         raise GraphError(
-            f"{net.model}: depth is {depth}; give {MIN_DEPTH} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)"
+            "{model!w}: depth is {depth!w}; give {min_depth!w} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
+            model=net.model,
+            depth=depth,
+            min_depth=MIN_DEPTH,
         )
     x = _stem(net, net.input("image", (batch, 3, image, image)), width)
     stages = []

@@ -130,7 +130,15 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
     if rest or n_blocks < 4:
         near = [n * per_block + 2 for n in (max(4, n_blocks), max(4, n_blocks) + 1)]
         kind, instead = ("bottlenecks", "stages, or bottleneck=False") if bottleneck else ("basic blocks", "or stages")
-        raise GraphError(f"{model}: no number of {kind} gives a depth of {depth}; give {near[0]}, {near[1]}, {instead}")
+        raise GraphError(
+            "{model!w}: no number of {kind!w} gives a depth of {depth!w}; give {near!w}, {other_near!w}, {instead!w}",
+            model=model,
+            kind=kind,
+            depth=depth,
+            near=near[0],
+            other_near=near[1],
+            instead=instead,
+        )
     ends = min(3, n_blocks // 4)
     between = n_blocks - 2 * ends
     second = (2 * between + 2) // 5  # two fifths, rounded

@@ -66,7 +66,12 @@ def vit(
     ((1, 197, 768),)
     """
     if image % patch:
-        raise GraphError(f"{net.model}: an image of {image} does not divide into patches of {patch}; give a multiple")
+        raise GraphError(
+            "{model!w}: an image of {image!w} does not divide into patches of {patch!w}; give a multiple",
+            model=net.model,
+            image=image,
+            patch=patch,
+        )
     x = net.convolution(net.input("image", (batch, 3, image, image)), width, patch, stride=patch, name="conv_proj")
     token = net.view(net.parameter("class_token", (1, 1, width)), batch, 1, width)
     x = net.concat(token, net.view(x, batch, (image // patch) ** 2, width), axis=1, name="tokens")

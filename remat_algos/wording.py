@@ -1,9 +1,13 @@
 """Words that go with numbers, and words between commas."""
 
 import json
+import pickle
 import re
-from collections.abc import Callable, Iterable, Sequence
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Number
+from typing import Any
 
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
@@ -171,3 +175,55 @@ def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: flo
         shortened(by_spelling[match], LONGEST_TYPED) for match in get_close_matches(text, by_spelling, limit, cutoff)
     ]
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+class _Filling(string.Formatter):
+    """Fills templates of sentences."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion is not None:
+            return SHOWN[conversion](value)
+        return value if isinstance(value, Number) else shortened(value)
+
+    def format_field(self, value: Any, spec: str) -> str:
+        return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {
+    "r": quoted,
+    "p": shortened_path,
+    "t": typed,
+    "e": first_line,
+    "l": listed,
+    "w": lambda text: shortened(text, LONGEST_TYPED),
+}
+"""How fields are shown that are followed by ! and this letter."""
+
+
+def sentence(template: str, fields: Mapping[str, Any]) -> str:
+    """A template with its fields, each printable and of at most 40 characters, whatever it is.
+
+    `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
+    error, `{x!l}` a list of names, `{x!w}` words of ours, up to 1,000 characters; `{x:node}` counts nodes.
+    A text that is no template of these fields is given as it is.
+
+    Examples
+    --------
+    >>> sentence("{name} reads {reads!l}: {count:node}", {"name": "x\\n", "reads": "ab", "count": 2})
+    'x\\\\n reads a, b: 2 nodes'
+    """
+    if not fields:
+        return template
+    try:
+        return _Filling().vformat(template, (), fields)
+    except (LookupError, ValueError):  # a text with braces, raised by a solver of the user's own
+        return template
+
+
+def sendable(value: object) -> object:
+    """The value, or its text if it cannot be pickled."""
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return spelled(value)
+    return value

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.formats.graphs.json_text import from_json
 from remat_algos.interop.open_dims import missing_lengths
-from remat_algos.text.wording import LONGEST_NAME, did_you_mean, shortened
+from remat_algos.wording import LONGEST_NAME, did_you_mean, shortened
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
