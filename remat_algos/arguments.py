@@ -64,10 +64,10 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
     [0, 1]
     >>> spread("many")
     Traceback (most recent call last):
-    TypeError: count is 'many'; give a whole number
+    remat_algos.errors.ArgumentTypeError: count is 'many'; give a whole number
     >>> spread(2, lazy="no")
     Traceback (most recent call last):
-    TypeError: lazy is 'no'; give True or False
+    remat_algos.errors.ArgumentTypeError: lazy is 'no'; give True or False
     """
     checks: list[tuple[int, str, Check]] = []
     by_name: dict[str, Check] = {}
@@ -184,10 +184,10 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
     --------
     >>> check_kind([0, 1], dict, "options")
     Traceback (most recent call last):
-    TypeError: options is a list; give a dict
+    remat_algos.errors.ArgumentTypeError: options is a list; give a dict
     >>> check_kind(int, dict, "options", str)
     Traceback (most recent call last):
-    TypeError: options is the class int; give an instance: a dict or a str
+    remat_algos.errors.ArgumentTypeError: options is the class int; give an instance: a dict or a str
     """
     if isinstance(argument, (kind, *others)):
         return argument  # type: ignore[return-value]  # the caller tells several kinds apart
@@ -234,7 +234,7 @@ def as_whole_number(argument: Any, what: str) -> int:
     3
     >>> as_whole_number(2.5, "count")
     Traceback (most recent call last):
-    ValueError: count is 2.5; give a whole number
+    remat_algos.errors.ArgumentError: count is 2.5; give a whole number
     """
     number: Any = None if isinstance(argument, bool) else argument
     try:
@@ -297,10 +297,10 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
     [0, 1, 2]
     >>> as_list("echo", "solvers", as_text)
     Traceback (most recent call last):
-    TypeError: solvers is 'echo'; give a list, such as ['echo']
+    remat_algos.errors.ArgumentTypeError: solvers is 'echo'; give a list, such as ['echo']
     >>> as_list(["echo", None], "solvers", as_text)
     Traceback (most recent call last):
-    TypeError: solvers[1] is None; give a text
+    remat_algos.errors.ArgumentTypeError: solvers[1] is None; give a text
     """
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(

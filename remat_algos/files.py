@@ -58,7 +58,7 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GraphError(
-            "{source!w}: byte {start!w} is not UTF-8 text; {todo!w}", source=source, start=error.start, todo=todo
+            "{source!w}: byte {start} is not UTF-8 text; {todo!w}", source=source, start=error.start, todo=todo
         ) from error
 
 
@@ -90,7 +90,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         data = _decompressed(data, min(limit, expanded_limit(packed)), shown)
         if data is None and expanded_limit(packed) < limit:
             raise GraphError(
-                "{shown!w}: {packed:,} bytes of gzip hold over {max_expansion!w} times as much; unpack them",
+                "{shown!w}: {packed:,} bytes of gzip hold over {max_expansion} times as much; unpack them",
                 shown=shown,
                 packed=packed,
                 max_expansion=MAX_EXPANSION,

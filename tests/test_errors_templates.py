@@ -9,7 +9,7 @@ import pytest
 
 import remat_algos
 from remat_algos import errors
-from remat_algos.text.wording import SHOWN, sentence
+from remat_algos.wording import SHOWN, sentence
 
 ROOT = Path(remat_algos.__file__).parent
 PARAMETERS = {

@@ -126,7 +126,7 @@ def part(name, tmp_path, backend="numpy", limit=60.0):
 
 
 def test_a_part_whose_time_is_over_is_stopped_and_the_others_go_on(tmp_path):
-    found, kept = part("small", tmp_path, limit=0.2)
+    found, kept = part("small", tmp_path, limit=0.02)
     assert (found.outcome, found.records, kept) == ("stopped", [], [0])
 
 

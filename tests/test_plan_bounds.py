@@ -458,7 +458,7 @@ def test_remat_bound_draws_a_picture(small, remat, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--budget", "least"), "a bound needs a limit"),
+        (("--budget", "least"), "'least' needs a search"),
         (("--budget", "7 apples"), "7 apples"),
         (("--budget", ","), "--budget"),
         ((), "--budget"),

@@ -102,10 +102,10 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
     [
         ("", "give PLAN, or --solver NAME to compute one"),
         ("plan.json --solver echo", "PLAN and --solver both name what to explain; leave out one"),
-        ("plan.json -O mode=exact", "-O mode=exact: the plan has its options; leave it out"),
+        ("plan.json -O mode=exact", "-O mode: the plan has its options; leave it out"),
         ("--solver nobody", "unknown solver 'nobody'"),
-        ("--solver echo -O fast=1", "echo has no option fast"),
-        ("--solver echo -O only=Warp", "echo: only names 'Warp', no operation or layer"),
+        ("--solver echo -O fast=1", "echo has no option 'fast'; its options are mode, only, also"),
+        ("--solver echo -O only=Warp", "only names 'Warp', no operation or layer"),
     ],
 )
 def test_what_cannot_be_explained_is_one_sentence(remat, files, words, sentence):

@@ -104,7 +104,7 @@ class Allocation:
         _check_storage(storage)
         if storage.max(initial=-1) >= len(buffers):
             raise AllocationError(
-                "storage names block {storage!w}; with {n_buffers} buffers, number from 0",
+                "storage names block {storage}; with {n_buffers} buffers, number from 0",
                 storage=storage.max(),
                 n_buffers=len(buffers),
             )
@@ -142,7 +142,7 @@ class Allocation:
             i = int(np.argmax(outside))
             last = self.offset[i] + buffers.size[i]
             raise AllocationError(
-                "buffer {name} lies at {offset!w}:{last}, outside the arena of {size!w} bytes",
+                "buffer {name} lies at {offset}:{last}, outside the arena of {size} bytes",
                 name=buffers.name(i),
                 offset=self.offset[i],
                 last=last,
@@ -152,7 +152,7 @@ class Allocation:
         if moved.any():
             i = int(np.argmax(moved))
             raise AllocationError(
-                "buffer {name} lies at {offset!w}, but has the fixed offset {other_offset!w}",
+                "buffer {name} lies at {offset}, but has the fixed offset {other_offset}",
                 name=buffers.name(i),
                 offset=self.offset[i],
                 other_offset=buffers.offset[i],
@@ -161,7 +161,7 @@ class Allocation:
         if misaligned.any():
             i = int(np.argmax(misaligned))
             raise AllocationError(
-                "buffer {name} lies at {offset!w}, which {alignment!w} does not divide",
+                "buffer {name} lies at {offset}, which {alignment} does not divide",
                 name=buffers.name(i),
                 offset=self.offset[i],
                 alignment=self.alignment,
@@ -180,12 +180,12 @@ class Allocation:
             where = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]:d}" for b in (i, j))
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(
-                "buffers {names!w} overlap: at step {step!w} they lie at {where!w}", names=names, step=step, where=where
+                "buffers {names!w} overlap: at step {step} they lie at {where!w}", names=names, step=step, where=where
             )
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(
-                "the arena has {size!w} bytes, which is below its bound of {bound!w}", size=self.size, bound=self.bound
+                "the arena has {size} bytes, which is below its bound of {bound}", size=self.size, bound=self.bound
             )
 
     def _check_blocks(self) -> None:
@@ -199,7 +199,7 @@ class Allocation:
             i, j = int(before[at]), int(after[at])
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(
-                "buffers {names!w} are both in block {storage!w} at step {begin!w}",
+                "buffers {names!w} are both in block {storage} at step {begin}",
                 names=names,
                 storage=self.storage[i],
                 begin=buffers.begin[j],
@@ -211,7 +211,7 @@ def check_arena(buffers: Buffers) -> None:
     if buffers.arena.max(initial=0) > 0:
         i = int(np.argmax(buffers.arena))
         raise AllocationError(
-            "buffer {name} belongs to arena {arena!w}, and there is arena 0 only; give the capacity of each "
+            "buffer {name} belongs to arena {arena}, and there is arena 0 only; give the capacity of each "
             "arena (pack_arenas, or --capacity more than once)",
             name=buffers.name(i),
             arena=buffers.arena[i],
@@ -228,4 +228,4 @@ def _numbers(array: ArrayLike, what: str, count: int) -> Int64:
 def _check_storage(storage: Int64) -> None:
     if storage.min(initial=0) < 0:
         i = int(np.argmin(storage))
-        raise AllocationError("storage[{i!w}] is {storage!w}; blocks are numbered from 0", i=i, storage=storage[i])
+        raise AllocationError("storage[{i}] is {storage}; blocks are numbered from 0", i=i, storage=storage[i])

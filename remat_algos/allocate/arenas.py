@@ -82,7 +82,7 @@ class SplitAllocation:
         if outside.any():
             i = int(np.argmax(outside))
             raise AllocationError(
-                "buffer {name} is in arena {arena!w}; {numbered!w}",
+                "buffer {name} is in arena {arena}; {numbered!w}",
                 name=self.buffers.name(i),
                 arena=self.arena[i],
                 numbered=_numbered(self.capacities),
@@ -139,7 +139,7 @@ class SplitAllocation:
         if wrong.any():
             i = int(np.argmax(wrong))
             raise AllocationError(
-                "buffer {name} lies in arena {arena!w}, but belongs to arena {fixed_arena!w}",
+                "buffer {name} lies in arena {arena}, but belongs to arena {fixed_arena}",
                 name=self.buffers.name(i),
                 arena=self.arena[i],
                 fixed_arena=self.buffers.fixed_arena[i],
@@ -148,10 +148,10 @@ class SplitAllocation:
             try:
                 part.verify()
             except AllocationError as error:
-                raise AllocationError("arena {arena!w}: {error!w}", arena=arena, error=error) from error
+                raise AllocationError("arena {arena}: {error!w}", arena=arena, error=error) from error
             if part.size > capacity:
                 raise AllocationError(
-                    "arena {arena!w} has {capacity!w} bytes, and its buffers reach to {size!w}",
+                    "arena {arena} has {capacity} bytes, and its buffers reach to {size}",
                     arena=arena,
                     capacity=capacity,
                     size=part.size,
@@ -404,7 +404,7 @@ class _ArenaRow:
         if buffers.arena.max(initial=0) >= len(capacities):
             i = int(np.argmax(buffers.arena))
             raise AllocationError(
-                "buffer {name} belongs to arena {arena!w}; {numbered!w}",
+                "buffer {name} belongs to arena {arena}; {numbered!w}",
                 name=buffers.name(i),
                 arena=buffers.arena[i],
                 numbered=_numbered(capacities),
@@ -446,8 +446,8 @@ class _ArenaRow:
             end = int(fixed[i] + self.rounded.size[i])
             if end > self.length[own[i]]:
                 raise AllocationError(
-                    "buffer {name} has the fixed offset {fixed} and ends at {end!w}, beyond the {capacities!w} bytes "
-                    "of arena {own!w}; move it, or give another or a larger arena",
+                    "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the {capacities} bytes "
+                    "of arena {own}; move it, or give another or a larger arena",
                     name=buffers.name(i),
                     fixed=int(fixed[i]),
                     end=end,
@@ -487,7 +487,7 @@ class _ArenaRow:
             live = self._live(members, step)
             down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
-                "at step {step!w} the buffers need {most:,} bytes{down!w}, and {where!w} {room:,}; the largest "
+                "at step {step} the buffers need {most:,} bytes{down!w}, and {where!w} {room:,}; the largest "
                 "there: {largest!w}; give more, or another schedule",
                 step=step,
                 most=most,
@@ -571,7 +571,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
                 members = row.by_size(row.of_block(b) for b in there.tolist() if b >= row.n_walls)
                 step = max(int(row.buffers.begin[i]) for i in members)
                 raise CapacityError(
-                    "at step {step!w} the buffers {largest!w} do not fit into {named!w}, however they are split; give"
+                    "at step {step} the buffers {largest!w} do not fit into {named!w}, however they are split; give"
                     " larger arenas, or another schedule",
                     step=step,
                     largest=row.largest(members),

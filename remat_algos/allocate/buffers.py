@@ -40,7 +40,7 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
         value = -1
     if value < minimum:
         raise AllocationError(
-            "{what!w} is {limit!r}; give a whole number of bytes, {minimum!w} or more, or None",
+            "{what!w} is {limit!r}; give a whole number of bytes, {minimum} or more, or None",
             what=what,
             limit=limit,
             minimum=minimum,
@@ -134,7 +134,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         if self.names and len(self.names) != count:
             raise AllocationError(
-                "there are {n_names} names for {count!w} buffers; give one each, or none",
+                "there are {n_names} names for {count} buffers; give one each, or none",
                 n_names=len(self.names),
                 count=count,
             )
@@ -150,7 +150,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if wrong.any():
                 i = int(np.argmax(wrong))
                 raise AllocationError(
-                    "buffer {name}, {begin!w} to {end!w}, {fault!w}",
+                    "buffer {name}, {begin} to {end}, {fault!w}",
                     name=self.name(i),
                     begin=self.begin[i],
                     end=self.end[i],
@@ -226,7 +226,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         """The name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
-            raise AllocationError("unknown buffer {i}; buffers are 0 to {n_self!w}", i=i, n_self=len(self) - 1)
+            raise AllocationError("unknown buffer {i}; buffers are 0 to {n_self}", i=i, n_self=len(self) - 1)
         return self.names[i] if self.names else str(i)
 
     @property
@@ -246,7 +246,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         if misaligned.any():
             i = int(np.argmax(misaligned))
             raise AllocationError(
-                "buffer {name} has the fixed offset {offset!w}, which the alignment of {alignment!w} does not "
+                "buffer {name} has the fixed offset {offset}, which the alignment of {alignment} does not "
                 "divide; move it, or give a smaller alignment",
                 name=self.name(i),
                 offset=self.offset[i],
@@ -254,7 +254,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             )
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
-                "rounded up to {alignment!w} the sizes add up to 2**53 or more; give a smaller alignment",
+                "rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment",
                 alignment=alignment,
             )
         return replace(self, size=-(-self.size // alignment) * alignment)
@@ -303,7 +303,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if differs.any():
                 i = int(np.argmax(differs))
                 raise AllocationError(
-                    "buffer {name} has the fixed {what!w} {own!w}, but is written over, or by, a buffer with the "
+                    "buffer {name} has the fixed {what!w} {own}, but is written over, or by, a buffer with the "
                     "fixed {what!w} {of_chain}; give both one {what!w}",
                     name=self.name(i),
                     what=what,
@@ -318,7 +318,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 names = f"{shortened(self.name(i))} and {shortened(self.name(j))}"
                 where = " and ".join(f"{int(fixed[b])}:{int(fixed[b] + self.size[b])}" for b in (i, j))
                 raise AllocationError(
-                    "buffers {names!w} overlap: both are needed at step {begin!w}, and their fixed offsets are "
+                    "buffers {names!w} overlap: both are needed at step {begin}, and their fixed offsets are "
                     "{where!w}; move one of them, or leave its offset free",
                     names=names,
                     begin=max(self.begin[i], self.begin[j]),
@@ -332,7 +332,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             return
         if under.max() >= len(self):
             raise AllocationError(
-                "over names buffer {under!w}; buffers are 0 to {n_self!w}", under=under.max(), n_self=len(self) - 1
+                "over names buffer {under}; buffers are 0 to {n_self}", under=under.max(), n_self=len(self) - 1
             )
         twice = np.flatnonzero(np.bincount(under) > 1)
         for wrong, fault in (

@@ -239,7 +239,7 @@ def _check_operations(
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                "the in-place table gives {explicit!w} for {name!r}, which has at most {reads!w}; {remedy!w}",
+                "the in-place table gives {explicit} for {name!r}, which has at most {reads!w}; {remedy!w}",
                 explicit=max(explicit[plain]),
                 name=name,
                 reads=reads,
@@ -259,13 +259,13 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
     later = next(_later_readers(simulation, step, read), -1)
     if later < 0 and read in simulation.stores:
         return AllocationError(
-            "{pair!w} at step {step!w}, since it is copied to the host; leave the pair out", pair=pair, step=step
+            "{pair!w} at step {step}, since it is copied to the host; leave the pair out", pair=pair, step=step
         )
     if later < 0:
         return AllocationError("{pair!w}, which another value is also written over; leave one of them out", pair=pair)
     reader = shortened(graph.labels[int(order[later])])
     return AllocationError(
-        "{pair!w} at step {step!w}: {reader!w} reads it at step {later!w}; leave the pair out",
+        "{pair!w} at step {step}: {reader!w} reads it at step {later}; leave the pair out",
         pair=pair,
         step=step,
         reader=reader,

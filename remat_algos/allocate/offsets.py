@@ -148,8 +148,8 @@ def _check_fixed(buffers: Buffers, capacity: int) -> None:
     if end.max(initial=0) > capacity:
         i = int(np.argmax(end))
         raise AllocationError(
-            "buffer {name} has the fixed offset {fixed} and ends at {end!w}, beyond the capacity of "
-            "{capacity!w} bytes; move it, or give more",
+            "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of "
+            "{capacity} bytes; move it, or give more",
             name=buffers.name(i),
             fixed=int(buffers.fixed[i]),
             end=end[i],

@@ -423,8 +423,8 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     i, j = first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(
-            "buffers {i!w} and {j!w} lie at {address!w} and {other_address!w}, where their chunks of {size!w}"
-            " and {other_size!w} bytes overlap while both are live; {allocator} gives no such addresses; are "
+            "buffers {i} and {j} lie at {address} and {other_address}, where their chunks of {size}"
+            " and {other_size} bytes overlap while both are live; {allocator} gives no such addresses; are "
             "they of the same run?",
             i=i,
             j=j,

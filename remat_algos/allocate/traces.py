@@ -132,7 +132,7 @@ class Trace:
         buffer = np.where(event < 0, ~event, event)
         if buffer.size and buffer.max() >= len(self.size):
             raise AllocationError(
-                "the trace names buffer {buffer!w}; buffers are 0 to {n_size!w}",
+                "the trace names buffer {buffer}; buffers are 0 to {n_size}",
                 buffer=buffer.max(),
                 n_size=len(self.size) - 1,
             )

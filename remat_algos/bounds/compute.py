@@ -344,10 +344,10 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 def _check_moment(graph: ComputationGraph, node: int, price: tuple[int, int]) -> None:
     if not 0 <= node < graph.n_nodes or not graph.needed[node]:
-        raise ArgumentError("node {node!w} is not needed; the moment of a bound is that of a needed node", node=node)
+        raise ArgumentError("node {node} is not needed; the moment of a bound is that of a needed node", node=node)
     if min(price) < 0:
         raise ArgumentError(
-            "the price of a byte is {price!w} / 2**{other_price!w}; neither number may be negative",
+            "the price of a byte is {price} / 2**{other_price}; neither number may be negative",
             price=price[0],
             other_price=price[1],
         )

@@ -350,17 +350,17 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= MAX_MOMENTS:
         raise ArgumentError(
-            "there are {n_chain:moment}; give one to {max_moments!w}", n_chain=len(chain), max_moments=MAX_MOMENTS
+            "there are {n_chain:moment}; give one to {max_moments}", n_chain=len(chain), max_moments=MAX_MOMENTS
         )
     for v in chain:
         if not 0 <= v < graph.n_nodes or not graph.needed[v]:
             raise ArgumentError(
-                "node {v!w} is not a needed node of the graph, so some schedules have no moment for it", v=v
+                "node {v} is not a needed node of the graph, so some schedules have no moment for it", v=v
             )
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
             raise ArgumentError(
-                "node {u!w} is not an ancestor of node {v!w}; give nodes of which each is an ancestor of the next",
+                "node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next",
                 u=u,
                 v=v,
             )

@@ -108,7 +108,7 @@ def _counts(numbers: ArrayLike, what: str, size: int) -> Int64:
     counts = frozen(numbers, np.int64, what, size)
     if size and counts.min() < 0:
         at = int(np.argmin(counts))
-        raise GraphError("{what!w}[{at!w}] is {counts}; give 0 or more", what=what, at=at, counts=counts[at])
+        raise GraphError("{what!w}[{at}] is {counts}; give 0 or more", what=what, at=at, counts=counts[at])
     return counts
 
 

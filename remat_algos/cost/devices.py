@@ -367,7 +367,7 @@ def _device(record: Any) -> Device:
         raise GraphError('not a device: expected "format": "{format!w}"', format=FORMAT)
     if isinstance(record.get("version"), bool) or record.get("version") != VERSION:
         raise GraphError(
-            "version {get!r} is not supported; this release reads version {version!w}",
+            "version {get!r} is not supported; this release reads version {version}",
             get=record.get("version"),
             version=VERSION,
         )

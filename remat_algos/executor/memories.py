@@ -356,7 +356,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(outside.argmax())
         at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
         raise AllocationError(
-            "buffer {name} lies at {at}, outside the arena of {size!w} bytes",
+            "buffer {name} lies at {at}, outside the arena of {size} bytes",
             name=buffers.name(i),
             at=at,
             size=allocation.size,
@@ -372,7 +372,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(
-            "buffer {name} lies at {offset!w}, which a GPU cannot use; allocate with alignment=512",
+            "buffer {name} lies at {offset}, which a GPU cannot use; allocate with alignment=512",
             name=buffers.name(i),
             offset=offset[i],
         )

@@ -187,7 +187,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     wrong = array[(array < 0) | (array > _MAX_ROUNDS)]
     if wrong.size:
         raise ArgumentError(
-            "{name!w} is {wrong}; give 0 to {max_rounds!w}", name=name, wrong=wrong[0], max_rounds=_MAX_ROUNDS
+            "{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=_MAX_ROUNDS
         )
     by_node: list[int] = array.tolist()
     return by_node

@@ -72,7 +72,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
             raise AllocationError("{where!w}: the buffer has no id; give it one", where=where)
         if name in lines:
             raise AllocationError(
-                "{where!w}: id {name!r} is already on line {lines!w}; rename one of them",
+                "{where!w}: id {name!r} is already on line {lines}; rename one of them",
                 where=where,
                 name=name,
                 lines=lines[name],

@@ -138,7 +138,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
             lines.append(reader.line_num)
     except csv.Error as error:
         raise GraphError(
-            "{source!w}, line {line_num!w}: not a CSV line ({error!e})",
+            "{source!w}, line {line_num}: not a CSV line ({error!e})",
             source=source,
             line_num=reader.line_num,
             error=error,

@@ -126,7 +126,7 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
             raise GraphError("{where!w}: {error!w}", where=where, error=error) from error
     if len(name) > len(str(graph.n_nodes)) or int(name) >= graph.n_nodes:
         raise GraphError(
-            "{where!w}: there is no node {name}; nodes are 0 to {n_nodes!w}",
+            "{where!w}: there is no node {name}; nodes are 0 to {n_nodes}",
             where=where,
             name=name,
             n_nodes=graph.n_nodes - 1,
@@ -151,7 +151,7 @@ def _count(where: str, name: str, value: Any) -> int:
         )
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
         raise GraphError(
-            "{where!w}: the count of {name} is {text}; give at most {max_count!w}",
+            "{where!w}: the count of {name} is {text}; give at most {max_count}",
             where=where,
             name=name,
             text=text,

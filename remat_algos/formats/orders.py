@@ -306,7 +306,7 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
         return graph.node_id(name)
     except ValueError as error:
         raise ScheduleError(
-            "{source!w}: step {place!w}: {error!w}", source=source, place=place, error=error, step=place, node=-1
+            "{source!w}: step {place}: {error!w}", source=source, place=place, error=error, step=place, node=-1
         ) from error
 
 

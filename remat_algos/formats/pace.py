@@ -308,4 +308,4 @@ def _numbers(words: list[str]) -> list[int] | None:
 
 
 def _fail(source: str, line: int, message: str) -> NoReturn:
-    raise GraphError("{source!w}, line {line!w}: {message!w}", source=source, line=line, message=message)
+    raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)

@@ -343,7 +343,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
         bag = frozenset(v if vertices is None else vertices[v] for v in decomposition.bag(i))
         if bag in bags:
             raise GraphError(
-                "bags {bags!w} and {i!w} are equal, and would be one node in networkx; use decomposition.reduce()",
+                "bags {bags} and {i} are equal, and would be one node in networkx; use decomposition.reduce()",
                 bags=bags[bag],
                 i=i,
             )

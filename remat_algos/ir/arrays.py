@@ -51,9 +51,7 @@ def frozen(
     if array.ndim == 0 and size is not None:
         array = np.broadcast_to(array, (size,))
     if array.ndim != 1:
-        raise GraphError(
-            "{what!w} has {ndim!w} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim
-        )
+        raise GraphError("{what!w} has {ndim} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim)
     if size is not None and array.shape[0] != size:
         raise wrong_length(what, array.shape[0], size, per)
     if array.size == 0:
@@ -76,7 +74,7 @@ def frozen(
     if not np.array_equal(result, array):
         at = int(np.flatnonzero(result != array)[0])
         raise GraphError(
-            "{what!w}[{at!w}] is {array}; give whole numbers within {dtype!w}",
+            "{what!w}[{at}] is {array}; give whole numbers within {dtype!w}",
             what=what,
             at=at,
             array=array[at],
@@ -162,9 +160,7 @@ def numbers(values: Any, read: Reading, what: str, size: int | None = None, per:
     if array.ndim == 0 and size is not None:
         return [_read(array[()], read, what)] * size
     if array.ndim != 1:
-        raise GraphError(
-            "{what!w} has {ndim!w} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim
-        )
+        raise GraphError("{what!w} has {ndim} dimensions, expected a flat list of numbers", what=what, ndim=array.ndim)
     if size is not None and array.shape[0] != size:
         raise wrong_length(what, array.shape[0], size, per)
     return [_read(entry, read, f"{what}[{i}]") for i, entry in enumerate(values if listed else array)]
@@ -223,7 +219,7 @@ def check_place(i: int, count: int, what: str) -> int:
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
         raise GraphError(
-            "there is no {what!w} {place!w}; there are {value!w}, numbered from 0",
+            "there is no {what!w} {place}; there are {value}, numbered from 0",
             what=what,
             place=place,
             value=max(count, 0),
@@ -327,9 +323,7 @@ def check_sizes(array: Int64, what: str) -> None:
         return
     if array.min() < 0:
         at = int(np.argmin(array))
-        raise GraphError(
-            "{what!w}[{at!w}] is {array!w}; sizes and costs are 0 or more", what=what, at=at, array=array[at]
-        )
+        raise GraphError("{what!w}[{at}] is {array}; sizes and costs are 0 or more", what=what, at=at, array=array[at])
     # the float sum cannot wrap, and is within a few units of the true one
     if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
         raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)

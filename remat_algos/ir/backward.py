@@ -61,7 +61,7 @@ class Backward:
                 )
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
-            raise GraphError("the gradient of node {row!w} lists a value twice in saved_indices; list it once", row=row)
+            raise GraphError("the gradient of node {row} lists a value twice in saved_indices; list it once", row=row)
         object.__setattr__(self, "saved_indices", sorted_rows(self.saved_indptr, self.saved_indices))
 
     def saved(self, node: int) -> list[int]:
@@ -78,7 +78,7 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     if saved.size and not 0 <= saved.min() <= saved.max() < n_values:
         at = int(np.argmax((saved < 0) | (saved >= n_values)))
         raise GraphError(
-            "saved_indices[{at!w}] is {saved!w}, expected values from 0 to {n_values!w}",
+            "saved_indices[{at}] is {saved}, expected values from 0 to {n_values}",
             at=at,
             saved=saved[at],
             n_values=n_values - 1,
@@ -90,7 +90,7 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
         at = int(np.argmin(own | read))
         name = shortened(labels[int(node[at])])
         raise GraphError(
-            "the gradient of {name!w} saves value {saved!w}, which the node neither reads nor makes",
+            "the gradient of {name!w} saves value {saved}, which the node neither reads nor makes",
             name=name,
             saved=saved[at],
         )

@@ -144,7 +144,7 @@ class Budget:
 
 def _positive(amount: int | Fraction, what: str) -> int | Fraction:
     if amount < 0:
-        raise ArgumentError("{what!w} budget is {amount!w}; give 0 or more", what=what, amount=amount)
+        raise ArgumentError("{what!w} budget is {amount}; give 0 or more", what=what, amount=amount)
     return amount
 
 

@@ -41,7 +41,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "O" and (empty := [i for i, pair in enumerate(pairs.tolist()) if None in pair]):
-        raise GraphError("edge {empty!w} has None for a node; give two ids or names", empty=empty[0])
+        raise GraphError("edge {empty} has None for a node; give two ids or names", empty=empty[0])
     if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
@@ -67,7 +67,7 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
         raise GraphError("there are {n:,} nodes, expected from 0 to 2**31", n=n)
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
         lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())
-        raise GraphError("an edge has node {lost!w}, expected ids from 0 to {n!w}", lost=lost, n=n - 1)
+        raise GraphError("an edge has node {lost}, expected ids from 0 to {n}", lost=lost, n=n - 1)
     return np.arange(n)
 
 

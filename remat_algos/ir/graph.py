@@ -659,30 +659,24 @@ def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
         raise GraphError(
-            "node {node!w} reads value {value!w}, expected {values!w}",
+            "node {node!w} reads value {value}, expected {values!w}",
             node=_node(graph, node),
             value=value,
             values=_values(graph),
         )
     if code == 2:
-        raise GraphError(
-            "node {node!w} reads value {value!w} twice; list it once", node=_node(graph, node), value=value
-        )
+        raise GraphError("node {node!w} reads value {value} twice; list it once", node=_node(graph, node), value=value)
     if code == 3:
         source = int(graph.producer[value])
         remedy = "number the nodes topologically, or use from_edges, which does"
-        raise GraphError(
-            "edge ({source!w}, {node!w}) goes backwards; {remedy!w}", source=source, node=node, remedy=remedy
-        )
+        raise GraphError("edge ({source}, {node}) goes backwards; {remedy!w}", source=source, node=node, remedy=remedy)
 
 
 def _check_parts(graph: ComputationGraph) -> None:
     if graph.mark is not None:
         if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
             at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
-            raise GraphError(
-                "mark[{at!w}] is {mark}, expected 0, 1 (keep) or 2 (recompute)", at=at, mark=graph.mark[at]
-            )
+            raise GraphError("mark[{at}] is {mark}, expected 0, 1 (keep) or 2 (recompute)", at=at, mark=graph.mark[at])
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
             raise GraphError(
@@ -694,7 +688,7 @@ def _check_parts(graph: ComputationGraph) -> None:
         rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
         if rows != graph.n_nodes:
             has = f"{type(part).__name__} has {counted(rows, 'row')}"
-            raise GraphError("{has!w}, expected {n_nodes!w} (one per node)", has=has, n_nodes=graph.n_nodes)
+            raise GraphError("{has!w}, expected {n_nodes} (one per node)", has=has, n_nodes=graph.n_nodes)
     if graph.backward is not None:
         if graph.forward_of is not None:
             raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
@@ -712,7 +706,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         at = int(np.argmax(outside))
         expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node without an owner"
         raise GraphError(
-            "forward_of[{at!w}] is {forward_of!w}, {expected!w}", at=at, forward_of=forward_of[at], expected=expected
+            "forward_of[{at}] is {forward_of}, {expected!w}", at=at, forward_of=forward_of[at], expected=expected
         )
     if backward.all():
         raise GraphError("no node is of the forward part; leave forward_of out")

@@ -247,7 +247,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
     for x in labels.value_names:
         if not 0 <= x < n_values:
             raise GraphError(
-                "value_names has value {x}, expected values from 0 to {n_values!w}", x=x, n_values=n_values - 1
+                "value_names has value {x}, expected values from 0 to {n_values}", x=x, n_values=n_values - 1
             )
     names = labels.of_nodes(n)
     node_of = {name: v for v, name in enumerate(names)}

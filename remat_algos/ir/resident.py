@@ -51,20 +51,20 @@ class Resident:
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
         if len(self.names) != size or len(set(self.names)) != size:
             raise GraphError(
-                "{size!w} residents have {n_names} different names; give each its own name",
+                "{size} residents have {n_names} different names; give each its own name",
                 size=size,
                 n_names=len(set(self.names)),
             )
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
             raise GraphError(
-                "a resident's role is a number from 0 to {n_ROLES!w}: {roles!w}",
+                "a resident's role is a number from 0 to {n_ROLES}: {roles!w}",
                 n_ROLES=len(ROLES) - 1,
                 roles=", ".join(ROLES),
             )
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
-            raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size!w}", size=size - 1)
+            raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size}", size=size - 1)
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
-            raise GraphError("node {row!w} reads a resident twice; list it once", row=row)
+            raise GraphError("node {row} reads a resident twice; list it once", row=row)
         object.__setattr__(self, "read_indices", sorted_rows(self.read_indptr, self.read_indices))
 
     def reads(self, node: int) -> list[int]:

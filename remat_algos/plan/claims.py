@@ -396,7 +396,7 @@ def _arena(
         found.verify()
     except AllocationError as error:
         raise ClaimError(
-            "the plan claims addresses in packed_memory {memory!w} that cannot be: {error!w}",
+            "the plan claims addresses in packed_memory {memory} that cannot be: {error!w}",
             memory=memory,
             error=error,
         ) from error

@@ -50,7 +50,7 @@ class Criterion:
             raise about(
                 "alignment",
                 ArgumentError(
-                    "alignment {alignment!w} goes with the allocator arena; give that too", alignment=alignment
+                    "alignment {alignment} goes with the allocator arena; give that too", alignment=alignment
                 ),
             )
         given = {"alignment": alignment, "seed": seed}

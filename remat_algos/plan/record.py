@@ -90,7 +90,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError('not a plan: there is no "format": "{format!w}"', format=FORMAT)
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(
-            "the plan has version {get!r}; this release reads version {version!w}",
+            "the plan has version {get!r}; this release reads version {version}",
             get=record.get("version"),
             version=VERSION,
         )

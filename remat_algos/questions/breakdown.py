@@ -99,7 +99,7 @@ class Breakdown:
             except (TypeError, ValueError, OverflowError, FloatingPointError):
                 fault = f"{name} of a breakdown is no table of numbers"
                 raise ArgumentTypeError(
-                    "{fault!w}; give int64[types, {columns!w}]", fault=fault, columns=columns
+                    "{fault!w}; give int64[types, {columns}]", fault=fault, columns=columns
                 ) from None
             if table.shape != (len(self.types), columns):
                 wanted = f"expected {(len(self.types), columns)}, a row for each type"

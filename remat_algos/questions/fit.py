@@ -181,7 +181,7 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else f"to {most}"
-        raise ArgumentError("there is no value from {least!w} {to!w} to try; give other bounds", least=least, to=to)
+        raise ArgumentError("there is no value from {least} {to!w} to try; give other bounds", least=least, to=to)
     return found
 
 

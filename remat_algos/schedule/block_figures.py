@@ -103,7 +103,7 @@ def block_figures(
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
-            "lower sets of shape {shape!w} do not fit {n_nodes!w} nodes", shape=words.shape, n_nodes=graph.n_nodes
+            "lower sets of shape {shape!w} do not fit {n_nodes} nodes", shape=words.shape, n_nodes=graph.n_nodes
         )
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
     _check_pairs(len(words), indptr, target, chains=chains)
@@ -147,7 +147,7 @@ def block_figures(
 def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> None:
     check_indptr(indptr, n_sets, target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < n_sets:
-        raise GraphError("target names an unknown lower set; lower sets are 0 to {n_sets!w}", n_sets=n_sets - 1)
+        raise GraphError("target names an unknown lower set; lower sets are 0 to {n_sets}", n_sets=n_sets - 1)
     if chains and (target <= row_of(indptr)).any():
         raise GraphError("in a family of chains each set stands before those that contain it")
 

@@ -86,7 +86,7 @@ class Schedule:
             try:
                 order.append(graph.node_id(node) if isinstance(node, str) else whole(node, "the id of a node"))
             except ValueError as error:
-                raise ScheduleError("step {step!w}: {error!w}", error=error, step=step, node=-1) from error
+                raise ScheduleError("step {step}: {error!w}", error=error, step=step, node=-1) from error
         return cls(np.array(order, np.int32))
 
     @checked_arguments
@@ -116,7 +116,7 @@ schedule without loads
     if schedule.loads.size:
         step = int(schedule.loads[0, 0])
         raise ScheduleError(
-            "step {step!w} loads a value from the host, which {what!w} does not support; give a schedule without loads",
+            "step {step} loads a value from the host, which {what!w} does not support; give a schedule without loads",
             what=what,
             step=step,
             node=-1,
@@ -163,7 +163,7 @@ def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
     try:
         return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
     except ValueError as error:
-        raise ScheduleError("the copy at step {step!w}: {error!w}", error=error, step=step, node=-1) from error
+        raise ScheduleError("the copy at step {step}: {error!w}", error=error, step=step, node=-1) from error
 
 
 def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
@@ -208,7 +208,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
             return Schedule.from_names(graph, entries)
         if bools := [step for step, node in enumerate(entries) if isinstance(node, bool | np.bool_)]:
             raise ArgumentTypeError(
-                "step {bools!w} of {what!w} is {entries}; give ids or names of nodes",
+                "step {bools} of {what!w} is {entries}; give ids or names of nodes",
                 bools=bools[0],
                 what=what,
                 entries=entries[bools[0]],
@@ -233,7 +233,7 @@ def check_nodes(n_nodes: int, order: Int32) -> None:
     if order.size and not 0 <= order.min() <= order.max() < n_nodes:
         step = int(np.argmax((order < 0) | (order >= n_nodes)))
         raise ScheduleError(
-            "step {step!w} runs node {order!w}; nodes are 0 to {n_nodes!w}",
+            "step {step} runs node {order}; nodes are 0 to {n_nodes}",
             order=order[step],
             n_nodes=n_nodes - 1,
             step=step,

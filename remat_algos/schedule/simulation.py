@@ -522,7 +522,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
         node, name = int(graph.producer[value]), shortened(graph.value_name(value))
         if not 0 <= until <= len(schedule):
             raise ScheduleError(
-                "{name!w} lingers until step {until!w}; steps are 0 to {n_schedule}",
+                "{name!w} lingers until step {until}; steps are 0 to {n_schedule}",
                 name=name,
                 until=until,
                 n_schedule=len(schedule),
@@ -531,7 +531,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
             )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                "{name!w} of step {step!w} lingers, which neither runs {other_name} nor loads it",
+                "{name!w} of step {step} lingers, which neither runs {other_name} nor loads it",
                 name=name,
                 other_name=graph.labels[node],
                 step=step,

@@ -96,7 +96,7 @@ def checked_steps(steps: range | None, count: int) -> range:
         raise ArgumentTypeError("steps is {steps!r}; give a range of steps, such as range(0, 100)", steps=steps)
     if not 0 <= steps.start < steps.stop <= count:
         raise ScheduleError(
-            "steps {start!w} to {stop!w} (excluded): {step_remedy!w}",
+            "steps {start} to {stop} (excluded): {step_remedy!w}",
             start=steps.start,
             stop=steps.stop,
             step_remedy=step_remedy(count),

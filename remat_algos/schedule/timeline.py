@@ -189,7 +189,7 @@ def _played_alone(simulation: Simulation) -> Timeline:
         step, value = (int(each) for each in schedule.loads[0])
         name = shortened(simulation.graph.value_name(value))
         raise ScheduleError(
-            "step {step!w} loads {name!w}, and there is no link; give one, such as pcie5", name=name, step=step, node=-1
+            "step {step} loads {name!w}, and there is no link; give one, such as pcie5", name=name, step=step, node=-1
         )
     end = np.cumsum(simulation.graph.compute[schedule.order], dtype=np.int64)
     begin, none = end - simulation.graph.compute[schedule.order], np.zeros(0, np.int64)

@@ -112,9 +112,15 @@ class Solver(Registered):
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
             known = listed(list(self.options)) or "none"
+            unknown = next((name for name in options if name not in self.parameters), None)
+            if unknown is None:
+                raise ArgumentTypeError("{name}: {error!e}", name=self.name, error=error) from error
             raise ArgumentTypeError(
-                "{name}: {error!e}; its options are {known!w}", name=self.name, error=error, known=known
-            ) from error
+                "{name} has no option {option!r}; its options are {known!w}",
+                name=self.name,
+                option=unknown,
+                known=known,
+            ) from None
         for name, option in options.items():
             if isinstance(option, int) and abs(option) >= ABSURD:
                 fault = f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}"

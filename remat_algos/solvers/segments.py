@@ -99,5 +99,5 @@ def check_positive(**options: Any) -> None:
             raise ArgumentError("{name} is {given!r}; give a whole number of 1 or more", name=name, given=given)
         if given is not None and given > MAX_COUNT:
             raise ArgumentError(
-                "{name} is {given}; give at most {max_count!w}", name=name, given=given, max_count=MAX_COUNT
+                "{name} is {given}; give at most {max_count}", name=name, given=given, max_count=MAX_COUNT
             )

@@ -235,6 +235,6 @@ def _places(order: Int32, n: int) -> Int64:
     """int64[n]: the place of each vertex in an order, missing ones last; GraphError for a repeated one."""
     place = np.full(n, order.size - 1)
     if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
-        raise GraphError("an elimination order must name each of the vertices 0 to {n!w} once", n=n - 1)
+        raise GraphError("an elimination order must name each of the vertices 0 to {n} once", n=n - 1)
     place[order] = np.arange(order.size)
     return place

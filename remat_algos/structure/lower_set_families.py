@@ -128,7 +128,7 @@ class LowerSetFamily:
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
             raise GraphError(
-                "expected ascending rows of the family, from 0 to {last!w}, found {rows}", last=last, rows=rows.tolist()
+                "expected ascending rows of the family, from 0 to {last}, found {rows}", last=last, rows=rows.tolist()
             )
         if rows.size == len(self):
             return self
@@ -249,7 +249,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
     if covers is None:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(
-            "there are more than {cap:,} lower sets: {n_words:,} were found when those of {reached!w} of the "
+            "there are more than {cap:,} lower sets: {n_words:,} were found when those of {reached} of the "
             "{size:node} were listed; use the family wide (approximate_dp, liveness_dp) or a larger cap",
             cap=cap,
             n_words=len(words),

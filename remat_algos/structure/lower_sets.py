@@ -76,7 +76,7 @@ class LowerSets:
         row = first_not_growing(words) if words.size else -1
         if row >= 0:
             raise GraphError(
-                "lower set {row!w} is not a proper superset of the one before it; sort the sets and drop equal ones",
+                "lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones",
                 row=row,
             )
         object.__setattr__(self, "words", sealed(words))
@@ -100,7 +100,7 @@ class LowerSets:
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
                 raise GraphError(
-                    "lower set {i!w} contains an unknown node; nodes are 0 to {n_nodes!w}",
+                    "lower set {i} contains an unknown node; nodes are 0 to {n_nodes}",
                     i=i,
                     n_nodes=graph.n_nodes - 1,
                 )
@@ -119,7 +119,7 @@ class LowerSets:
     def _fitted(self, graph: ComputationGraph) -> OnGraph:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
             raise GraphError(
-                "lower sets of {shape!w} words do not fit {n_nodes!w} nodes",
+                "lower sets of {shape} words do not fit {n_nodes} nodes",
                 shape=self.words.shape[1],
                 n_nodes=graph.n_nodes,
             )

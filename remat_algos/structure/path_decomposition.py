@@ -293,7 +293,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
     """
     if graph.n_vertices > MAX_EXACT:
         raise GraphError(
-            "{n_vertices!w} vertices are too many for the minimum layout, which takes up to {max_exact!w}; "
+            "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
             "use greedy_layout",
             n_vertices=graph.n_vertices,
             max_exact=MAX_EXACT,
@@ -329,7 +329,7 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
     order: Int32 = frozen(layout, np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
         raise GraphError(
-            "a layout must name each of the vertices 0 to {n_vertices!w} once", n_vertices=graph.n_vertices - 1
+            "a layout must name each of the vertices 0 to {n_vertices} once", n_vertices=graph.n_vertices - 1
         )
     return order
 

@@ -83,7 +83,7 @@ class TreeDecomposition:
             )
         if fault == NO_TREE:
             raise GraphError(
-                "bag {bag:d} hangs on {parent!w}, which makes no tree with one root, whose parent is -1",
+                "bag {bag:d} hangs on {parent}, which makes no tree with one root, whose parent is -1",
                 bag=bag,
                 parent=self.parent[bag],
             )
@@ -173,7 +173,7 @@ class TreeDecomposition:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
             raise GraphError(
-                "bag {bag!w} contains vertex {bag_indices!w}, the graph's are 0 to {n_vertices!w}: this is the "
+                "bag {bag} contains vertex {bag_indices}, the graph's are 0 to {n_vertices}: this is the "
                 "decomposition of another graph",
                 bag=bag,
                 bag_indices=self.bag_indices[place],
@@ -249,11 +249,11 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(
-                "edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags!w}", i=i, j=j, n_bags=n_bags - 1
+                "edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags}", i=i, j=j, n_bags=n_bags - 1
             )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(
-            "a tree of {n_bags!w} bags has {other_n_bags!w} edges, here are {n_edges}",
+            "a tree of {n_bags} bags has {other_n_bags} edges, here are {n_edges}",
             n_bags=n_bags,
             other_n_bags=max(0, n_bags - 1),
             n_edges=len(edges),
@@ -261,5 +261,5 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
-        raise GraphError("no edges lead from bag 0 to bag {apart!w}; connect all bags, without a cycle", apart=apart[0])
+        raise GraphError("no edges lead from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0])
     return parent

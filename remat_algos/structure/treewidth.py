@@ -120,7 +120,7 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
     n = graph.n_vertices
     if n > MAX_EXACT:
         raise GraphError(
-            "the graph has {n!w} vertices; the exact program takes up to {max_exact!w}, bounds have no limit",
+            "the graph has {n} vertices; the exact program takes up to {max_exact}, bounds have no limit",
             n=n,
             max_exact=MAX_EXACT,
         )

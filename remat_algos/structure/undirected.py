@@ -71,13 +71,13 @@ class UndirectedGraph:
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
         if n_vertices < 0:
-            raise GraphError("n_vertices is {n_vertices!w}; give 0 or more", n_vertices=n_vertices)
+            raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         if pairs.dtype.kind not in "iu":
             raise GraphError("edges are pairs (u, v) of vertex ids; number the vertices from 0")
         outside = pairs[(pairs < 0) | (pairs >= n_vertices)]
         if outside.size:
             raise GraphError(
-                "an edge names vertex {outside!w}; there are {n_vertices!w}, numbered from 0",
+                "an edge names vertex {outside}; there are {n_vertices}, numbered from 0",
                 outside=outside[0],
                 n_vertices=n_vertices,
             )
@@ -145,23 +145,23 @@ def _check(indptr: Int64, indices: Int32) -> None:
     outside = indices[(indices < 0) | (indices >= n)]
     if outside.size:
         raise GraphError(
-            "vertex {outside!w} is named as a neighbour; there are {n!w}, numbered from 0", outside=outside[0], n=n
+            "vertex {outside} is named as a neighbour; there are {n}, numbered from 0", outside=outside[0], n=n
         )
     rows = row_of(indptr, np.int32)
     loops = np.flatnonzero(rows == indices)
     if loops.size:
-        raise GraphError("vertex {rows!w} is its own neighbour; drop the loop", rows=rows[loops[0]])
+        raise GraphError("vertex {rows} is its own neighbour; drop the loop", rows=rows[loops[0]])
     unsorted = np.flatnonzero((rows[1:] == rows[:-1]) & (indices[1:] <= indices[:-1]))
     if unsorted.size:
         raise GraphError(
-            "the neighbours of vertex {rows!w} are not ascending; sort them and drop duplicates", rows=rows[unsorted[0]]
+            "the neighbours of vertex {rows} are not ascending; sort them and drop duplicates", rows=rows[unsorted[0]]
         )
     reverse_indptr, reverse = transpose_rows(indptr, indices, n)
     if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
         one_way = np.setdiff1d(row_keys(indptr, indices), row_keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
         raise GraphError(
-            "vertex {v!w} is a neighbour of {u!w}, but {u!w} is not one of {v!w}; give edges in both directions",
+            "vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give edges in both directions",
             v=v,
             u=u,
         )

@@ -89,7 +89,7 @@ class SweepFolder:
             )
         if (found := record.get("version")) != VERSION:
             raise SweepError(
-                "{shown!w} has version {found}; this release reads version {version!w}; name a new folder",
+                "{shown!w} has version {found}; this release reads version {version}; name a new folder",
                 shown=shown,
                 found=found,
                 version=VERSION,

@@ -41,7 +41,7 @@ def cost_of(entry: Any) -> int | Decimal:
     (Decimal('33.5'), 12)
     >>> cost_of("12 ms")
     Traceback (most recent call last):
-    ValueError: '12 ms' is not a cost; write a number
+    remat_algos.errors.ArgumentError: '12 ms' is not a cost; write a number
     """
     number = _number(entry)
     if number is not None:

@@ -41,13 +41,13 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
     {'version': 1.0, 'gap': 0.5}
     >>> json_of('{"gap": 1e400}')
     Traceback (most recent call last):
-    ValueError: the number 1e400 is too large
+    remat_algos.errors.ArgumentError: the number 1e400 is too large
     """
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ArgumentError("byte {start!w} is not UTF-8 text", start=error.start) from error
+            raise ArgumentError("byte {start} is not UTF-8 text", start=error.start) from error
     try:
         value = json.loads(
             text,

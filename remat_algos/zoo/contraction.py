@@ -58,7 +58,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
         raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
     if len(block) != graph.n_nodes:
         raise GraphError(
-            'block has {n_block} entries, expected {n_nodes!w} (one per node, "" for none)',
+            'block has {n_block} entries, expected {n_nodes} (one per node, "" for none)',
             n_block=len(block),
             n_nodes=graph.n_nodes,
         )

@@ -26,7 +26,7 @@ class Copies(Builder):
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
                 fault = f"{shortened(name)} joins shapes {first} and {x.shape}"
                 raise GraphError(
-                    "{model!w}: {fault!w}; give shapes that differ only on axis {axis!w}",
+                    "{model!w}: {fault!w}; give shapes that differ only on axis {axis}",
                     model=self.model,
                     fault=fault,
                     axis=axis,
@@ -45,7 +45,7 @@ class Copies(Builder):
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
             raise GraphError(
-                "{model!w}: {name} cuts {shape!w} into {parts!r} equal parts; give a divisor",
+                "{model!w}: {name} cuts {shape} into {parts!r} equal parts; give a divisor",
                 model=self.model,
                 name=name,
                 shape=x.shape[axis],

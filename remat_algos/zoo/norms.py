@@ -84,7 +84,7 @@ class Norms(Pointwise):
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
             raise GraphError(
-                "{model!w}: {full} has {shape!w} channels in {groups!r} groups; give a divisor",
+                "{model!w}: {full} has {shape} channels in {groups!r} groups; give a divisor",
                 model=self.model,
                 full=full,
                 shape=x.shape[1],

@@ -239,7 +239,7 @@ def layered_dag(
     _check_minimum(1, width=width)
     if reach < (needed := width - 1 + max(width, highest)):
         raise GraphError(
-            "reach is {reach!w}; for layers of {width!w} nodes and {highest!w} reads give {needed!w} or more",
+            "reach is {reach}; for layers of {width} nodes and {highest} reads give {needed} or more",
             reach=reach,
             width=width,
             highest=highest,
@@ -286,6 +286,4 @@ def _amounts(seed: int | None, n: int) -> Int64:
 def _check_minimum(minimum: int, **numbers: int) -> None:
     for name, number in numbers.items():
         if number < minimum:
-            raise GraphError(
-                "{name!w} is {number!w}; give {minimum!w} or more", name=name, number=number, minimum=minimum
-            )
+            raise GraphError("{name!w} is {number}; give {minimum} or more", name=name, number=number, minimum=minimum)

@@ -202,7 +202,7 @@ class Windows(Builder):
                 )
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise GraphError(
-                    "{model!w}: {name} has a window of {d!w} on a padded length of {n!w}; give a larger image, more "
+                    "{model!w}: {name} has a window of {d} on a padded length of {n}; give a larger image, more "
                     "padding or a smaller kernel",
                     model=self.model,
                     name=name,

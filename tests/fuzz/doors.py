@@ -57,14 +57,6 @@ def others(rng, names, edges):
         write(graph, out)
         texts[kind] = out.getvalue()
     ids = {name: i + 1 for i, name in enumerate(names)}
-    neighbors = {
-        name: sorted({ids[v] for u, v in edges if u == name} | {ids[u] for u, v in edges if v == name})
-        for name in names
-    }
-    metis = [[len(names), len(edges)], *neighbors.values()]
-    texts["METIS"] = "".join(f"{' '.join(map(str, row))}\n" for row in metis).encode()
-    labels = "".join(f"{ids[name]} node_{name}\n" for name in names)
-    texts["TGF"] = (labels + "#\n" + "".join(f"{ids[u]} {ids[v]}\n" for u, v in sorted(edges))).encode()
     arrow = rng.choice(["-->", "---", "==>", "-.->"])
     head = rng.choice(["graph TD", "flowchart LR", "%% a comment\ngraph TB"])
     texts["Mermaid"] = "\n".join([head, *(f"  n{ids[u]} {arrow} n{ids[v]}" for u, v in sorted(edges)), ""]).encode()
@@ -78,8 +70,6 @@ def others(rng, names, edges):
     )
     texts["YAML"] = "".join(f"{v}: {u}\n" for u, v in sorted(edges)).encode()
     texts["settings"] = "".join(f"{v}={u}\n" for u, v in sorted(edges)).encode()
-    level = rng.choice(["INFO", "[DEBUG]", "2026-01-02", "12:00:01"])
-    texts["log"] = "".join(f"{level} {u}\n" for u, _ in sorted(edges)).encode()
     texts["pickle"] = pickle.dumps(rng.choice([sorted(edges), dict(edges), ids]), protocol=rng.choice([0, 1]))
     texts["JSON lines"] = "".join(f'["{u}", "{v}"]\n' for u, v in sorted(edges)).encode()
     texts["sizes"] = "".join(

@@ -163,7 +163,7 @@ def _builder(
         except GraphError as error:
             refused[value] = str(error)
             raise GraphError(
-                "{vary}={value!w}: {error!w} (--values names the values to try)", vary=vary, value=value, error=error
+                "{vary}={value}: {error!w} (--values names the values to try)", vary=vary, value=value, error=error
             ) from error
 
     return training

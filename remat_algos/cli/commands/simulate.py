@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
         raise RematError(
-            "--step {step}: steps are 0 to {n_schedule!w}", step=step, n_schedule=len(simulation.schedule) - 1
+            "--step {step}: steps are 0 to {n_schedule}", step=step, n_schedule=len(simulation.schedule) - 1
         )
     link = link_of(arguments, None if order is None else order.link)
     of_plan = arguments.link is None or arguments.link_share is not None
@@ -147,7 +147,7 @@ def _check_length(simulation: Any, steps: range | None) -> None:
     count = len(simulation.schedule) if steps is None else len(steps)
     if count > MAX_STEPS:
         raise RematError(
-            "--table lists {max_steps:,} steps at most, and these are {count:,}; choose some: --steps 0:{max_steps!w}",
+            "--table lists {max_steps:,} steps at most, and these are {count:,}; choose some: --steps 0:{max_steps}",
             max_steps=MAX_STEPS,
             count=count,
         )

@@ -110,7 +110,7 @@ class _Lines:
 
     def fail(self, message: str, line: int | None = None) -> NoReturn:
         raise GraphError(
-            "{source!w}, line {line!w}: {message!w}", source=self.source, line=line or self.at, message=message
+            "{source!w}, line {line}: {message!w}", source=self.source, line=line or self.at, message=message
         )
 
     def take(self, expected: str) -> str:

@@ -97,7 +97,7 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
         raise GraphError(
-            "{where!w}: expected two names per line, found {n_words!w}; {remedy!w}",
+            "{where!w}: expected two names per line, found {n_words}; {remedy!w}",
             where=where,
             n_words=len(words) - words.count(""),
             remedy=remedy,
@@ -150,7 +150,7 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
     if rows[v].reads == [u] and not rows[u].reads and not any({u, v} & {*row.reads} for row in [*rows.values()][2:]):
         remedy = "remove the line, or separate the columns by commas"
         raise GraphError(
-            "{source!w}, line {line!w}: `{u!w} {v!w}` names columns, not nodes; {remedy!w}",
+            "{source!w}, line {line}: `{u!w} {v!w}` names columns, not nodes; {remedy!w}",
             source=source,
             line=rows[u].line,
             u=u,

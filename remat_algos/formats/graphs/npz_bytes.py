@@ -139,7 +139,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         version = quoted(rest["version"])
         raise GraphError(
-            "{source!w}: version {version!w} is not supported; this release reads version {other_version!w}",
+            "{source!w}: version {version!w} is not supported; this release reads version {other_version}",
             source=source,
             version=version,
             other_version=VERSION,
@@ -152,7 +152,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
         )
     for name, array in stored.items():
         if array.ndim != 1:  # NumPy would broadcast a single number over all nodes or values
-            raise ArgumentError("{name} has {ndim!w} dimensions, expected 1", name=name, ndim=array.ndim)
+            raise ArgumentError("{name} has {ndim} dimensions, expected 1", name=name, ndim=array.ndim)
     if any(array.dtype.kind not in "biu" for array in stored.values()):
         raise ArgumentError("an array is not of whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}

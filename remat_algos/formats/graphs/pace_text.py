@@ -25,7 +25,7 @@ def _parse(text: str, source: str) -> Tables:
     """
 
     def fail(line: int, message: str) -> NoReturn:
-        raise GraphError("{source!w}, line {line!w}: {message!w}", source=source, line=line, message=message)
+        raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)
 
     lines = ((at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip() and line[0] != "c")
     at, header = next(lines, (1, ""))

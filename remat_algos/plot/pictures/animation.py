@@ -153,7 +153,7 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     if len(steps) > MAX_STEPS:
         raise PlanError(
             "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
-            "steps=range(0, {max_steps!w}) or --steps 0:{max_steps!w}, or make a coarser graph, such as one "
+            "steps=range(0, {max_steps}) or --steps 0:{max_steps}, or make a coarser graph, such as one "
             "of layers",
             max_steps=MAX_STEPS,
             n_steps=len(steps),

@@ -83,7 +83,7 @@ def decomposition(
     """
     if decomposition.n_bags > MAX_DRAWN:
         raise ArgumentError(
-            "{n_bags:,} bags are too many to be drawn, at most {max_drawn!w} are",
+            "{n_bags:,} bags are too many to be drawn, at most {max_drawn} are",
             n_bags=decomposition.n_bags,
             max_drawn=MAX_DRAWN,
         )
@@ -310,7 +310,7 @@ def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph:
         named = list(names)
         if len(named) <= largest:
             raise ArgumentError(
-                "{n_named:name}, but a bag contains vertex {largest!w}; name each vertex",
+                "{n_named:name}, but a bag contains vertex {largest}; name each vertex",
                 n_named=len(named),
                 largest=largest,
             )

@@ -143,7 +143,7 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
             passed.append(row.get(so_far.tobytes(), -1))
         if passed[-1] < 0:
             raise ArgumentError(
-                "lower set {i!w} of the path is not in the family; draw the path in the family it is from", i=i
+                "lower set {i} of the path is not in the family; draw the path in the family it is from", i=i
             )
         cuts.append(passed[-1])
     return cuts, [at for at in passed if at >= 0]

@@ -88,7 +88,7 @@ def deepspeech2(
     """
     if convolutions > len(WINDOWS):
         raise GraphError(
-            "{model!w}: convolutions is {convolutions!w}; give 1 to {n_WINDOWS}",
+            "{model!w}: convolutions is {convolutions}; give 1 to {n_WINDOWS}",
             model=net.model,
             convolutions=convolutions,
             n_WINDOWS=len(WINDOWS),

@@ -72,7 +72,7 @@ def densenet(
     if not stages and depth not in BY_DEPTH:
         known = ", ".join(map(str, BY_DEPTH))
         raise GraphError(
-            "{model!w}: depth is {depth!w}; give {known!w}, or stages", model=net.model, depth=depth, known=known
+            "{model!w}: depth is {depth}; give {known!w}, or stages", model=net.model, depth=depth, known=known
         )
     blocks = stages or BY_DEPTH[depth]
     x = net.input("image", (batch, 3, image, image))

@@ -93,8 +93,8 @@ def diffusion_unet(
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):
         raise GraphError(
-            "{model!w}: an image of {image!w} cannot be halved {n_levels!w} times; give a multiple of "
-            "{value!w}, or fewer multipliers",
+            "{model!w}: an image of {image} cannot be halved {n_levels} times; give a multiple of "
+            "{value}, or fewer multipliers",
             model=net.model,
             image=image,
             n_levels=len(levels) - 1,

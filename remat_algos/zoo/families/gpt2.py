@@ -68,7 +68,7 @@ def gpt2(
     """
     if sequence > positions:
         raise GraphError(
-            "{model!w}: {sequence!w} words have {positions!w} positions; give positions={sequence!w} too",
+            "{model!w}: {sequence} words have {positions} positions; give positions={sequence} too",
             model=net.model,
             sequence=sequence,
             positions=positions,

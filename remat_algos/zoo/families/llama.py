@@ -91,7 +91,7 @@ def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: T
     if width % (2 * heads):
         remedy = f"give a width that {2 * heads} divides"
         raise GraphError(
-            "{model!w}: width {width!w} in {heads!w} heads leaves no pairs for rotary positions; {remedy!w}",
+            "{model!w}: width {width} in {heads} heads leaves no pairs for rotary positions; {remedy!w}",
             model=net.model,
             width=width,
             heads=heads,

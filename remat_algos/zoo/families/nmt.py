@@ -59,7 +59,7 @@ def nmt(
     """
     if width % 2:
         raise GraphError(
-            "{model!w}: width {width!w} is halved for the two directions; give an even one",
+            "{model!w}: width {width} is halved for the two directions; give an even one",
             model=net.model,
             width=width,
         )

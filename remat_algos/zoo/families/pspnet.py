@@ -51,7 +51,7 @@ def pspnet(
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
         raise GraphError(
-            "{model!w}: depth is {depth!w}; give {min_depth!w} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
+            "{model!w}: depth is {depth}; give {min_depth} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
             model=net.model,
             depth=depth,
             min_depth=MIN_DEPTH,

@@ -131,7 +131,7 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
         near = [n * per_block + 2 for n in (max(4, n_blocks), max(4, n_blocks) + 1)]
         kind, instead = ("bottlenecks", "stages, or bottleneck=False") if bottleneck else ("basic blocks", "or stages")
         raise GraphError(
-            "{model!w}: no number of {kind!w} gives a depth of {depth!w}; give {near!w}, {other_near!w}, {instead!w}",
+            "{model!w}: no number of {kind!w} gives a depth of {depth}; give {near}, {other_near}, {instead!w}",
             model=model,
             kind=kind,
             depth=depth,

@@ -73,7 +73,7 @@ def resnet_cifar(
     if not stages and (rest or n_units < 1):
         near = [n * per_unit + 2 for n in (max(1, n_units), max(1, n_units) + 1)]
         raise GraphError(
-            "{model!w}: no number of blocks gives a depth of {depth!w}; give {near!w}, {other_near!w}, or stages",
+            "{model!w}: no number of blocks gives a depth of {depth}; give {near}, {other_near}, or stages",
             model=net.model,
             depth=depth,
             near=near[0],

@@ -90,6 +90,6 @@ def _stages(model: str, depth: int) -> tuple[int, ...]:
     last, rest = divmod(depth - 7, 3)
     if rest or last < 2:
         raise GraphError(
-            "{model!w}: depth is {depth!w}; give 11, 13, 16, 19, ... in steps of 3, or stages", model=model, depth=depth
+            "{model!w}: depth is {depth}; give 11, 13, 16, 19, ... in steps of 3, or stages", model=model, depth=depth
         )
     return (2, 2, last, last, last)

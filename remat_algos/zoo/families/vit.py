@@ -67,7 +67,7 @@ def vit(
     """
     if image % patch:
         raise GraphError(
-            "{model!w}: an image of {image!w} does not divide into patches of {patch!w}; give a multiple",
+            "{model!w}: an image of {image} does not divide into patches of {patch}; give a multiple",
             model=net.model,
             image=image,
             patch=patch,
