@@ -210,9 +210,9 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
         )
     made = f" ({SOURCES[kind.__name__]})" if kind.__name__ in SOURCES and not others else ""
     raise ArgumentTypeError(
-        "{what!w} is {clause!w}; give {wanted!w}{made!w}",
+        "{what!w} is {found!w}; give {wanted!w}{made!w}",
         what=what,
-        clause="None" if argument is None else found,
+        found="None" if argument is None else found,
         wanted=wanted,
         made=made,
     )
@@ -304,10 +304,10 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
     """
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(
-            "{what!w} is {shown!w}; give a list, such as {other_shown!w}",
+            "{what!w} is {shown!w}; give a list, such as {example!w}",
             what=what,
             shown=_shown(argument),
-            other_shown=_shown([argument]),
+            example=_shown([argument]),
         )
     try:
         entries = None if isinstance(argument, bytes | Mapping) else list(argument)

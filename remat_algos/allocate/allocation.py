@@ -152,10 +152,10 @@ class Allocation:
         if moved.any():
             i = int(np.argmax(moved))
             raise AllocationError(
-                "buffer {name} lies at {offset}, but has the fixed offset {other_offset}",
+                "buffer {name} lies at {offset}, but has the fixed offset {fixed}",
                 name=buffers.name(i),
                 offset=self.offset[i],
-                other_offset=buffers.offset[i],
+                fixed=buffers.offset[i],
             )
         misaligned = self.offset % self.alignment != 0
         if misaligned.any():

@@ -345,8 +345,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if wrong.any():
                 i, j = int(overwriting[np.argmax(wrong)]), int(under[np.argmax(wrong)])
                 raise AllocationError(
-                    "buffer {name} cannot be written over {other_name}, {fault!w}",
+                    "buffer {name} cannot be written over {under}, {fault!w}",
                     name=self.name(i),
-                    other_name=self.name(j),
+                    under=self.name(j),
                     fault=fault,
                 )

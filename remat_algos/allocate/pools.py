@@ -423,14 +423,14 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     i, j = first_clash(begin, end, size, address)
     if i >= 0:
         raise AllocationError(
-            "buffers {i} and {j} lie at {address} and {other_address}, where their chunks of {size}"
-            " and {other_size} bytes overlap while both are live; {allocator} gives no such addresses; are "
+            "buffers {i} and {j} lie at {address} and {next_address}, where their chunks of {size}"
+            " and {next_size} bytes overlap while both are live; {allocator} gives no such addresses; are "
             "they of the same run?",
             i=i,
             j=j,
             address=address[i],
-            other_address=address[j],
+            next_address=address[j],
             size=size[i],
-            other_size=size[j],
+            next_size=size[j],
             allocator=allocator,
         )

@@ -347,9 +347,9 @@ def _check_moment(graph: ComputationGraph, node: int, price: tuple[int, int]) ->
         raise ArgumentError("node {node} is not needed; the moment of a bound is that of a needed node", node=node)
     if min(price) < 0:
         raise ArgumentError(
-            "the price of a byte is {price} / 2**{other_price}; neither number may be negative",
-            price=price[0],
-            other_price=price[1],
+            "the price of a byte is {numerator} / 2**{shift}; neither number may be negative",
+            numerator=price[0],
+            shift=price[1],
         )
 
 

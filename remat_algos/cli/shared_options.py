@@ -421,10 +421,10 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
         between = format_bytes((base + bound) // 2).replace(" ", "")
         raise RematError(
-            "no budget is given; the peak without rematerialization is {format_bytes!w}, the lower bound "
-            "{other_format_bytes!w}; give --budget 80%, --budget {between!w} or --budget least, for example",
-            format_bytes=format_bytes(base),
-            other_format_bytes=format_bytes(bound),
+            "no budget is given; the peak without rematerialization is {peak!w}, the lower bound "
+            "{bound!w}; give --budget 80%, --budget {between!w} or --budget least, for example",
+            peak=format_bytes(base),
+            bound=format_bytes(bound),
             between=between,
         )
     size, largest = str(memory).strip(), int(graph.node_memory.max(initial=0))

@@ -353,7 +353,7 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
         record = json_of(read_text(file))
     except GraphError as error:
-        raise GraphError("{error!w}{clause!w}", error=error, clause="" if file.exists() else remedy) from error
+        raise GraphError("{error!w}{remedy!w}", error=error, remedy="" if file.exists() else remedy) from error
     except ValueError as error:
         raise GraphError("{file!p}: {error!w}; is the file whole?", file=file, error=error) from error
     try:

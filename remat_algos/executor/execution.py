@@ -165,9 +165,9 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
         raise ArgumentTypeError("seconds are {seconds!r}; give an array of numbers", seconds=seconds) from None
     if array.ndim != len(shape) or any(n not in (None, m) for m, n in zip(array.shape, shape, strict=True)):
         raise ArgumentError(
-            "seconds have shape {shape!w}, expected {other_shape!w}: a time for each step",
+            "seconds have shape {shape!w}, expected {expected!w}: a time for each step",
             shape=array.shape,
-            other_shape=shape,
+            expected=shape,
         )
     return sealed(array)
 

@@ -237,9 +237,9 @@ def _check_room(device: Backend, needed: int) -> None:
     free = free_memory(device)
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
-            "the run needs {format_bytes!w}, residents included, and {other_format_bytes!w} are free on "
+            "the run needs {needed!w}, residents included, and {free!w} are free on "
             "{device}; take a smaller batch, or divide all sizes (remat run --shrink)",
-            format_bytes=format_bytes(needed),
-            other_format_bytes=format_bytes(free),
+            needed=format_bytes(needed),
+            free=format_bytes(free),
             device=device.device,
         )

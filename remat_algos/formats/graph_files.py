@@ -405,10 +405,10 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
         raise GraphError(
-            "{source!w}: {name!w} files have their own sizes and costs; leave out {other_name!p}",
+            "{source!w}: {form!w} files have their own sizes and costs; leave out {nodes!p}",
             source=source,
-            name=form.name,
-            other_name=nodes.name,
+            form=form.name,
+            nodes=nodes.name,
         )
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 

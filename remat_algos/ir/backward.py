@@ -55,9 +55,9 @@ class Backward:
             if (below := np.flatnonzero(getattr(self, name) < -1)).size:
                 fault = f"{name}[{below[0]}] is {getattr(self, name)[below[0]]:d}"
                 raise GraphError(
-                    "{fault!w}, expected {clause!w}, or -1 for none",
+                    "{fault!w}, expected {expected!w}, or -1 for none",
                     fault=fault,
-                    clause="bytes" if name == "grad_memory" else "a cost",
+                    expected="bytes" if name == "grad_memory" else "a cost",
                 )
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:

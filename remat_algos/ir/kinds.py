@@ -327,10 +327,10 @@ class _Known(NamedTuple):
             if owner.name != kind.name:
                 fault = f"{shortened(name)} is a name of the kind {shortened(owner.name)}"
                 raise ArgumentError(
-                    "{fault!w}; give {name} another, or replace {other_name}",
+                    "{fault!w}; give {name} another, or replace {owner}",
                     fault=fault,
                     name=kind.name,
-                    other_name=owner.name,
+                    owner=owner.name,
                 )
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):

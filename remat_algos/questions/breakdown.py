@@ -299,7 +299,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     ('convolution', 'batch norm', 'batch norm', 'batch norm')
     """
     if by not in BY:
-        raise GraphError("by is {by!r}, expected {other_by!w}", by=by, other_by=" or ".join(BY))
+        raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
     types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
     of, updates = derivative_of(graph), optimizer_nodes(graph)

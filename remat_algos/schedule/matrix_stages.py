@@ -75,10 +75,10 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     shape = starts.size, nodes.size
     if starts.size * nodes.size > MAX_ENTRIES:
         raise ScheduleError(
-            "the matrices R and S have {shape:,} stages of {other_shape:,} nodes, above {max_entries:,} "
+            "the matrices R and S have {n_stages:,} stages of {n_nodes:,} nodes, above {max_entries:,} "
             "entries; make a coarser graph, such as one of layers",
-            shape=shape[0],
-            other_shape=shape[1],
+            n_stages=shape[0],
+            n_nodes=shape[1],
             max_entries=MAX_ENTRIES,
             step=0,
             node=-1,

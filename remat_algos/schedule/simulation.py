@@ -531,9 +531,9 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
             )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                "{name!w} of step {step} lingers, which neither runs {other_name} nor loads it",
-                name=name,
-                other_name=graph.labels[node],
+                "{instance!w} of step {step} lingers, which neither runs {name} nor loads it",
+                instance=name,
+                name=graph.labels[node],
                 step=step,
                 node=node,
             )

@@ -351,13 +351,13 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        "no chain of the family {family} keeps formula (2) within {exact_bytes!w}; the minimum is "
-        "{other_exact_bytes!w}; give that much{wider!w}; no_remat has a peak of {third_exact_bytes!w}",
+        "no chain of the family {family} keeps formula (2) within {budget!w}; the minimum is "
+        "{least!w}; give that much{wider!w}; no_remat has a peak of {peak!w}",
         family=family,
-        exact_bytes=exact_bytes(budget),
-        other_exact_bytes=exact_bytes(least),
+        budget=exact_bytes(budget),
+        least=exact_bytes(least),
         wider=wider,
-        third_exact_bytes=exact_bytes(peak),
+        peak=exact_bytes(peak),
         reached=peak,
         lower_bound=bound,
         nodes=nodes,

@@ -140,10 +140,10 @@ class LowerSets:
         if law == NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
-                "lower set {block:d} contains {names} but not {other_names}, which it reads",
+                "lower set {block:d} contains {name} but not {read}, which it reads",
                 block=block[node],
-                names=names[0],
-                other_names=names[1],
+                name=names[0],
+                read=names[1],
             )
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 

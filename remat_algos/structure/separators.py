@@ -73,11 +73,11 @@ class SeparatorTree:
         for name, size in (("n_bags", b), ("bag", b), ("children", max(0, b - 1))):
             if getattr(self, name).size != size:
                 raise GraphError(
-                    "{name} has {size!w} entries, expected {other_size!w} for {b!w} separators",
+                    "{name} has {size!w} entries, expected {expected!w} for {n_separators!w} separators",
                     name=name,
                     size=getattr(self, name).size,
-                    other_size=size,
-                    b=b,
+                    expected=size,
+                    n_separators=b,
                 )
         check_indptr(self.child_indptr, b, self.children.size, "child_indptr")
         check_indptr(self.own_indptr, b, self.own.size, "own_indptr")

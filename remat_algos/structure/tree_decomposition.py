@@ -77,9 +77,9 @@ class TreeDecomposition:
         fault, bag = first_fault(self.bag_indptr, self.bag_indices, self.parent)
         if fault == NOT_ASCENDING:
             raise GraphError(
-                "bag {bag:d} is {other_bag!w}; give its vertices ascending, from 0, each once",
+                "bag {bag:d} is {vertices!w}; give its vertices ascending, from 0, each once",
                 bag=bag,
-                other_bag=self.bag(bag),
+                vertices=self.bag(bag),
             )
         if fault == NO_TREE:
             raise GraphError(
@@ -253,9 +253,9 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
             )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(
-            "a tree of {n_bags} bags has {other_n_bags} edges, here are {n_edges}",
+            "a tree of {n_bags} bags has {expected} edges, here are {n_edges}",
             n_bags=n_bags,
-            other_n_bags=max(0, n_bags - 1),
+            expected=max(0, n_bags - 1),
             n_edges=len(edges),
         )
     parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))

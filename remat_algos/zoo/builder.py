@@ -206,11 +206,11 @@ class Builder:
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
             raise GraphError(
-                "{model!w}: {full} shows {shape!w} as {other_shape!r}; give no more elements than there are",
+                "{model!w}: {full} shows {shape!w} as {view!r}; give no more elements than there are",
                 model=self.model,
                 full=full,
                 shape=x.shape,
-                other_shape=shape,
+                view=shape,
             )
         self._views[full] = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
         return Tensor(x.value, shape, x.dtype)
@@ -397,11 +397,11 @@ class Builder:
         for x in tensors[1:]:
             if x.shape != tensors[0].shape:
                 raise GraphError(
-                    "{model!w}: {name} reads shapes {shape!w} and {other_shape!w}; give equal ones",
+                    "{model!w}: {name} reads shapes {shape!w} and {other!w}; give equal ones",
                     model=self.model,
                     name=name,
                     shape=tensors[0].shape,
-                    other_shape=x.shape,
+                    other=x.shape,
                 )
 
     def _broadcast(self, name: str, tensors: Sequence[Tensor], shape: Shape) -> None:
@@ -417,11 +417,11 @@ class Builder:
     def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
         if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
             raise GraphError(
-                "{model!w}: {name} gives {shape!w} the shape {other_shape!w}; give a shape of equal size",
+                "{model!w}: {name} gives {shape!w} the shape {new!w}; give a shape of equal size",
                 model=self.model,
                 name=name,
                 shape=x.shape,
-                other_shape=shape,
+                new=shape,
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
@@ -437,12 +437,12 @@ class Builder:
     def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:
         if x.shape != shape:
             raise GraphError(
-                "{model!w}: {name} has a {what!w} of {shape!w}, expected {other_shape!w}",
+                "{model!w}: {name} has a {what!w} of {shape!w}, expected {expected!w}",
                 model=self.model,
                 name=name,
                 what=what,
                 shape=x.shape,
-                other_shape=shape,
+                expected=shape,
             )
 
     def _rank(self, name: str, x: Tensor) -> int:

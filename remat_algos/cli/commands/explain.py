@@ -43,7 +43,7 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
 
     if (arguments.plan is None) == (arguments.solver is None):
         both = "PLAN and --solver both name what to explain; leave out one"
-        raise RematError("{clause!w}", clause=both if arguments.plan else "give PLAN, or --solver NAME to compute one")
+        raise RematError("{fault!w}", fault=both if arguments.plan else "give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:
         options = options_of(arguments)
         graph, _ = graph_of(arguments)

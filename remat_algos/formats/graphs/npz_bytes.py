@@ -139,10 +139,10 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         version = quoted(rest["version"])
         raise GraphError(
-            "{source!w}: version {version!w} is not supported; this release reads version {other_version}",
+            "{source!w}: version {version!w} is not supported; this release reads version {known}",
             source=source,
             version=version,
-            other_version=VERSION,
+            known=VERSION,
         )
     known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
     unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]

@@ -396,11 +396,11 @@ class Partitioner:
             if waiting and not self._warned_waiting and any(map(_is_accumulated, inputs)):
                 self._warned_waiting = True
                 warn_user(
-                    "{format_bytes!w} of the peak of {other_format_bytes!w} are gradients that wait for the end of "
+                    "{waiting!w} of the peak of {peak!w} are gradients that wait for the end of "
                     "the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it is"
                     " made; compile the blocks of the model one by one, so that each hands over its own",
-                    format_bytes=format_bytes(waiting),
-                    other_format_bytes=format_bytes(peak),
+                    waiting=format_bytes(waiting),
+                    peak=format_bytes(peak),
                 )
             results = run(inputs)
             pending[:] = [each for each in pending if each() is not None]

@@ -131,12 +131,12 @@ def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
         near = [n * per_block + 2 for n in (max(4, n_blocks), max(4, n_blocks) + 1)]
         kind, instead = ("bottlenecks", "stages, or bottleneck=False") if bottleneck else ("basic blocks", "or stages")
         raise GraphError(
-            "{model!w}: no number of {kind!w} gives a depth of {depth}; give {near}, {other_near}, {instead!w}",
+            "{model!w}: no number of {kind!w} gives a depth of {depth}; give {lower}, {upper}, {instead!w}",
             model=model,
             kind=kind,
             depth=depth,
-            near=near[0],
-            other_near=near[1],
+            lower=near[0],
+            upper=near[1],
             instead=instead,
         )
     ends = min(3, n_blocks // 4)

@@ -73,11 +73,11 @@ def resnet_cifar(
     if not stages and (rest or n_units < 1):
         near = [n * per_unit + 2 for n in (max(1, n_units), max(1, n_units) + 1)]
         raise GraphError(
-            "{model!w}: no number of blocks gives a depth of {depth}; give {near}, {other_near}, or stages",
+            "{model!w}: no number of blocks gives a depth of {depth}; give {lower}, {upper}, or stages",
             model=net.model,
             depth=depth,
-            near=near[0],
-            other_near=near[1],
+            lower=near[0],
+            upper=near[1],
         )
     x = net.input("image", (batch, 3, image, image))
     with net.block("stem"):
