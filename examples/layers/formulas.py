@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from remat_algos.ir.kinds import kind_name
 
-from . import copies, experts, losses, norms, pointwise, products, reductions, windows
+from . import convolutions, copies, experts, losses, norms, pointwise, products, reductions
 from .formula import Formula
 
 FORMULAS: dict[str, Formula] = {
     name: formula
-    for family in (copies, experts, losses, norms, pointwise, products, reductions, windows)
+    for family in (convolutions, copies, experts, losses, norms, pointwise, products, reductions)
     for name, formula in family.FORMULAS.items()
 }
 """Formulas by the name of the kind; add one for a kind of your own."""

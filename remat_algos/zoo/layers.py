@@ -11,12 +11,12 @@ from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.norms import Norms
 from remat_algos.zoo.products import Products
-from remat_algos.zoo.windows import Windows
+from remat_algos.zoo.convolutions import Convolutions
 
 Expert = Callable[[Tensor, str], Tensor]
 
 
-class Layers(Windows, Norms, Products):
+class Layers(Convolutions, Norms, Products):
     """Operations of a network: each method adds one or several and returns a `Tensor`.
 
     docs/layers.md has a table for each.

@@ -11,7 +11,7 @@ from remat_algos.zoo.builder import Builder, ExtraValue, Size
 from remat_algos.zoo.network import Shape, Tensor
 
 
-class Windows(Builder):
+class Convolutions(Builder):
     """Layers on tensors of shape (batch, channels, *lengths); a size is one number for all lengths, or one for each."""
 
     def convolution(
