@@ -49,7 +49,14 @@ _folders.names = (f"{__name__}.formats.graphs", f"{__name__}.interop.model_files
 
 
 def __getattr__(name: str) -> object:
-    found = _get(name)
+    try:
+        found = _get(name)
+    except AttributeError as error:
+        rooms = (f"{__name__}.{room}" for room in __all__ if _os.path.isdir(f"{_os.path.dirname(__file__)}/{room}"))
+        homes = (f"{room}.{name}" for room in rooms if name in _importlib.import_module(room).__all__)
+        if name.startswith("_") or not (home := next(homes, "")):
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it is {home}") from error
     if name in _READING:
         found = _importlib.import_module(f"{__name__}.formats.graph_files").reading(found, __name__)
         globals()[name] = found

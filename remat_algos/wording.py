@@ -11,6 +11,7 @@ from typing import Any
 
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
+LARGEST = 10**40  # a longer number loses its middle
 LONGEST_TYPED = 1000  # of a name that the reader is to type
 MAX_LISTED = 40  # names in a list
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
@@ -144,7 +145,7 @@ def first_line(error: BaseException) -> str:
     >>> first_line(OSError("No space left.\\nNone at all."))
     'No space left'
     """
-    lines = str(error).strip().splitlines()
+    lines = spelled(error).strip().splitlines()
     return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
@@ -183,9 +184,12 @@ class _Filling(string.Formatter):
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         if conversion is not None:
             return SHOWN[conversion](value)
-        return value if isinstance(value, Number) else shortened(value)
+        known = isinstance(value, Number) and (not isinstance(value, int) or abs(value) < LARGEST)
+        return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:
+        if isinstance(value, str):  # a number of too many digits
+            return value
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 
 
@@ -212,12 +216,11 @@ def sentence(template: str, fields: Mapping[str, Any]) -> str:
     >>> sentence("{name} reads {reads!l}: {count:node}", {"name": "x\\n", "reads": "ab", "count": 2})
     'x\\\\n reads a, b: 2 nodes'
     """
-    if not fields:
-        return template
     try:
-        return _Filling().vformat(template, (), fields)
-    except (LookupError, ValueError):  # a text with braces, raised by a solver of the user's own
+        named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError:  # a brace alone
         return template
+    return _Filling().vformat(template, (), fields) if fields and named <= fields.keys() else template
 
 
 def sendable(value: object) -> object:

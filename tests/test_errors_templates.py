@@ -68,3 +68,10 @@ def test_whatever_a_field_holds_the_sentence_is_short_and_printable(value, lette
 def test_a_text_that_is_no_template_is_given_as_it_is():
     assert str(errors.GraphError("node {0} of {x}")) == "node {0} of {x}"
     assert str(errors.ScheduleError("node {x} fails", 3, 4)) == "node {x} fails"
+
+
+@pytest.mark.parametrize("number", [10**5000, -(10**5000), 10**60], ids=["5,000 digits", "negative", "60 digits"])
+def test_a_number_of_too_many_digits_is_short_in_words(number):
+    for template in ("x is {x}", "x is {x:,}", "x is {x!w}", "{x:node}"):
+        assert len(sentence(template, {"x": number})) < 1_100
+    assert len(sentence("x is {x:,}", {"x": number})) < 60

@@ -226,7 +226,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         """The name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
-            raise AllocationError("unknown buffer {i}; buffers are 0 to {n_self}", i=i, n_self=len(self) - 1)
+            raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)
         return self.names[i] if self.names else str(i)
 
     @property
@@ -332,7 +332,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             return
         if under.max() >= len(self):
             raise AllocationError(
-                "over names buffer {under}; buffers are 0 to {n_self}", under=under.max(), n_self=len(self) - 1
+                "over names buffer {under}; buffers are 0 to {last}", under=under.max(), last=len(self) - 1
             )
         twice = np.flatnonzero(np.bincount(under) > 1)
         for wrong, fault in (

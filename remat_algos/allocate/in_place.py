@@ -34,7 +34,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        Extends the kinds of `operations/`. An operation, such as "Multiply", or "grad(Multiply)" for its gradient,
+        Extends the kinds of operations. An operation, such as "Multiply", or "grad(Multiply)" for its gradient,
         maps to the place, from 0, of the read that its first value may be written over, or several in order of
         preference; None forbids it. The name of a value maps to the name of the value that it must be written over.
 

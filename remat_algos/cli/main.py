@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, text: str) -> Any:
         try:
             return action.type(text) if callable(action.type) else text
-        except (RematError, TypeError, ValueError) as error:
+        except (RematError, ValueError) as error:
             raise RematError(
                 "{with_option!w}", with_option=_with_option(about(action.dest, error), [action])
             ) from error

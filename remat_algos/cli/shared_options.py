@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.output import TEXT, progress_line, terminal_columns
 from remat_algos.context import check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
-from remat_algos.errors import ArgumentError, GraphError, RematError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about
 from remat_algos.text.units import format_bytes, parse_bytes
 from remat_algos.wording import comma_separated, shortened
 
@@ -39,6 +39,7 @@ PICTURES = ("memory", "schedule", "graph", "matrix")
 LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the file of a device that states one"
 REGION = "NAME=PATTERN:BYTES"
 LISTING = 25  # column of the summaries in a list of solvers or allocators
+LONGEST_NUMBER = 1000  # digits
 LONGEST_WORD = 60  # characters of an argument in a message
 UNITS = "units"  # of compute, whatever the unit
 HUNDRED = 100
@@ -54,6 +55,8 @@ def whole_number(text: str) -> int:
     """A whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
         raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
+    if len(text) > LONGEST_NUMBER:
+        raise ArgumentError("a number of {digits:,} digits is too large; give less", digits=len(text))
     return int(text)
 
 
@@ -430,9 +433,9 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
     size, largest = str(memory).strip(), int(graph.node_memory.max(initial=0))
     if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
         raise RematError(
-            "--budget {size} is {size:byte}, and one node alone has {format_bytes!w}; did you mean {size}%?",
+            "--budget {size} is {size:byte}, and one node alone has {largest!w}; did you mean {size}%?",
             size=int(size),
-            format_bytes=format_bytes(largest),
+            largest=format_bytes(largest),
         )
     unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
@@ -518,15 +521,13 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
     """Errors of a solver with options are about these."""
     try:
         yield
-    except RematError:
-        raise
-    except (TypeError, ValueError) as error:
+    except (ArgumentError, ArgumentTypeError) as error:
         if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
             raise
-        solver = f"{shortened(arguments.solver)}: "
+        solver = "" if str(error).startswith(f"{arguments.solver} ") else f"{shortened(arguments.solver)}: "
         raise about(
             "options",
-            ArgumentError("{solver!w}{removeprefix!w}", solver=solver, removeprefix=str(error).removeprefix(solver)),
+            ArgumentError("{solver!w}{fault!w}", solver=solver, fault=str(error).removeprefix(solver)),
         ) from error
 
 

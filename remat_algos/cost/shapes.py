@@ -103,6 +103,4 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
-    return GraphError(
-        "no {what!w} is called {name!r}{near!w}{listed!w}", what=what, name=name, near=near, listed=listed
-    )
+    return GraphError("no {what!w} is called {name!r}{near!w}{known!w}", what=what, name=name, near=near, known=listed)

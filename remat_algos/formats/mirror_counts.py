@@ -126,10 +126,10 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
             raise GraphError("{where!w}: {error!w}", where=where, error=error) from error
     if len(name) > len(str(graph.n_nodes)) or int(name) >= graph.n_nodes:
         raise GraphError(
-            "{where!w}: there is no node {name}; nodes are 0 to {n_nodes}",
+            "{where!w}: there is no node {name}; nodes are 0 to {last}",
             where=where,
             name=name,
-            n_nodes=graph.n_nodes - 1,
+            last=graph.n_nodes - 1,
         )
     return int(name)
 
@@ -140,10 +140,10 @@ def _count(where: str, name: str, value: Any) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise GraphError(
-            "{where!w}: the count of {name} is {shortened!w}; give a whole number, 0 or more",
+            "{where!w}: the count of {name} is {found!w}; give a whole number, 0 or more",
             where=where,
             name=name,
-            shortened=shortened(text) or "empty",
+            found=shortened(text) or "empty",
         )
     if text.startswith("-") and digits.strip("0"):
         raise GraphError(

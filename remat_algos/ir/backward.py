@@ -78,10 +78,10 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     if saved.size and not 0 <= saved.min() <= saved.max() < n_values:
         at = int(np.argmax((saved < 0) | (saved >= n_values)))
         raise GraphError(
-            "saved_indices[{at}] is {saved}, expected values from 0 to {n_values}",
+            "saved_indices[{at}] is {saved}, expected values from 0 to {last}",
             at=at,
             saved=saved[at],
-            n_values=n_values - 1,
+            last=n_values - 1,
         )
     reader = row_of(read_indptr)
     own = producer[saved] == node

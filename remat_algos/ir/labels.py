@@ -246,9 +246,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         return
     for x in labels.value_names:
         if not 0 <= x < n_values:
-            raise GraphError(
-                "value_names has value {x}, expected values from 0 to {n_values}", x=x, n_values=n_values - 1
-            )
+            raise GraphError("value_names has value {x}, expected values from 0 to {last}", x=x, last=n_values - 1)
     names = labels.of_nodes(n)
     node_of = {name: v for v, name in enumerate(names)}
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):

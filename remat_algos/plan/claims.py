@@ -133,8 +133,8 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                "the plan was made for the graph differentiated with {shortened!w}; give the graph before that",
-                shortened=shortened(options, LONGEST_PATH),
+                "the plan was made for the graph differentiated with {options!w}; give the graph before that",
+                options=shortened(options, LONGEST_PATH),
             )
         return graph
     if options is None:
@@ -170,7 +170,7 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise PlanError(
-            '"budget" of the plan has {listed!w}; it may have {known!l}', listed=listed(unknown, 3), known=known
+            '"budget" of the plan has {unknown!w}; it may have {known!l}', unknown=listed(unknown, 3), known=known
         )
     try:
         budget = Budget(**given)

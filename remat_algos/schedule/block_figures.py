@@ -147,7 +147,7 @@ def block_figures(
 def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> None:
     check_indptr(indptr, n_sets, target.size, "indptr")
     if target.size and not 0 <= target.min() <= target.max() < n_sets:
-        raise GraphError("target names an unknown lower set; lower sets are 0 to {n_sets}", n_sets=n_sets - 1)
+        raise GraphError("target names an unknown lower set; lower sets are 0 to {last}", last=n_sets - 1)
     if chains and (target <= row_of(indptr)).any():
         raise GraphError("in a family of chains each set stands before those that contain it")
 

@@ -136,7 +136,7 @@ class Constraints:
             if unknown:
                 some = listed([str(name) for name in unknown], NAMES_SHOWN)
                 raise ArgumentTypeError(
-                    "constraints has {some!w}; it may have {listed!w}", some=some, listed=listed(list(KEYS), len(KEYS))
+                    "constraints has {some!w}; it may have {known!w}", some=some, known=listed(list(KEYS), len(KEYS))
                 )
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:

@@ -233,9 +233,9 @@ def check_nodes(n_nodes: int, order: Int32) -> None:
     if order.size and not 0 <= order.min() <= order.max() < n_nodes:
         step = int(np.argmax((order < 0) | (order >= n_nodes)))
         raise ScheduleError(
-            "step {step} runs node {order}; nodes are 0 to {n_nodes}",
+            "step {step} runs node {order}; nodes are 0 to {last}",
             order=order[step],
-            n_nodes=n_nodes - 1,
+            last=n_nodes - 1,
             step=step,
             node=int(order[step]),
         )

@@ -495,17 +495,18 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
             value=about,
             last=graph.n_values - 1,
         )
-    value, maker = graph.value_name(about), int(graph.producer[about])
+    output, maker = graph.value_name(about), int(graph.producer[about])
     template = {
-        NEVER_COMPUTED: "output {value} is never made; run {name}",
-        UNKNOWN_STEP: "{value} is loaded at step {step}; steps are 0 to {last}",
-        LOADED_UNMADE: "step {step} loads {value} before it has been made",
-        STORED_UNMADE: "{value} is stored before step {step}, where it has not been made; store it later",
-        LOADED_OUTPUT: "step {step} loads output {value}, which never leaves; take the load out",
-    }.get(law, "step {step} runs {name}, which reads {value} before it has been made")
-    known = law in (NEVER_COMPUTED, UNKNOWN_STEP, LOADED_UNMADE, STORED_UNMADE, LOADED_OUTPUT)
-    node = maker if known else int(schedule.order[step])
-    return ScheduleError(template, step=step, node=node, name=graph.labels[node], value=value, last=len(schedule) - 1)
+        NEVER_COMPUTED: "output {output} is never made; run {name}",
+        UNKNOWN_STEP: "{output} is loaded at step {step}; steps are 0 to {last}",
+        LOADED_UNMADE: "step {step} loads {output} before it has been made",
+        STORED_UNMADE: "{output} is stored before step {step}, where it has not been made; store it later",
+        LOADED_OUTPUT: "step {step} loads output {output}, which never leaves; take the load out",
+    }.get(law)
+    node = maker if template else int(schedule.order[step])
+    template = template or "step {step} runs {name}, which reads {output} before it has been made"
+    last = len(schedule) - 1
+    return ScheduleError(template, step=step, node=node, name=graph.labels[node], output=output, last=last)
 
 
 def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
@@ -513,9 +514,9 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
     for value, step, until in schedule.lingering.tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
-                "value {value!w} lingers; values are 0 to {n_values!w}",
+                "value {value!w} lingers; values are 0 to {last!w}",
                 value=value,
-                n_values=graph.n_values - 1,
+                last=graph.n_values - 1,
                 step=until,
                 node=-1,
             )
@@ -545,9 +546,9 @@ def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
     for step, value in schedule.stores.tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
-                "value {value!w} is stored; values are 0 to {n_values!w}",
+                "value {value!w} is stored; values are 0 to {last!w}",
                 value=value,
-                n_values=graph.n_values - 1,
+                last=graph.n_values - 1,
                 step=step,
                 node=-1,
             )

@@ -100,9 +100,9 @@ class LowerSets:
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
                 raise GraphError(
-                    "lower set {i} contains an unknown node; nodes are 0 to {n_nodes}",
+                    "lower set {i} contains an unknown node; nodes are 0 to {last}",
                     i=i,
-                    n_nodes=graph.n_nodes - 1,
+                    last=graph.n_nodes - 1,
                 )
             members[i, nodes] = 1
         chain = cls(pack_rows(members))

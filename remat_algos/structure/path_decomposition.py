@@ -328,9 +328,7 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
     check_undirected(graph)
     order: Int32 = frozen(layout, np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
-        raise GraphError(
-            "a layout must name each of the vertices 0 to {n_vertices} once", n_vertices=graph.n_vertices - 1
-        )
+        raise GraphError("a layout must name each of the vertices 0 to {last} once", last=graph.n_vertices - 1)
     return order
 
 

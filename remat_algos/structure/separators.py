@@ -87,10 +87,10 @@ class SeparatorTree:
         if (self.end[below] > self.end[above]).any() or np.unique(below).size != below.size:
             raise GraphError("the subtree of a separator must lie within the subtree of its parent")
         if b and not 0 <= self.bag.min() <= self.bag.max() < b:
-            raise GraphError("a separator names an unknown bag; bags are 0 to {b!w}", b=b - 1)
+            raise GraphError("a separator names an unknown bag; bags are 0 to {last!w}", last=b - 1)
         owned = np.flatnonzero(self.owner >= 0)
         if self.owner.size and not -1 <= self.owner.min() <= self.owner.max() < b:
-            raise GraphError("a vertex is owned by an unknown separator; separators are 0 to {b!w}", b=b - 1)
+            raise GraphError("a vertex is owned by an unknown separator; separators are 0 to {last!w}", last=b - 1)
         if not np.array_equal(np.sort(self.own), owned) or (self.owner[self.own] != row_of(self.own_indptr)).any():
             raise GraphError("owner and own do not name the same vertices for each separator")
 

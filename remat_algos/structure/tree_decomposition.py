@@ -173,11 +173,11 @@ class TreeDecomposition:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
             raise GraphError(
-                "bag {bag} contains vertex {bag_indices}, the graph's are 0 to {n_vertices}: this is the "
+                "bag {bag} contains vertex {bag_indices}, the graph's are 0 to {last}: this is the "
                 "decomposition of another graph",
                 bag=bag,
                 bag_indices=self.bag_indices[place],
-                n_vertices=n_vertices - 1,
+                last=n_vertices - 1,
             )
 
     @checked_arguments
@@ -249,7 +249,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(
-                "edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags}", i=i, j=j, n_bags=n_bags - 1
+                "edge {i} {j} of the tree leaves the bags, which are 0 to {last}", i=i, j=j, last=n_bags - 1
             )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(

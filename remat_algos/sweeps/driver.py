@@ -127,8 +127,8 @@ def sweep(
     for what, amount in (("retries", retries), ("timeout", timeout), ("memory", memory)):
         if amount is not None and not 0 < amount < LARGEST_SUM:
             raise about(what, SweepError("{what!w} is {amount}; give more than 0", what=what, amount=amount))
-    if len(part) != 2 or not 1 <= part[0] <= part[1]:
-        raise SweepError("part is {part!r}; give (i, n) with i from 1 to n", part=part)
+    if len(part) != 2 or not all(isinstance(each, int) for each in part) or not 1 <= part[0] <= part[1]:
+        raise about("part", SweepError("part is {part!r}; give (i, n) with i from 1 to n", part=part))
     for module in modules:
         try:
             importlib.import_module(module)
@@ -368,10 +368,10 @@ class _Drive:
         self.pause_until = now + PAUSE
         if now - self.stuck_since > PATIENCE and not self.flying:
             raise SweepError(
-                "for {patience:g} s no process that solves jobs has started ({shortened!w}); free memory or disk "
+                "for {patience:g} s no process that solves jobs has started ({reason!w}); free memory or disk "
                 "space, or use fewer processes, and run the sweep again: finished jobs are kept",
                 patience=PATIENCE,
-                shortened=shortened(reason, LONGEST),
+                reason=shortened(reason, LONGEST),
             )
 
     def _anew(self, make: ExecutorFactory) -> None:

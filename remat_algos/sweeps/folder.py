@@ -327,9 +327,9 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
     process, host = (shortened(record.get(name, "?")) for name in ("process", "host"))
     what = f"part {number}/{count} of {'these jobs' if same_jobs else 'another list of jobs'}"
     raise SweepError(
-        "{parents!p}: process {process!w} on {host!w} solves {what!w}; run the sweep again when it has "
+        "{folder!p}: process {process!w} on {host!w} solves {what!w}; run the sweep again when it has "
         "ended, or remove {file!p} if it no longer runs",
-        parents=file.parents[1],
+        folder=file.parents[1],
         process=process,
         host=host,
         what=what,

@@ -181,7 +181,7 @@ class SweepResults(Sequence[dict[str, Any]]):
             If there is no such row, it has no plan, or its file is damaged or was changed.
         """
         if not 0 <= i < len(self):
-            raise PlanError("there is no row {i}; there are {n_self:row}", i=i, n_self=len(self))
+            raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
         job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
         if (outcome := self.rows[i]["outcome"]) != PLANNED:
             reason = shortened(self.rows[i]["reason"], LONGEST)

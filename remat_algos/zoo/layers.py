@@ -8,10 +8,10 @@ from math import prod
 from remat_algos.errors import GraphError
 from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.convolutions import Convolutions
 from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.norms import Norms
 from remat_algos.zoo.products import Products
-from remat_algos.zoo.convolutions import Convolutions
 
 Expert = Callable[[Tensor, str], Tensor]
 

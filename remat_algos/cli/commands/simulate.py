@@ -80,9 +80,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         simulation = one_pass(graph)
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
-        raise RematError(
-            "--step {step}: steps are 0 to {n_schedule}", step=step, n_schedule=len(simulation.schedule) - 1
-        )
+        raise RematError("--step {step}: steps are 0 to {last}", step=step, last=len(simulation.schedule) - 1)
     link = link_of(arguments, None if order is None else order.link)
     of_plan = arguments.link is None or arguments.link_share is not None
     played = None if link is None else timeline(simulation, link.planned if of_plan else link)

@@ -1,18 +1,21 @@
 """Graphs in DOT, the language of Graphviz; pydot reads it."""
 
+import functools
+import io
 import re
-import sys
+import threading
 import warnings
-from contextlib import redirect_stdout
+from collections import Counter
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, warn
+from remat_algos.forks import release_after_fork
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.wording import shortened
+from remat_algos.wording import LONGEST_PATH, shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -20,10 +23,24 @@ _START = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_TOKEN = re.compile(rf'(?>{BLANK})|("(?:[^"\\]|\\.)*+"|->|--|[{{}}\[\]=:;,]|[\w.]+|.)', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 
 MAX_READ = 250_000
 """Characters of the longest text that is read: pydot takes a second and 100 MB for every 17,000 of them."""
+
+MAX_NESTED = 4
+"""Subgraphs in one another: each level doubles pydot's time, or makes it fourfold where there is a fault."""
+
+MAX_REPEATED = 500
+"""Statements of one node: pydot looks at all earlier ones for each."""
+
+_NO_STATEMENT = frozenset(("->", "--", "=", ":"))
+"""What stands before or behind a name that is not a statement of its own."""
+
+_LOCK = threading.Lock()
+"""pydot reads one text at a time."""
+release_after_fork(_LOCK)
 
 OTHERWISE = "give the graph as GraphML or node-link JSON, which are read in linear time"
 
@@ -34,6 +51,7 @@ def _parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order of first appearance, drawing attributes skipped."""
     if len(text) > MAX_READ:
         _fail(source, f"{_too_long(text)}; {OTHERWISE}")
+    _check_work(text, source)
     graph, drawing = _read(text, source), Drawing()
     _draw(drawing, graph, {}, {}, source)
     drawing.graph.update(_attributes(graph, source))
@@ -42,22 +60,49 @@ def _parse(text: str, source: str) -> Tables:
 
 def _read(text: str, source: str) -> Any:
     """pydot's graph."""
+    printed = io.StringIO()  # where pydot fails; standard output is that of other threads too
     try:
-        # pydot prints where it fails, and standard output may be JSON; it calls pyparsing by its old names
-        with redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            import pydot
+        with _LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
+            import pydot.dot_parser
 
-            # pydot leaves out without a word what it cannot read after a whole graph: then the second one is missing.
-            graphs: Any = pydot.graph_from_dot_data(f"{text}\ndigraph {{}}")
+            vars(pydot.dot_parser)["print"] = functools.partial(print, file=printed)
+            try:
+                # pydot leaves out without a word what it cannot read after a whole graph: then the second is missing
+                graphs: Any = pydot.graph_from_dot_data(f"{text}\ndigraph {{}}")
+            finally:
+                del vars(pydot.dot_parser)["print"]
             graph, _ = graphs
     except ImportError as error:
         _fail(source, "reading DOT needs pydot; install it: python -m pip install pydot", error)
     except Exception as error:  # of many kinds: pydot has none of its own
-        _fail(source, f"pydot cannot read it as one whole graph in DOT; mend it, or {OTHERWISE}", error)
+        said = " ".join(printed.getvalue().strip().rpartition("\n")[2].split())
+        why = f" ({shortened(said, LONGEST_PATH)})" if said else ""
+        _fail(source, f"pydot cannot read it as one whole graph in DOT{why}; mend it, or {OTHERWISE}", error)
     if graph.get_type() != "digraph":
         _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graph
+
+
+def _check_work(text: str, source: str) -> None:
+    """Refuse nested braces, and nodes that are stated again and again, on which pydot would not finish."""
+    depth, brackets, before, last = 0, 0, "", ""
+    stated = Counter[str]()
+    for token in _TOKEN.finditer(text):
+        word = token[1]
+        if word is None:
+            continue
+        depth += {"{": 1, "}": -1}.get(word, 0)
+        brackets += {"[": 1, "]": -1}.get(word, 0)
+        if depth > MAX_NESTED + 1:
+            line = text.count("\n", 0, token.start()) + 1
+            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
+        if brackets <= 0 and not _NO_STATEMENT & {before, last, word}:
+            stated[last] += last[:1] == '"' or last[:1].isalnum()
+            if stated[last] > MAX_REPEATED:
+                name = shortened(last.strip('"'))
+                _fail(source, f"node {name} is stated more than {MAX_REPEATED} times; keep one statement")
+        before, last = last, word
 
 
 def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -> None:

@@ -195,10 +195,10 @@ def capture(
     mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
     if mapped:
         warn(
-            "{listed!w}: each function that shard_map or pmap maps over devices is one node, whose inside is "
+            "{mapped!w}: each function that shard_map or pmap maps over devices is one node, whose inside is "
             "neither planned nor in the peak; capture the function that is mapped, with the arguments of one "
             "device",
-            listed=listed(mapped, 3),
+            mapped=listed(mapped, 3),
         )
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
     return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))

@@ -301,9 +301,9 @@ def _check_pass(
         return
     if difference:
         raise GraphError(
-            "the planned model differs from the model in {shortened!w}: the capture left something out, or "
+            "the planned model differs from the model in {difference!w}: the capture left something out, or "
             "the model's Python depends on more than its inputs; use {by_name!w}, or check=False",
-            shortened=shortened(difference, LONGEST_DIFFERENCE),
+            difference=shortened(difference, LONGEST_DIFFERENCE),
             by_name=BY_NAME,
         )
 

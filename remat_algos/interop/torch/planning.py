@@ -547,10 +547,10 @@ class Partitioner:
         self._warned_above = True
         remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
         warn_user(
-            "the graphs of the model together peak at {exact_bytes!w}, above {format_bytes!w}, since they are"
+            "the graphs of the model together peak at {whole!w}, above {limit!w}, since they are"
             " planned one after the other; {remedy!w}",
-            exact_bytes=exact_bytes(whole),
-            format_bytes=format_bytes(limit),
+            whole=exact_bytes(whole),
+            limit=format_bytes(limit),
             remedy=remedy,
         )
 

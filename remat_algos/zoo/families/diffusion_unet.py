@@ -93,11 +93,11 @@ def diffusion_unet(
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):
         raise GraphError(
-            "{model!w}: an image of {image} cannot be halved {n_levels} times; give a multiple of "
+            "{model!w}: an image of {image} cannot be halved {halvings} times; give a multiple of "
             "{value}, or fewer multipliers",
             model=net.model,
             image=image,
-            n_levels=len(levels) - 1,
+            halvings=len(levels) - 1,
             value=1 << len(levels) - 1,
         )
     factors = [1 << level for level in range(len(levels))]
