@@ -15,6 +15,8 @@ from importlib.metadata import EntryPoint
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 
 class ForkedKernel:
     """A forked kernel, as `LocalProvisioner` looks at processes; the pipe from it closes when it ends."""
@@ -70,6 +72,8 @@ def setup(app):
 
     # what it does alone ends each piece with a new line
     render.coalesce_streams = lambda outputs: utils.coalesce_streams(whole(outputs))
+    path = [ROOT, os.environ.get("PYTHONPATH", "")]  # pages import docs.reproductions
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     if sys.platform == "linux":
         ForkingProvisioner.source, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(theirs.fileno())]
