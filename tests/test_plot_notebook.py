@@ -18,6 +18,7 @@ from tests.strategies import training_graphs
 
 CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=4096))
 PLAN = ra.solve(CHAIN, "80%")
+SWEPT = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
 
 
 class Page(HTMLParser):
@@ -91,7 +92,7 @@ def test_a_plan_of_a_network_is_small():
 
 
 def test_a_frontier_is_its_picture_alone():
-    page = Page(ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])._repr_html_())
+    page = Page(SWEPT._repr_html_())
     assert page.said == ""
     assert page.kinds.count("svg") == 1
 
@@ -102,6 +103,14 @@ def test_the_style_of_the_pages_knows_the_pictures():
     assert style.count('svg[role="img"]') == 4
     assert '<svg style="max-width: 100%' in PLAN._repr_html_()
     assert ' role="img" ' in PLAN._repr_html_()
+
+
+@pytest.mark.parametrize("shown", [PLAN, PLAN.simulation, CHAIN, SWEPT], ids=lambda shown: type(shown).__name__)
+def test_every_picture_has_a_name_for_screen_readers(shown):
+    picture = ElementTree.fromstring(re.search("<svg.*</svg>", shown._repr_html_(), re.DOTALL)[0])
+    assert picture.get("role") == "img"
+    label = str(shown) if shown is PLAN else repr(shown)
+    assert picture.get("aria-label") == label.splitlines()[0]
 
 
 def test_a_frontier_without_plans_has_its_axes():

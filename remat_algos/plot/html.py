@@ -44,12 +44,13 @@ def html(subject: Any) -> str | None:
     """
     if isinstance(subject, Frontier):
         # Its title says what the repr would.
-        return f"<div>{_svg(draw_frontier(subject))}</div>"
+        return f"<div>{_svg(draw_frontier(subject), repr(subject))}</div>"
     if isinstance(subject, Plan | Simulation):
-        return _shown(str(subject) if isinstance(subject, Plan) else repr(subject), _svg(draw_memory(subject)))
+        text = str(subject) if isinstance(subject, Plan) else repr(subject)
+        return _shown(text, _svg(draw_memory(subject), text))
     if isinstance(subject, ComputationGraph):
         small = 0 < subject.n_nodes <= MAX_DRAWN and subject.read_indices.size <= MAX_EDGES
-        return _shown(repr(subject), _svg(draw_graph(subject)) if small else "")
+        return _shown(repr(subject), _svg(draw_graph(subject), repr(subject)) if small else "")
     return None
 
 
@@ -59,12 +60,16 @@ def _shown(text: str, picture: str) -> str:
     return f"<div><pre>{escape(lines)}</pre>{picture}</div>"
 
 
-def _svg(picture: Axes) -> str:
-    """A figure as SVG that can share a page with others: unique ids, no global style, hundredths of points."""
+def _svg(picture: Axes, label: str) -> str:
+    """A figure as SVG that can share a page with others: unique ids, no global style, hundredths of points.
+
+    A screen reader says the first line of the label.
+    """
+    label = escape(shortened(label.partition("\n")[0], 200))
     text = picture_bytes(picture, "svg").decode()
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     text = _UNUSED.sub("", text[text.index("<svg") :])
     text = _PATHS.sub(lambda path: _FINE.sub(lambda number: f"{float(number[0]):.2f}", path[0]), text)
     text = _IDS.sub(rf"\g<1>r{name}-", text)
     style = "max-width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt"
-    return text.replace("<svg ", f'<svg style="{style}" role="img" ', 1).strip()
+    return text.replace("<svg ", f'<svg style="{style}" role="img" aria-label="{label}" ', 1).strip()

@@ -1,0 +1,16 @@
+"""What an error holds, in place of what it says: sentences are tested once, in `tests/sentences.txt`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+@contextmanager
+def raises(kind: type[Exception], /, **fields: Any) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """An error of exactly this type is raised, and these of its fields are equal to those given."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    assert type(caught.value) is kind
+    assert {name: caught.value.fields.get(name, "no such field") for name in fields} == fields, str(caught.value)
