@@ -1,4 +1,8 @@
-"""What the documentation of the public names promises is what their signatures say."""
+"""The documentation of the public names agrees with their signatures.
+
+Numpydoc sections and doctests are asked of the public face alone: names that a `.pyi` file exports, and the public
+methods of exported classes. For internals one sentence is enough.
+"""
 
 import ast
 import inspect
