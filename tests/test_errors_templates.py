@@ -1,53 +1,26 @@
-"""Templates of errors and warnings, read from the sources: each names its fields, and no others."""
+"""Sentences of errors and warnings: each template names its fields, and no others."""
 
-import ast
-import inspect
 from pathlib import Path
-from string import Formatter
 
 import pytest
 
-import remat_algos
 from remat_algos import errors
 from remat_algos.wording import SHOWN, sentence
-
-ROOT = Path(remat_algos.__file__).parent
-PARAMETERS = {
-    name: set(inspect.signature(kind.__init__).parameters) - {"self", "template", "fields"}
-    for name, kind in vars(errors).items()
-    if inspect.isclass(kind) and issubclass(kind, errors.Sentence)
-}
+from tests.sentences import PARAMETERS, calls, shown
 
 
-def templates(file):
-    """(class, template, names that it is given, whether there may be more, line) of each call."""
-    for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Name):
-            name, first = call.func.id, call.args[0]
-            known = name in PARAMETERS or name in ("warn", "warn_user")
-            if known and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                given = {keyword.arg for keyword in call.keywords}
-                yield name, first.value, given - {"skipped"}, None in given, call.lineno
+def faults(call):
+    """Fields that the template names and is not given, those that it does not show, and letters that do not exist."""
+    own, given = PARAMETERS[call.kind], call.fields
+    if not given and not own:
+        return  # a sentence without fields is printed as it is
+    names, letters = ({each[i] for each in shown(call.template)} for i in (0, 1))
+    yield from (set() if call.more else names - given - own, given - own - names, letters - {None, *SHOWN})
 
 
-FILES = sorted(ROOT.rglob("*.py"))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
-def test_a_template_shows_its_fields_and_no_others(file):
-    for name, template, given, more, line in templates(file):
-        own = PARAMETERS.get(name, set())
-        if not given and not own:
-            continue  # a sentence without fields is printed as it is
-        parsed = list(Formatter().parse(template))
-        shown = {field for _, field, _, _ in parsed if field is not None}
-        assert shown <= given | own or more, (file, line, shown - given)
-        assert given - own <= shown, (file, line, given - own - shown)
-        assert {letter for _, _, _, letter in parsed} <= {None, *SHOWN}, (file, line)
-
-
-def test_there_are_templates():
-    assert sum(1 for file in FILES for _ in templates(file)) > 700
+def test_a_template_shows_its_fields_and_no_others():
+    assert len(calls()) > 700
+    assert [(call.place, fault) for call in calls() for fault in faults(call) if fault] == []
 
 
 ANYTHING = ["x" * 200_000, "a\x1b[31mb\n", "{0}{x}", list(range(10**5)), 10**5000, b"\xff" * 999, Path("a/" * 999)]
