@@ -78,7 +78,7 @@ def test_the_readmes_own_graph_is_planned_run_and_drawn(folder):
 @pytest.mark.parametrize(
     "command",
     [
-        # tests/test_reproduce.py makes the same quick page
+        # docs/reproductions/tests makes the same quick page
         pytest.param(line, marks=pytest.mark.slow if "docs.reproductions" in line else ())
         for line in lines("models")
         if " fit " not in line

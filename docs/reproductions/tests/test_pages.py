@@ -4,7 +4,6 @@ import csv
 import re
 import resource
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from docs.reproductions.kumar2019 import widths as kumar2019_widths
 from docs.reproductions.kusumoto2019 import networks as kusumoto2019_networks
 from docs.reproductions.page import WIDTH, Figure, Page, Table
 from docs.reproductions.registry import get_page, list_papers, summary
+from docs.reproductions.tests.quick_pages import PAGES, committed, quick_page
 from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -28,10 +28,8 @@ from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
-from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 
-ROOT = Path(__file__).resolve().parents[1]
 SIZES = Table(
     "sizes",
     "Sizes of things",
@@ -111,14 +109,13 @@ def test_a_record_holds_the_tables_as_numbers():
 
 
 def test_papers_are_the_folders_called_like_one():
-    folder = ROOT / "docs" / "reproductions"
-    assert list_papers() == sorted(path.parent.name for path in folder.glob("*[0-9]/study.py"))
+    assert list_papers() == sorted(path.parent.name for path in PAGES.glob("*[0-9]/study.py"))
     assert all(summary(paper).endswith(".") for paper in list_papers())
 
 
 def test_papers_are_in_the_bibliography_and_in_the_table_of_contents():
-    keys = re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text("utf-8"), re.MULTILINE)
-    index = (ROOT / "docs" / "reproductions" / "index.md").read_text("utf-8")
+    keys = re.findall(r"^@\w+\{(\w+),", (PAGES.parent / "references.bib").read_text("utf-8"), re.MULTILINE)
+    index = (PAGES / "index.md").read_text("utf-8")
     assert set(list_papers()) <= set(keys)
     assert set(list_papers()) <= set(re.search(r"```\{toctree\}\n(.*?)```", index, re.DOTALL)[1].split())
 
@@ -156,6 +153,19 @@ def test_every_paper_has_labels_to_look_for():
 def test_a_quick_page_says_so_on_line_3(paper):
     line = quick_page(paper).markdown().splitlines()[2]
     assert line.startswith("Quick page: the networks here are small ones, not those of the paper")
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_page_names_its_files_and_every_number_of_the_paper_its_place(paper):
+    page = quick_page(paper)
+    files = [page.file_of(part) for part in page.parts if not isinstance(part, str)]
+    assert re.findall(rf"\]\(({paper}_\S+?)\)", page.markdown()) == files
+    assert not [part for part in page.parts if isinstance(part, str) and re.search(r"[{}]", part)]
+    assert all(len(row) == len(table.columns) for table in page.tables for row in table.rows)
+    for row in committed(paper, "claims"):
+        assert re.match("abstract|sections? |Figure|Table", row["where"])
+        assert row["paper"]
+        assert row["ours"]
 
 
 @pytest.mark.parametrize("paper", LABELS)

@@ -1,24 +1,17 @@
 """Claims of order between methods: verdicts by hand, and the committed tables against the figures on the same pages."""
 
-import csv
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.reproductions.order import RELATIONS, OrderClaim, order_table
+from docs.reproductions.tests.quick_pages import committed
 
-PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
 PAPERS = ("chen2016", "echo2020", "kumar2019", "kusumoto2019")
 VERDICT = r"holds on all \d+|(holds on (\d+) of (\d+); not on|holds: on (\d+) of (\d+),|holds|does not hold) .+"
-
-
-def committed(paper, name):
-    with (PAGES / f"{paper}_{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def claim(pairs, relation="<", paper=None):

@@ -1,8 +1,6 @@
 """What the page of chen2016 says, by simulation, by allocations and by hand."""
 
-import csv
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +25,7 @@ from docs.reproductions.chen2016.study import SHARES, deepest, overheads
 from docs.reproductions.chen2016.time import ROOFLINE, Line, Timed, plot_time
 from docs.reproductions.growth import exponent
 from docs.reproductions.page import Figure
+from docs.reproductions.tests.quick_pages import PAGES, column, committed, quick_page, quick_tables, rows_of
 from remat_algos import plot
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.differentiate import differentiate
@@ -35,17 +34,13 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import parse_bytes
 from remat_algos.zoo.registry import build
-from tests.reproductions import quick_page
 from tests.strategies import training_graphs
-
-PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"
 
 
 @pytest.fixture(scope="module")
 def quick():
     """The page of few networks, and its tables by name."""
-    page = quick_page("chen2016")
-    return page, {table.name: table for table in page.tables}
+    return quick_page("chen2016"), quick_tables("chen2016")
 
 
 @pytest.fixture(scope="module")
@@ -53,37 +48,13 @@ def resnet50():
     return resnet_case(50, None)
 
 
-def rows_of(table):
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-
-
-def column(table, name):
-    return [row[name] for row in rows_of(table)]
-
-
-def committed(name):
-    """A table of the whole page, its numbers as such."""
-    with (PAGES / f"chen2016_{name}.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+def numbers(name):
+    """A committed table, its numbers as such."""
+    rows = committed("chen2016", name)
     return [{key: float(cell) if re.fullmatch(r"[\d.]+", cell) else cell for key, cell in row.items()} for row in rows]
 
 
-def committed_rows(name):
-    """The same table as it is written."""
-    with (PAGES / f"chen2016_{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
-
-
 # ---------------------------------------------------------------- the page
-
-
-def test_every_number_of_the_paper_says_where_it_stands():
-    rows = committed("claims")
-    assert len(rows) == 14
-    for row in rows:
-        assert re.match("abstract|section|Figure", row["where"])
-        assert row["paper"]
-        assert row["ours"]
 
 
 def test_numbers_beside_the_papers_are_in_its_unit(resnet50):
@@ -91,15 +62,9 @@ def test_numbers_beside_the_papers_are_in_its_unit(resnet50):
     table = chen2016._counting_table(plans, plans)
     (sharing,) = [cells for cells in table.cells() if cells[0] == SHARING]
     assert sharing == (SHARING, "2.64 GB", "2.64 GB", "48 GB")
-    claimed = [row[3] for row in committed_rows("claims") if "GB" in row[2]]
+    claimed = [row["ours"] for row in committed("chen2016", "claims") if "GB" in row["paper"]]
     assert len(claimed) == 2
     assert all(re.fullmatch(r"[\d.]+ GB; counted as by kusumoto2019 [\d.]+ GB", ours) for ours in claimed)
-
-
-def test_the_page_names_its_files(quick):
-    page, _ = quick
-    linked = re.findall(r"\]\((\S+?)\)", page.markdown())
-    assert linked == [page.file_of(part) for part in page.parts if not isinstance(part, str)]
 
 
 def test_a_figure_is_the_same_whatever_was_drawn_before(quick, tmp_path):
@@ -110,11 +75,6 @@ def test_a_figure_is_the_same_whatever_was_drawn_before(quick, tmp_path):
     assert figures[0].svg() == first
 
 
-def test_no_text_has_a_place_left_for_a_number(quick):
-    page, _ = quick
-    assert not [part for part in page.parts if isinstance(part, str) and re.search(r"[{}]", part)]
-
-
 def test_files_in_the_docs_are_those_of_the_page(quick):
     page, _ = quick
     names = {page.file_of(part) for part in page.parts if not isinstance(part, str)} - {"chen2016_networks.csv"}
@@ -123,24 +83,24 @@ def test_files_in_the_docs_are_those_of_the_page(quick):
 
 
 def test_what_the_texts_say_without_numbers_holds_in_the_committed_tables():
-    stages = [row["sublinear plan with parameters and their gradients"] for row in committed("stages")]
+    stages = [row["sublinear plan with parameters and their gradients"] for row in numbers("stages")]
     assert [total < 7e9 for total in stages] == [True] * 3 + [False]
-    counting = {row["plan"]: row for row in committed("counting")}
+    counting = {row["plan"]: row for row in numbers("counting")}
     assert counting[SHARING]["kusumoto2019"] == pytest.approx(48e9, rel=0.05)
     for count in ("frameworks", "kusumoto2019"):
         assert counting[SUBLINEAR][count] < 0.6 * 7e9
         in_place, once = (counting[name][count] / counting[NO_OPTIMIZATION][count] for name in (IN_PLACE, SHARING))
         assert once < 0.6 * in_place < 0.36
-    for row in committed("allocations"):
+    for row in numbers("allocations"):
         assert row["packed"] <= 1.02 * row["in place"]
         assert row["shared"] <= (1.01 if row["plan"] == SHARING else 1.6) * row["in place"]
         assert "LSTM" in row["network"] or row["plan"] != SUBLINEAR or row["shared"] > 1.4 * row["packed"]
-    plans = {(row["network"], row["plan"]): row for row in committed("allocations")}
+    plans = {(row["network"], row["plan"]): row for row in numbers("allocations")}
     for network, less in (("ResNet-1001", True), ("LSTM of 64 steps", False)):
         theirs, ours = plans[network, "search of appendix A"], plans[network, SUBLINEAR]
         assert (theirs["shared"] < ours["shared"]) is less
         assert theirs["peak"] > ours["peak"]
-    costs = {(row["network"], row["peak of at most"]): row for row in committed("costs")}
+    costs = {(row["network"], row["peak of at most"]): row for row in numbers("costs")}
     assert costs["ResNet-1001", 0.25]["more time, costs weighed"] < 0.6 * costs["ResNet-1001", 0.25]["more time"]
     assert costs["LSTM of 64 steps", 0.25]["more time, costs weighed"] == costs["LSTM of 64 steps", 0.25]["more time"]
 

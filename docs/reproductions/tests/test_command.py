@@ -9,11 +9,10 @@ import pytest
 from docs.reproductions import __main__ as command
 from docs.reproductions import registry
 from docs.reproductions.page import Figure, Page, Table
+from docs.reproductions.tests.quick_pages import PAGES
 from remat_algos.text.layout import tabulated
 from remat_algos.text.markdown import BAR
 from tests.command_line import Said
-
-ROOT = Path(__file__).resolve().parents[1]
 
 SIZES = Table("sizes", "Sizes of things", {"thing": str, "n": "{:,}".format}, [("a", 1000), ("b", None)], "By hand.")
 
@@ -74,7 +73,7 @@ def test_quick_only_says_it_unless_there_is_a_folder(reproduce, tmp_path):
 @pytest.mark.parametrize("paper", registry.list_papers())
 def test_tables_of_whole_pages_fit_80_columns(paper):
     """Those of the committed page, as a terminal has them."""
-    page = (ROOT / "docs" / "reproductions" / f"{paper}.md").read_text("utf-8")
+    page = (PAGES / f"{paper}.md").read_text("utf-8")
     tables = re.findall(r"^\|.*\|\n\| -.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     heads = re.findall(r"^(\|.*\|)\n\| -", page, re.MULTILINE)
     assert len(tables) == len(heads) > 0

@@ -35,7 +35,7 @@ from docs.reproductions.kusumoto2019.networks import (
     VANILLA,
     Measured,
 )
-from docs.reproductions.page import Figure
+from docs.reproductions.tests.quick_pages import quick_tables
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
@@ -44,7 +44,6 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import single_boundary_chain
 from remat_algos.zoo.registry import build
-from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 
 TINY = PaperNetwork("tiny", "unet", 1, {"image": 188, "depth": 2, "width": 8})
@@ -264,9 +263,8 @@ def of_table_1():
 
 @pytest.fixture(scope="module")
 def quick():
-    """The page of two networks, and its tables by name."""
-    page = quick_page("kusumoto2019")
-    return page, {table.name: table for table in page.tables}
+    """The tables of the page of two networks, by name."""
+    return quick_tables("kusumoto2019")
 
 
 def test_the_papers_rows_stand_above_ours(of_table_1):
@@ -286,16 +284,9 @@ def test_gigabytes_of_the_paper_keep_its_unit_and_ours_have_it(of_table_1):
         assert "GB of 10^9 bytes" in table.title
 
 
-def test_every_row_has_its_columns(quick, of_table_1):
-    _, tables = quick
-    assert all(len(row) == len(table.columns) for table in tables.values() for row in table.rows)
-    assert all(re.match("abstract|section|Table", row[1]) for row in kusumoto2019._claims(of_table_1, {}).rows)
-
-
 def test_exact_budgets_are_at_most_the_pruned_ones_and_so_is_the_overhead_at_equal_budgets(quick):
-    _, tables = quick
-    sizes = {network: sizes for network, *sizes in tables["lattices"].rows}
-    rows = tables["formulas"].rows
+    sizes = {network: sizes for network, *sizes in quick["lattices"].rows}
+    rows = quick["formulas"].rows
     for (network, _, pruned_budget, *_, pruned, _), exact_row, equal_row in zip(
         rows[::3], rows[1::3], rows[2::3], strict=True
     ):
@@ -307,12 +298,11 @@ def test_exact_budgets_are_at_most_the_pruned_ones_and_so_is_the_overhead_at_equ
 
 def test_what_is_executed_stands_beside_every_figure_of_a_formula(quick):
     """Without liveness formula (2) may be exceeded by transients alone, and T is never below the overhead."""
-    _, tables = quick
-    for *_, budget, bare, peak, share, cost, executed in tables["formulas"].rows:
+    for *_, budget, bare, peak, share, cost, executed in quick["formulas"].rows:
         assert peak <= bare
         assert share == round(peak / budget, 4)
         assert executed >= cost
-    for *_, most, executed_most, least, executed_least in tables["memory_centric"].rows:
+    for *_, most, executed_most, least, executed_least in quick["memory_centric"].rows:
         assert executed_most >= most
         assert executed_least >= least
 
@@ -323,14 +313,6 @@ def test_the_sizes_of_the_difference_are_those_of_the_rows():
         "the overhead is above T in 1 of 2 rows, by up to 25.0 %; the peak is above the budget in 1 of 2 rows, by up "
         "to 1.0 %, and without liveness in 1 of 2, by up to 10.0 %"
     )
-
-
-def test_the_page_names_its_files(quick):
-    page, _ = quick
-    linked = re.findall(r"\]\((\S+?)\)", page.markdown())
-    assert linked == [page.file_of(part) for part in page.parts if not isinstance(part, str)]
-    (figure,) = [part for part in page.parts if isinstance(part, Figure)]
-    assert figure.svg() == figure.svg()
 
 
 def test_densenet_joined_step_by_step_has_the_same_bytes_and_fewer_edges():

@@ -18,7 +18,7 @@ from tests.echo_cases import CASES, COUNT, attention, diamonds, echoed, mirror_a
 from tests.oracles import echo as oracle
 from tests.strategies import rows, training_graphs
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "solvers" / "echo.md"
+PAGE = Path(__file__).resolve().parents[2] / "solvers" / "echo.md"
 each_pass = pytest.mark.parametrize("published", [literal, mxnet])
 
 

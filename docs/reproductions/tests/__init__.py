@@ -1,0 +1,1 @@
+"""Tests of the reproductions; they have the settings of all tests."""

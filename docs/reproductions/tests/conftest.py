@@ -1,0 +1,3 @@
+"""The settings of all tests."""
+
+import tests.conftest  # noqa: F401
