@@ -69,7 +69,7 @@ print(network.n_parameters, network.macs, network.layers[0].shapes)
 
 A model stands wherever the file of a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget 50%` on
 the command line, `ra.differentiate("model:resnet50?batch=96")` in Python, and `ra.zoo.build("resnet50?batch=96")`
-takes its options so too. `remat models` lists the models, `remat models export resnet50 --batch 96 -o resnet50.json`
+takes its options so too. `remat models` lists the models, `remat convert 'model:resnet50?batch=96' resnet50.json`
 writes one to a file.
 
 [Costs](costs.md) explains what each operation costs, [Layers](layers.md) what each layer is made of.

@@ -9,7 +9,6 @@ from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.zoo.registry import build, get_family, list_families, list_models, options_of
 from tests.command_line import with_budget
-from tests.test_cli import process
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW, run
 
@@ -112,6 +111,9 @@ def test_a_model_has_its_own_sizes(remat, command):
         ("model:vgg19?batch", ["write model:vgg19?batch=VALUE"]),
         ("model:vgg19?image=8", ["vgg19", "larger image"]),
         ("model:", ["no model"]),
+        ("model:vgg11?dtype=float17", ["float17", "float16"]),
+        ("model:vgg11?granularity=layers", ["granularity is 'layers'", "did you mean layer"]),
+        ("model:vgg11?batch=3&batch=4", ["batch is given twice"]),
     ],
 )
 def test_no_such_model_is_one_sentence(remat, tmp_path, monkeypatch, command, graph, named):
@@ -186,16 +188,8 @@ def test_names_choose_models_and_families_each_once(remat):
 
 def test_an_unknown_model_is_one_sentence(remat):
     assert complains(remat("models", "vggg"), "'vggg'", "did you mean vgg")
-    assert complains(remat("models", "vgg", "--jsn"), "--jsn", "remat models --help")
+    assert complains(remat("models", "vgg", "--jsn"), "--jsn", "--json")
     assert complains(remat("models", "--batch", "3"), "--batch")
-
-
-def test_help_says_both_forms(remat):
-    for words in (["--help"], ["vgg", "--help"]):
-        said = remat("models", *words)
-        assert (said.code, said.err) == (0, "")
-        assert said.out.startswith("usage: remat models [NAME ...]")
-        assert "remat models export NAME -o FILE" in said.out
 
 
 def test_help_does_not_load_what_is_slow(tmp_path):
@@ -210,13 +204,13 @@ def test_multiply_adds_are_those_of_one_example(remat):
     assert (row[1], row[2], row[6]) == ("vgg19", "32", "19.632")
 
 
-# remat models export
+# A model in a file
 
 
 @pytest.mark.parametrize("ending", [".json", ".npz", ".graphml", ".dot"])
 def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
     file = tmp_path / f"vgg{ending}"
-    said = remat("models", "export", "vgg11", "--batch", 2, "--image", 32, "--width=8", "-o", file)
+    said = remat("convert", SMALL, file)
     graph = build(SMALL).graph
     assert (said.code, said.err) == (0, "")
     assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written      {file}"]
@@ -225,89 +219,31 @@ def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
 
 def test_options_of_the_family_and_of_all_models_are_taken(remat, tmp_path):
     file = tmp_path / "resnet.npz"
-    words = ["--stages", "1,1,1", "--preactivation", "true", "--dtype", "float16", "--batch", 4]
-    said = remat("models", "export", "resnet20", *words, "--parameter-gradients", "true", "-o", file, "--json")
+    query = "stages=1,1,1&preactivation=true&dtype=float16&batch=4&parameter_gradients=true"
+    said = remat("convert", f"model:resnet20?{query}", file, "--json")
     options = {"stages": (1, 1, 1), "preactivation": True, "dtype": "float16", "batch": 4, "parameter_gradients": True}
     graph = build("resnet20", **options).graph
     assert said.record["graph_hash"] == graph.source_hash
     assert read_graph(file).hash == graph.hash
 
 
-@pytest.mark.parametrize(
-    "words", ["model:vgg11?batch=2&width=8", "vgg11?batch=2 --width 8", "vgg11 --batch 2 --width 8"]
-)
-def test_options_stand_in_the_name_or_behind_it(remat, tmp_path, words):
-    file = tmp_path / "vgg.json"
-    said = remat("models", "export", *words.split(), "-o", file)
-    assert (said.code, said.err) == (0, "")
-    assert said.lines[0].startswith("model:vgg11?batch=2&width=8: ")
-    assert read_graph(file).hash == build("vgg11", batch=2, width=8).graph.hash
-
-
-def test_options_may_stand_before_the_name(remat, tmp_path):
-    said = remat("models", "export", "--batch", 2, "-o", tmp_path / "vgg.json", "vgg11")
-    assert said.lines[0].startswith("model:vgg11?batch=2: ")
-
-
 def test_gradients_are_added_on_request(remat, tmp_path):
     file = tmp_path / "vgg.npz"
-    said = remat("models", "export", "vgg11", "--differentiate", "-o", file)
+    said = remat("convert", "model:vgg11", "--differentiate", file)
     whole = differentiate(build("vgg11").graph)
     assert f"; {whole.n_nodes - build('vgg11').graph.n_nodes} gradient nodes added" in said.lines[0]
     assert read_graph(file).hash == whole.hash
 
 
 def test_tables_say_what_they_leave_out(remat, tmp_path):
-    said = remat("models", "export", "vgg11", "-o", tmp_path / "vgg.nodes.csv")
+    said = remat("convert", "model:vgg11", tmp_path / "vgg.nodes.csv")
     assert said.code == 0
     assert said.lines[-1].startswith("left out     ")
     assert "the unit of compute" in said.lines[-1]
 
 
-def test_help_with_a_name_lists_the_options_of_that_model(remat):
-    said, bare = remat("models", "export", "vgg16", "--help"), remat("models", "export", "--help")
-    assert (said.code, bare.code) == (0, 0)
-    flags = [f"--{name.replace('_', '-')} " for name in options_of("vgg16")]
-    assert [flag for flag in flags if flag not in said.out] == []
-    assert "(default: 16)" in " ".join(said.out.split())
-    assert "--batch VALUE" not in bare.out
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("export", ["NAME"]),
-        ("export vgg11", ["-o"]),
-        ("export -o x.json", ["NAME"]),
-        ("export vgg12 -o x.json", ["'vgg12'", "did you mean", "vgg1"]),
-        ("export vgg11 -o x.json --bacth 3", ["has no --bacth", "did you mean --batch"]),
-        ("export vgg11 -o x.json --bacth=3", ["has no --bacth=3", "did you mean --batch"]),
-        ("export vgg11 -o x.json --zzz", ["has no --zzz", "see remat models export vgg11 --help"]),
-        ("export vgg11 vgg13 -o x.json", ["has no vgg13"]),
-        ("export vgg11 -o x.json --batch", ["--batch", "expected one argument"]),
-        ("export vgg11 -o x.json --batch many", ["batch is 'many'", "a whole number"]),
-        ("export vgg11 -o x.json --batch -3", ["batch is -3"]),
-        ("export vgg11 -o x.json --dtype float17", ["float17", "float16"]),
-        ("export vgg11 -o x.json --granularity layers", ["granularity is 'layers'", "did you mean layer"]),
-        ("export vgg11 -o x.yaml", ["x.yaml", ".json"]),
-        ("export vgg11 -o nowhere/x.json", ["nowhere"]),
-        ("export vgg11 -o x.json --batch 3 --batch=4", ["batch is given twice, as 3 and 4; leave one out"]),
-        ("export model:vgg11?batch=3 -o x.json --batch 4", ["batch is given twice, as 3 and 4; leave one out"]),
-        ("export model:vgg11?batch=3&batch=4 -o x.json", ["batch is given twice"]),
-        ("export model:vgg11?bacth=3 -o x.json", ["'bacth'", "did you mean batch"]),
-        ("export VGG-11 -o x.json", ["'VGG-11'", "did you mean", "vgg11"]),
-        ("export -3 -o x.json", ["-3"]),
-    ],
-)
-def test_what_cannot_be_exported_is_one_sentence(remat, tmp_path, monkeypatch, words, named):
-    monkeypatch.chdir(tmp_path)
-    assert complains(remat("models", *words.split()), *named)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_process_lists_and_writes(tmp_path):
-    assert process("models", "vgg", "--json").record["models"]
-    assert process("models", "export", "vgg11", "--batch", "1", "-o", str(tmp_path / "x.json")).code == 0
+def test_the_former_command_names_the_one_that_writes_models(remat):
+    assert complains(remat("models", "export", "vgg11"), "remat convert 'model:NAME?OPTION=VALUE' FILE")
 
 
 def test_every_family_has_a_summary(remat):

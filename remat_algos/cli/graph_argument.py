@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.output import print_json, print_row, print_text
 from remat_algos.cli.shared_options import add, check_overwrite, naming
 from remat_algos.errors import RematError, ScheduleError, warn
 from remat_algos.wording import counted, shortened_path
@@ -35,12 +33,6 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add GRAPH and the options that change it."""
     add_source(parser, optional=optional)
     add(parser, "gradients")
-
-
-def add_output_form(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `write_out`."""
-    parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
-    add(parser, "encode", "element_bits", "json")
 
 
 # ---------------------------------------------------------------- reading
@@ -93,7 +85,7 @@ def as_planned(
         return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
     added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
     why = "as in the plan" if of_plan else "--inference plans the graph as it is"
-    return whole, f"{size}; {added} added ({why}){_encoded(graph, bits)}"
+    return whole, f"{size}; {added} added ({why}){encoded(graph, bits)}"
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
@@ -117,10 +109,6 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits
 
 def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
     """Bits of an element if feature maps are encoded, else 0; `source` names the graph, perhaps a model."""
-    from remat_algos.cost.shapes import element_bytes
-    from remat_algos.zoo.reference import is_reference
-    from remat_algos.zoo.registry import options_of, read_reference
-
     element_bits: int | None = arguments.element_bits
     if not arguments.encode:
         if element_bits is not None:
@@ -130,14 +118,22 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
         raise RematError("--encode needs gradients; leave out --inference or --encode")
     if is_training:
         raise RematError("--encode: {source!p} has its own backward part; give the graph without it", source=source)
-    if element_bits is not None or not is_reference(source):
-        return BITS if element_bits is None else element_bits
+    if element_bits is not None:
+        return element_bits
+    from remat_algos.zoo.reference import is_reference
+
+    if not is_reference(source):
+        return BITS
+    from remat_algos.cost.shapes import element_bytes
+    from remat_algos.zoo.registry import options_of, read_reference
+
     model, given = read_reference(source)
     return 8 * element_bytes(given.get("dtype", options_of(model)["dtype"].default))
 
 
-def _encoded(graph: ComputationGraph, bits: int) -> str:
+def encoded(graph: ComputationGraph, bits: int) -> str:
     """The effect of encoding on a graph, as part of a sentence; empty without it."""
+
     from remat_algos.ir.encode import n_encoded
 
     if not bits:
@@ -149,15 +145,22 @@ def _encoded(graph: ComputationGraph, bits: int) -> str:
 # ---------------------------------------------------------------- schedules
 
 
-def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulation | None, Order | None, str]:
-    """The graph; the simulation of ORDER or of the counts of --mirror, if given; ORDER; a line about the graph."""
+def read_order(file: str | None) -> Order | None:
+    """The order in a file, which may be a plan; None without a file."""
+    if file is None:
+        return None
     from remat_algos.formats.orders import Order
 
+    return Order.read(file)
+
+
+def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulation | None, Order | None, str]:
+    """The graph; the simulation of ORDER or of the counts of --mirror, if given; ORDER; a line about the graph."""
     mirror = getattr(arguments, "mirror", None)
     if arguments.order is not None and mirror is not None:
         remedy = f"leave out {shortened_path(arguments.order)}"
         raise RematError("--mirror {mirror!p} makes an order; {remedy!w}", mirror=mirror, remedy=remedy)
-    order = None if arguments.order is None else Order.read(arguments.order)
+    order = read_order(arguments.order)
     graph, note = graph_of(arguments, order)
     if order is not None:
         return graph, simulated(graph, order), order, note
@@ -219,41 +222,15 @@ def check_apart(arguments: argparse.Namespace) -> None:
         check_overwrite(arguments, file)
 
 
-def write_files(graph: ComputationGraph, output: str | None) -> tuple[list[str], list[str]]:
-    """Write a graph, if there is an output: the files, and what they cannot represent."""
+def write_files(graph: ComputationGraph, output: str | None) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+    """Write a graph, if there is an output: record and rows of its files, and of what they cannot represent."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
     if output is None:
-        return [], []
+        return {"written": [], "left_out": []}, []
     write_graph(graph, output)
-    return [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)
-
-
-def print_written(written: Sequence[str], missing: Sequence[str]) -> None:
-    """Print what was written and what was left out."""
-    if written:
-        print_row("written", ", ".join(written))
+    written, missing = [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)
+    rows = [("written", ", ".join(written))]
     if missing:
-        print_row("left out", f"{', '.join(missing)}: the format cannot represent it")
-
-
-def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
-    """Write a graph to a file, with what `add_output_form` adds; print what was written and what was left out."""
-    from remat_algos.ir.differentiate import differentiate
-    from remat_algos.ir.encode import encode
-
-    bits, whole = encode_bits(arguments, source, is_training=graph.is_training), graph
-    with naming(source):
-        if arguments.differentiate and not graph.is_training:
-            whole = differentiate(graph, encode=bits)
-        elif bits:
-            whole = encode(graph, bits=bits)
-    written, missing = write_files(whole, arguments.output)
-    if arguments.json:
-        print_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
-        return
-    added = whole.n_nodes - graph.n_nodes
-    gradients = f"; {counted(added, 'gradient node')} added" if added else ""
-    line = f"{shortened_path(source)}: {counted(graph.n_nodes, 'node')}{gradients}{_encoded(graph, bits)}"
-    print_text("; ".join([line, *notes]))
-    print_written(written, missing)
+        rows.append(("left out", f"{', '.join(missing)}: the format cannot represent it"))
+    return {"written": written, "left_out": missing}, rows

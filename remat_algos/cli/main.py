@@ -8,8 +8,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
 import remat_algos.cli.commands as commands_room
@@ -156,11 +155,12 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The command and its options; SystemExit after help."""
-    commands, command = _commands(), _command(arguments)
+    commands, command = modules_in(commands_room), _command(arguments)
+    only = arguments[:1] == [command]  # not `remat --help solve`, which lists all
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
         raise RematError("unknown command {command!r}{near!w} (see remat --help)", command=command, near=near)
-    parser, actions = _parser(commands, command)
+    parser, actions = _parser([command] if only else commands, command)
     options = [word for action in actions for word in action.option_strings]
     if not arguments:
         parser.print_help()
@@ -200,10 +200,8 @@ def _command(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _parser(
-    commands: Mapping[str, ModuleType], command: str | None
-) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
-    """The parser, and the arguments of the chosen command."""
+def _parser(commands: Sequence[str], command: str | None) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser, and the arguments of the chosen command; the commands are imported for their help."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
@@ -211,17 +209,14 @@ def _parser(
     parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     actions: list[argparse.Action] = []
-    for name, module in commands.items():
+    for name in commands:
+        module = importlib.import_module(f"{commands_room.__name__}.{name}")
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
-        if name == command:  # the arguments of others may be slow to collect
+        if name == command:
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
             actions = subparser._actions
     return parser, actions
-
-
-def _commands() -> dict[str, ModuleType]:
-    return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in modules_in(commands_room)}
 
 
 def _print_version(*, verbose: bool, as_json: bool) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from remat_algos.errors import GraphError
 
@@ -119,15 +118,3 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
             raise GraphError("{model}: {name!w} is given twice; leave one out", model=model, name=name)
         texts[name] = value
     return model, texts
-
-
-def write_reference(model: str, texts: Mapping[str, str]) -> str:
-    """Write the reference of a model with options as text.
-
-    Examples
-    --------
-    >>> write_reference("resnet", {"stages": "3,4,6,3", "device": "my gpu.json"})
-    'model:resnet?stages=3,4,6,3&device=my%20gpu.json'
-    """
-    query = "&".join(f"{name}={quote(text, safe=',/')}" for name, text in texts.items())
-    return f"{PREFIX}{model}{'?' if query else ''}{query}"

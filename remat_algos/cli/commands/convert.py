@@ -3,22 +3,47 @@
 import argparse
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.graph_argument import WRITTEN, add_output_form, add_source, check_apart, read_noted, write_out
-from remat_algos.cli.shared_options import writable
+from remat_algos.cli.graph_argument import (
+    WRITTEN,
+    add_source,
+    check_apart,
+    encode_bits,
+    encoded,
+    read_noted,
+    write_files,
+)
+from remat_algos.cli.output import print_result
+from remat_algos.cli.shared_options import add, naming, writable
+from remat_algos.wording import counted, shortened_path
 
-HELP = "write a graph in another format, and list what that format cannot represent"
+HELP = "write a graph or a model in another format, and list what that format cannot represent"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the output."""
     add_source(parser)
     parser.add_argument("output", metavar="OUTPUT", type=writable, help=WRITTEN)
-    add_output_form(parser)
+    parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
+    add(parser, "encode", "element_bits", "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Read a graph and write it."""
+    """Read a graph, add gradients or encode feature maps if asked to, and write it."""
+    from remat_algos.ir.differentiate import differentiate
+    from remat_algos.ir.encode import encode
+
     check_apart(arguments)
     graph, notes = read_noted(arguments)
-    write_out(graph, arguments.graph, arguments, notes)
+    bits, whole = encode_bits(arguments, arguments.graph, is_training=graph.is_training), graph
+    with naming(arguments.graph):
+        if arguments.differentiate and not graph.is_training:
+            whole = differentiate(graph, encode=bits)
+        elif bits:
+            whole = encode(graph, bits=bits)
+    record, rows = write_files(whole, arguments.output)
+    added = whole.n_nodes - graph.n_nodes
+    gradients = f"; {counted(added, 'gradient node')} added" if added else ""
+    line = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}{gradients}{encoded(graph, bits)}"
+    figures = {"graph_hash": whole.source_hash, "nodes": whole.n_nodes}
+    print_result(arguments, figures | record, *rows, note="; ".join([line, *notes]))
     return ExitCode.DONE

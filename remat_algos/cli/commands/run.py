@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.graph_argument import add_graph, graph_of, simulated
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
 from remat_algos.cli.output import draw, print_json, print_table, print_text
 from remat_algos.cli.shared_options import (
     AUTO,
@@ -99,10 +99,9 @@ def _check(arguments: argparse.Namespace) -> None:
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line about changes of the graph."""
     from remat_algos.executor.shrinking import shrink
-    from remat_algos.formats.orders import Order
     from remat_algos.plan.plan import Plan
 
-    order = None if arguments.plan is None else Order.read(arguments.plan)
+    order = read_order(arguments.plan)
     graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
         plan = Plan.load(arguments.plan, graph)  # every claim is checked

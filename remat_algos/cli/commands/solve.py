@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.graph_argument import add_graph, graph_of, simulated
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
 from remat_algos.cli.output import TEXT, draw, print_json, print_row, print_text
 from remat_algos.cli.shared_options import (
     PICTURES,
@@ -66,14 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
-    from remat_algos.formats.orders import Order
     from remat_algos.plan.plan import bounded
     from remat_algos.plan.solve import solve
 
     _check_output(arguments)
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
-    order = None if arguments.start is None else Order.read(arguments.start)
+    order = read_order(arguments.start)
     out = sys.stderr if alone else sys.stdout
     graph, note = graph_of(arguments, order)
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)

@@ -10,7 +10,6 @@ from remat_algos.cli.graph_argument import (
     check_apart,
     one_pass,
     order_of,
-    print_written,
     write_files,
 )
 from remat_algos.cli.output import draw, print_result
@@ -40,11 +39,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         simulation = one_pass(graph)
     unrolled = unroll(graph, simulation.schedule)
     record = _record(simulation, simulate(unrolled, range(unrolled.n_nodes)))
-    written, missing = write_files(unrolled, arguments.output)
-    rows = _rows(graph, record)
-    print_result(arguments, record | {"written": written, "left_out": missing}, rows, note=note)
-    if not arguments.json:
-        print_written(written, missing)
+    written, rows = write_files(unrolled, arguments.output)
+    print_result(arguments, record | written, _rows(graph, record), *rows, note=note)
     draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
     return ExitCode.DONE
 
