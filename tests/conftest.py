@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.command_line import runner
+from tests.command_line import lay_tables, runner
 
 os.environ.pop("COLUMNS", None)  # errors are wrapped at it where it is set, as pytest-xdist does for its workers
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # half of the time of a command that a test starts
@@ -105,3 +105,10 @@ def short_search():
 def remat(capsys):
     """Runs a command line in this process."""
     return runner(capsys)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with the tables of the chain and of the graph with residents of `tests.command_line`."""
+    monkeypatch.chdir(tmp_path)
+    return lay_tables(tmp_path)

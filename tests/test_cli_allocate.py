@@ -12,8 +12,7 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.cli.main import main
 from remat_algos.context import Stop
 from remat_algos.formats.buffer_tables import read_buffers
-from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
-from tests.test_cli_questions import complains
+from tests.command_line import lay_tables
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -33,10 +32,7 @@ RELU_EDGES = "src,dst\nconv,relu\nrelu,last\n"
 def made(tmp_path_factory):
     """Graphs, buffers, and a plan for the chain."""
     place = tmp_path_factory.mktemp("made")
-    tables = {"chain": (CHAIN, CHAIN_EDGES), "resident": (RESIDENT, RESIDENT_EDGES), "relu": (RELU, RELU_EDGES)}
-    for name, (nodes, edges) in tables.items():
-        (place / f"{name}.nodes.csv").write_text(nodes)
-        (place / f"{name}.edges.csv").write_text(edges)
+    lay_tables(place, relu=(RELU, RELU_EDGES))
     (place / "buffers.csv").write_text(BUFFERS)
     plan = place / "plan.json"
     assert main(["solve", str(place / "chain.nodes.csv"), "--budget", "80%", "-o", str(plan)]) == 0
@@ -80,7 +76,7 @@ def lies_apart(table, size):
 def test_every_method_gives_addresses_that_lie_apart(remat, folder, method, plan):
     said = remat("allocate", "chain.nodes.csv", *plan, "--method", method, "-o", "out.csv", "--json")
     record, table = said.record, rows("out.csv")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert set(record) == BARE_KEYS | GRAPH_KEYS
     assert lies_apart(table, record["peak"])
     assert record["judged_peak"] == record["max_live"] <= record["bound"] <= record["peak"]
@@ -114,7 +110,6 @@ def test_what_is_written_can_be_read_as_bare_buffers(remat, folder):
 def test_a_list_of_names_is_an_order_too(remat, folder):
     (folder / "order.txt").write_text("a b c d e loss")
     assert remat("allocate", "chain.nodes.csv", "order.txt", "--inference").code == 0
-    complains(remat("allocate", "chain.nodes.csv", "order.txt"), "order.txt", "--inference")
 
 
 def test_the_text_says_which_number_is_which(remat, folder):
@@ -266,24 +261,6 @@ def test_a_result_is_read_back_as_it_was_and_says_so(remat, tables):
     assert remat("allocate", "--buffers", "out.csv", "--json").record["peak"] == first["peak"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--alignment", "16"], ("buffer a", "fixed offset 8", "alignment of 16", "move it")),
-        (["--capacity", "11"], ("buffer a", "fixed offset 8", "capacity of 11 bytes", "move it")),
-        (["--method", "sharing"], ("fixed offset of buffer a", "--method offsets")),
-        (["--method", "colouring"], ("fixed offset of buffer a", "--method offsets")),
-        (["--method", "separate"], ("fixed offset of buffer a", "--method offsets")),
-        (["--capacity", "6", "--capacity", "99"], ("buffer a", "beyond the 6 bytes of arena 0")),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
-)
-def test_fixed_offsets_that_cannot_be_are_refused_in_a_sentence(remat, tables, words, said):
-    result = remat("allocate", "--buffers", "fixed.csv", *words)
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert all(word in result.err for word in said)
-
-
 def test_two_capacities_split_the_buffers(remat, tables):
     said = remat("allocate", "--buffers", "two.csv", *CAPACITIES, "-o", "out.csv")
     assert said.code == 0
@@ -338,11 +315,6 @@ def test_what_was_split_is_read_back_as_it_was(remat, tables):
     assert (alone.code, "belongs to arena 1" in alone.err, "--capacity more than once" in alone.err) == (2, True, True)
 
 
-@pytest.mark.parametrize("method", ["sharing", "colouring", "separate"])
-def test_several_capacities_are_for_offsets(remat, tables, method):
-    complains(remat("allocate", "--buffers", "two.csv", *CAPACITIES, "--method", method), "--method offsets", method)
-
-
 def test_several_arenas_are_drawn(remat, tables):
     drawn = remat("allocate", "--buffers", "two.csv", *CAPACITIES, "--plot", "-").out
     assert "arena 0: 96 KiB of 96 KiB; arena 1: 64 KiB of 64 KiB" in drawn
@@ -363,54 +335,6 @@ def test_pictures(remat, folder):
 
 
 # ---------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], ("nothing to allocate", "GRAPH", "--buffers")),
-        (["chain.nodes.csv", "--buffers", "buffers.csv"], ("chain.nodes.csv", "leave out")),
-        (["--buffers", "missing.csv"], ("missing.csv", "no such file")),
-        (["missing.nodes.csv"], ("missing.nodes.csv",)),
-        (["chain.nodes.csv", "missing.json"], ("missing.json", "no such file")),
-        (["--buffers", "buffers.csv", "--alignment", "48"], ("--alignment", "48", "power of two")),
-        (["--buffers", "buffers.csv", "--alignment", "0"], ("--alignment", "power of two")),
-        (["--buffers", "buffers.csv", "--capacity", "plenty"], ("--capacity", "plenty", "4GiB")),
-        (["--buffers", "buffers.csv", "--capacity", "-1"], ("--capacity",)),
-        (["--buffers", "buffers.csv", "--time-limit", "-1"], ("--time-limit",)),
-        (["--buffers", "buffers.csv", "--in-place"], ("--in-place", "leave it out")),
-        (["--buffers", "buffers.csv", "--in-place-table", "t.csv"], ("--in-place-table", "leave it out")),
-        *(
-            (["--buffers", "buffers.csv", *words], (words[0], "--buffers has none", "leave it out"))
-            for words in (
-                *(["--nodes", "chain.nodes.csv"], ["--inference"], ["--factor", "2"], ["--parameter-gradients"]),
-                *(["--loss", "loss"], ["--encode"], ["--element-bits", "32"]),
-            )
-        ),
-        (["--buffers", "buffers.csv", "--encode", "--loss", "a"], ("--loss, --encode", "leave them out")),
-        (["--buffers", "buffers.csv", "-o", "a.svg", "--plot", "./a.svg"], ("-o and --plot", "a.svg", "two files")),
-        (
-            ["--buffers", "buffers.csv", "--alignment", "4EiB"],
-            ("--alignment", "46116860184273", "below 2**53"),
-        ),
-        (["relu.nodes.csv", "--in-place-table", "place.csv"], ("7", "'ReLU'", "at most 1 read", "below 1")),
-        (["--buffers", "buffers.csv", "--match-range", "2"], ("--match-range", "--method sharing")),
-        (["--buffers", "buffers.csv", "--method", "sharing", "--match-range", "-1"], ("--match-range",)),
-        (["--buffers", "buffers.csv", "--method", "guess"], ("--method", "guess", "offsets")),
-        (["chain.nodes.csv", "--in-place-table", "missing.csv"], ("missing.csv",)),
-        (["--buffers", "buffers.csv", "-o", "buffers.csv"], ("buffers.csv would overwrite", "overwrite")),
-        (["chain.nodes.csv", "-o", "./chain.edges.csv"], ("overwrite",)),
-        (["chain.nodes.csv", "plan.json", "-o", "plan.json"], ("plan.json would overwrite", "overwrite")),
-        (["--buffers", "buffers.csv", "-o", "none/out.csv"], ("none", "there is no folder")),
-        (["--buffers", "buffers.csv", "--plot", "-", "--json"], ("--plot -", "--json")),
-    ],
-    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
-)
-def test_bad_input_is_one_sentence(remat, folder, words, said):
-    (folder / "place.csv").write_text("op,read\nReLU,7\n")
-    before = {file: file.read_bytes() for file in folder.iterdir()}
-    complains(remat("allocate", *words), *said)
-    assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -470,15 +394,6 @@ def test_compare_has_a_column(remat, folder):
     entries = remat(*asked, "--allocator", "arena", "--alignment", "2", "--json").record["solvers"]
     assert all(entry["packed_memory"] >= entry["peak_memory"] for entry in entries if entry["feasible"])
     assert "packed" not in remat(*asked).out
-
-
-@pytest.mark.parametrize("command", ["solve", "compare"])
-def test_an_alignment_goes_with_packing(remat, folder, command):
-    said = remat(command, "chain.nodes.csv", "--budget", "least", "--alignment", "8")
-    assert (said.code, said.err) == (
-        2,
-        "remat: --alignment: alignment 8 goes with the allocator arena; give that too\n",
-    )
 
 
 # ---------------------------------------------------------------- start-up, interrupts

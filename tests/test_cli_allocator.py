@@ -17,7 +17,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from tests.command_line import with_budget
-from tests.test_cli_questions import complains
 
 # sizes that differ a little: chunks are split, and an interval is left open
 NODES = "name,memory,compute\n" + "".join(f"n{i},{size},1\n" for i, size in enumerate([3000, 700, 2000, 1100, 600, 4]))
@@ -155,11 +154,3 @@ def test_help_lists_every_allocator(remat, command):
     assert said.code == 0
     for allocator in list_allocators():
         assert f"{allocator.name} {allocator.summary}" in " ".join(said.out.split())
-
-
-def test_contradictions_are_told(remat, folder):
-    complains(remat("solve", "net.nodes.csv", "--allocator", "none"), "--allocator", "no allocator is called 'none'")
-    said = remat("solve", "net.nodes.csv", "--allocator", "cupy_pool", "--alignment", "8")
-    assert (said.code, said.err.count("alignment 8 goes with the allocator arena")) == (2, 1)
-    complains(remat("show", "net.nodes.csv", "--allocator", "cupy_pool", "--breakdown"), "--breakdown")
-    complains(remat("simulate", "net.nodes.csv", "--allocator", "jemalloc"), "--allocator", "jemalloc", "cupy_pool")

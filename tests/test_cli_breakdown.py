@@ -36,31 +36,6 @@ def test_a_breakdown_of_a_plan_shows_what_is_run_again(remat, tmp_path):
     assert remat("show", VGG, "--breakdown", "--plot", "-").out.count("by data structure") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("show", VGG, "--by", "operation"), "goes with --breakdown"),
-        (("show", VGG, "--plan", "plan.json"), "goes with --breakdown"),
-        (("show", VGG, "--breakdown", "--plan", "missing.json"), "no such file: missing.json"),
-        (("show", VGG, "--element-bits", "16"), "goes with --encode"),
-        (("show", VGG, "--encode", "--element-bits", "1"), "give a number such as 32"),
-        (("show", VGG, "--encode", "--inference"), "--encode needs gradients"),
-        (("show", WITHOUT, "--encode"), "its own backward part"),
-        (("convert", WITHOUT, "x.json", "--encode"), "its own backward part"),
-        (
-            ("fit", "--model", "vgg11?optimizer=adam", "--vary", "batch", "--memory", "4GiB", "--encode"),
-            "its own backward part",
-        ),
-    ],
-)
-def test_bad_input_is_said_in_a_sentence(remat, words, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    said = remat(*words)
-    assert (said.code, said.out) == (2, "")
-    assert message in said.err
-    assert len(said.err.splitlines()) == 1
-
-
 def test_encoded_graphs_are_planned_and_their_plans_hold(remat, tmp_path):
     plan = tmp_path / "plan.json"
     said = remat("solve", VGG, "--encode", "--budget", "95%", "-o", plan)

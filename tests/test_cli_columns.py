@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from remat_algos.cli.main import main
-from tests.command_line import runner
-from tests.test_cli import on_terminal
+from tests.command_line import on_terminal, runner
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 ROOT = Path(__file__).parent.parent
@@ -85,9 +84,13 @@ def check(text, names=()):
 @pytest.mark.parametrize("graph", ["mine.nodes.csv", "unet.nodes.csv", "long.nodes.csv"])
 def test_every_command_on_a_graph_fits(remat, graph):
     for command in COMMANDS:
-        said = remat(*command.format(graph).split())
+        words = command.format(graph).split()
+        said = remat(*words)
         assert said.code == 0, (command, said.err)
         check(said.out, ["chen_recursive", "chen_greedy", "exhaustive_lower_sets", "no_remat"])
+        assert all(line == line.rstrip() for line in said.lines)
+        if graph == "unet.nodes.csv" and not {"--table", "--matrix"} & set(words):
+            assert remat(*words, "--json").record
 
 
 @pytest.mark.parametrize("command", ALONE)

@@ -1,7 +1,6 @@
 """remat convert: what it writes, what it says, and what it will not overwrite."""
 
 import json
-import os
 
 import pytest
 from hypothesis import given
@@ -149,42 +148,6 @@ def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
     assert convert("net.dot", "new.nodes.csv")[0] == convert("edges.txt", "new.nodes.csv")[0] == 0
     assert not (folder / "new.values.csv").exists()
     assert read_graph("new.nodes.csv").hash == read_graph("edges.txt").hash
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["net.dot", "net.dot"], "would overwrite an input file; name another file"),
-        (["net.dot", "./net.dot"], "would overwrite an input file; name another file"),
-        (["net.dot", "link.dot"], "would overwrite an input file; name another file"),
-        (["X.edges.csv", "X.nodes.csv"], "would overwrite an input file; name another file"),
-        (["X.csv", "X.nodes.csv"], "would overwrite an input file; name another file"),
-        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "would overwrite an input file; name another file"),
-        (
-            ["net.dot", "new.xyz"],
-            "new.xyz: unknown ending; use .dot, .gv, .txt, .edges, .graphml, .json, .npz, .gr or .nodes.csv",
-        ),
-        (["net.dot", "nowhere/new.json"], "there is no folder nowhere; make it first"),
-        (["nothing.dot", "new.json"], "no such file: nothing.dot"),
-        (
-            ["net.dot", "new.json", "--nodes", "sizes.csv"],
-            "net.dot: DOT files have their own sizes and costs; leave out sizes.csv",
-        ),
-        (["X.nodes.csv", "new.json"], "X.nodes.csv, line 1: missing column `name` (found: x)"),
-    ],
-)
-def test_what_cannot_be_done_is_one_sentence_and_changes_no_file(convert, folder, words, message):
-    os.symlink("net.dot", "link.dot")
-    for name, text in {"X.nodes.csv": "x\n1\n", "X.csv": "name\na\n", "X.edges.csv": "src,dst\n"}.items():
-        (folder / name).write_text(text)
-    before = contents(folder)
-    code, out, err = convert(*words)
-    assert (code, out) == (2, "")
-    lines = [line for line in err.splitlines() if not line.startswith("remat: note: ")]
-    assert len(lines) == 1
-    assert lines[0].startswith("remat: ")
-    assert message in lines[0]
-    assert contents(folder) == before
 
 
 def test_a_graph_that_cannot_be_differentiated_is_named(convert, folder):

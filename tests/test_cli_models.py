@@ -1,16 +1,12 @@
 """The zoo on the command line: lists of models, files of them, and model:NAME wherever a graph is named."""
 
-import json
-
 import pytest
 
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.zoo.registry import build, get_family, list_families, list_models, options_of
-from tests.command_line import with_budget
-from tests.test_cli_questions import complains
-from tests.test_cli_startup import LOADED, SLOW, run
+from tests.command_line import complains, with_budget
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -93,47 +89,6 @@ def test_parameters_of_a_model_get_gradients_on_request(remat):
     assert whole > plain
 
 
-@pytest.mark.parametrize(
-    "command", ["show GRAPH", "verify GRAPH p", "diff GRAPH p q", "explain GRAPH p", "convert GRAPH x.json"]
-)
-def test_a_model_has_its_own_sizes(remat, command):
-    words = [SMALL if word == "GRAPH" else word for word in command.split()]
-    assert complains(remat(*words, "--nodes", "sizes.csv"), "has its own sizes; leave out the table of nodes sizes.csv")
-
-
-@pytest.mark.parametrize("command", ["show GRAPH", "solve GRAPH", "convert GRAPH x.json", "verify GRAPH p.json"])
-@pytest.mark.parametrize(
-    ("graph", "named"),
-    [
-        ("model:vgg20", ["'vgg20'", "did you mean", "vgg"]),
-        ("model:vgg19?btach=3", ["'btach'", "did you mean batch"]),
-        ("model:vgg19?batch=none", ["batch is 'none'", "a whole number"]),
-        ("model:vgg19?batch", ["write model:vgg19?batch=VALUE"]),
-        ("model:vgg19?image=8", ["vgg19", "larger image"]),
-        ("model:", ["no model"]),
-        ("model:vgg11?dtype=float17", ["float17", "float16"]),
-        ("model:vgg11?granularity=layers", ["granularity is 'layers'", "did you mean layer"]),
-        ("model:vgg11?batch=3&batch=4", ["batch is given twice"]),
-    ],
-)
-def test_no_such_model_is_one_sentence(remat, tmp_path, monkeypatch, command, graph, named):
-    monkeypatch.chdir(tmp_path)
-    words = [graph if word == "GRAPH" else word for word in command.split()]
-    assert complains(remat(*words), *named)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("command", ["show GRAPH", "solve GRAPH", "convert GRAPH x.json", "verify GRAPH p.json"])
-@pytest.mark.parametrize(
-    ("graph", "offer"),
-    [("vgg19", "model:vgg19"), ("VGG-19?batch=4", "model:vgg19?batch=4"), ("ResNet_50", "model:resnet50")],
-)
-def test_a_model_that_is_named_like_a_file_is_offered(remat, tmp_path, monkeypatch, command, graph, offer):
-    monkeypatch.chdir(tmp_path)
-    words = [graph if word == "GRAPH" else word for word in command.split()]
-    assert complains(remat(*words), f"{graph}: there is no such file; did you mean {offer}?")
-
-
 def test_a_file_that_is_called_like_a_model_is_read(remat, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "vgg19").write_text("A B\n")
@@ -171,7 +126,7 @@ def test_all_models_are_listed_with_their_sizes(remat):
 
 def test_a_family_is_listed_with_its_options(remat):
     said = remat("models", "vgg")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     rows = {cells(line)[1]: line for line in said.lines[1:9]}
     assert list(rows) == list(get_family("vgg").variants)
     assert "143,667,240" in rows["vgg19"]
@@ -184,17 +139,6 @@ def test_names_choose_models_and_families_each_once(remat):
     record = remat("models", "--json", "vgg19", "resnet_cifar", "vgg19", "resnet20").record["models"]
     assert [entry["model"] for entry in record] == ["vgg19", *get_family("resnet_cifar").variants]
     assert remat("models", "vgg11", "--json").record["models"][0]["options"]["depth"] == 11
-
-
-def test_an_unknown_model_is_one_sentence(remat):
-    assert complains(remat("models", "vggg"), "'vggg'", "did you mean vgg")
-    assert complains(remat("models", "vgg", "--jsn"), "--jsn", "--json")
-    assert complains(remat("models", "--batch", "3"), "--batch")
-
-
-def test_help_does_not_load_what_is_slow(tmp_path):
-    loaded = json.loads(run(["-c", LOADED, "models", "--help"], tmp_path).stderr)[1]
-    assert [name for name in (*SLOW, "rich", "numpy") if name in loaded] == []
 
 
 def test_multiply_adds_are_those_of_one_example(remat):
@@ -212,7 +156,7 @@ def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
     file = tmp_path / f"vgg{ending}"
     said = remat("convert", SMALL, file)
     graph = build(SMALL).graph
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written      {file}"]
     assert read_graph(file).hash == graph.hash
 
@@ -240,10 +184,6 @@ def test_tables_say_what_they_leave_out(remat, tmp_path):
     assert said.code == 0
     assert said.lines[-1].startswith("left out     ")
     assert "the unit of compute" in said.lines[-1]
-
-
-def test_the_former_command_names_the_one_that_writes_models(remat):
-    assert complains(remat("models", "export", "vgg11"), "remat convert 'model:NAME?OPTION=VALUE' FILE")
 
 
 def test_every_family_has_a_summary(remat):

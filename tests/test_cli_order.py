@@ -7,25 +7,14 @@ import pytest
 from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.schedule.baseline import baseline_peak
-from tests.test_cli import CHAIN, CHAIN_EDGES
 from tests.test_schedule_one_pass import LAYERED
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A chain with names, and a layered graph without."""
-    (tmp_path / "chain.nodes.csv").write_text(CHAIN)
-    (tmp_path / "chain.edges.csv").write_text(CHAIN_EDGES)
-    write_graph(LAYERED, tmp_path / "layered.npz")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def refused(said, *named):
-    """One sentence on standard error, exit code 2."""
-    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert "bug" not in said.err
-    return all(name in said.err for name in named)
+def folder(folder):
+    """The folder of the chain with a layered graph without names."""
+    write_graph(LAYERED, "layered.npz")
+    return folder
 
 
 def test_an_order_that_meets_the_bound_is_optimal(remat, folder):
@@ -76,10 +65,3 @@ def test_no_nodes_are_an_order_too(remat, folder):
 
 def test_the_order_is_drawn(remat, folder):
     assert "step" in remat("order", "chain.nodes.csv", "--plot", "-").out
-
-
-def test_bad_input_is_one_sentence(remat, folder):
-    assert refused(remat("order", "chain.nodes.csv", "-o", "chain.nodes.csv"), "overwrite")
-    assert refused(remat("order", "chain.nodes.csv", "--beam", "-1"), "--beam")
-    assert refused(remat("order", "nothing.csv"), "nothing.csv")
-    assert refused(remat("order", "chain.nodes.csv", "-o", "no/folder"), "no folder")

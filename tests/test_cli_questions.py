@@ -19,11 +19,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import ORDER_FORMS, Plan
 from remat_algos.solvers.registry import default_solvers
-from tests.command_line import with_budget
-from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
+from tests.command_line import Said, complains, process, with_budget
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"
-SHARED = ("googlenet", "resnet50", "unet", "vgg19")
 NODES = [*"abcde", "loss", "grad(loss)", *(f"grad({v})" for v in "edcba")]  # of the chain, differentiated
 BOUND = 4_000  # bytes that a file may have on a disk that is full
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -34,16 +32,6 @@ ODD_NAMES = (
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with the tables of the chain and of the graph with residents."""
-    for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):
-        (tmp_path / f"{name}.nodes.csv").write_text(nodes)
-        (tmp_path / f"{name}.edges.csv").write_text(edges)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def plan(remat, folder):
     """The record of a plan for the chain, and its file plan.json; a and b run again."""
     said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--json")
@@ -51,25 +39,11 @@ def plan(remat, folder):
     return said.record
 
 
-def complains(said, *named, code=2):
-    """One sentence on standard error that names what it is about; at most the line about the graph before it."""
-    assert re.fullmatch(r"(\S+: \d+ nodes; \d+ gradient nodes added \(.*\))?", said.flat)
-    assert (said.code, said.err.count("\n")) == (code, 1)
-    assert said.err.startswith("remat: ")
-    assert "bug" not in said.err
-    assert [name for name in named if name not in said.err] == []
-    return True
-
-
-def only_notes(said):
-    return all(line.startswith("remat: note: ") for line in said.err.splitlines())
-
-
 # Every command on every graph
 
 
-NETWORKS = [*SHARED, "examples/unet", "examples/lstm", "examples/transformer"]
-SLOW_NETWORKS = ("googlenet", "resnet50", "unet")  # to search their frontiers; the others are of the same kinds
+NETWORKS = ["googlenet", "vgg19", "examples/lstm", "examples/transformer"]
+SLOW_NETWORKS = ("googlenet",)  # to search their frontiers; the others are of the same kinds
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -85,31 +59,6 @@ def network(request, tmp_path_factory):
         words = ["--solver", "chen_sqrt", "--budget", budget]
         assert main(with_budget(["solve", str(file), *words, "-o", str(place / f"{plan}.json")])) == 0
     return file, place / "tight.json", place / "all.json"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "show GRAPH",
-        "solve GRAPH --budget 80% --solver chen_sqrt",
-        "compare GRAPH --budget 80% --solver chen_sqrt,no_remat",
-        "frontier GRAPH --solver chen_sqrt,no_remat",
-        "simulate GRAPH",
-        "simulate GRAPH TIGHT --budget 80%",
-        "explain GRAPH TIGHT",
-        "diff GRAPH TIGHT ALL",
-        "verify GRAPH TIGHT",
-    ],
-)
-def test_every_question_is_answered_on_real_networks(remat, network, command):
-    given = dict(zip(("GRAPH", "TIGHT", "ALL"), network, strict=True))
-    words = [given.get(word, word) for word in command.split()]
-    text, coded = remat(*words), remat(*words, "--json")
-    assert (text.code, coded.code) == (0, 0)
-    assert only_notes(text)
-    assert only_notes(coded)
-    assert coded.record
-    assert all(line == line.rstrip() for line in text.lines)
 
 
 @pytest.mark.parametrize(
@@ -142,20 +91,20 @@ def test_a_plan_of_a_real_network_in_any_form_is_simulated_alike(remat, network,
 # simulate: orders
 
 
-def matrices(ids, held):
+def matrices(ids):
     """R, a run per stage, and S, what is held from stage to stage."""
     computed = np.zeros((len(ids), 12), bool)
     computed[np.arange(len(ids)), ids] = True
     saved = np.zeros_like(computed)
     saved[1:] = np.logical_or.accumulate(computed)[:-1]
-    return {"R": computed, "S": saved} if held else {"R": computed}
+    return {"R": computed, "S": saved}
 
 
 ORDERS = {
     "names with comments": lambda names, ids: "# mine\n\n  " + "\n  ".join(names) + "\n# end",
     "ids as JSON": lambda names, ids: json.dumps(ids),
     "Windows text": lambda names, ids: "\ufeff" + "\r\n".join(names),
-    "R and S": lambda names, ids: matrices(ids, held=True),
+    "R and S": lambda names, ids: matrices(ids),
 }
 
 
@@ -169,7 +118,7 @@ def test_an_order_in_any_form_has_the_peak_that_solve_said(remat, plan, folder, 
         (folder / "order").write_bytes(order.encode())
     said = remat("simulate", "chain.nodes.csv", "order", "--json")
     simulated = said.record
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert (simulated["peak_memory"], simulated["compute"], simulated["overhead"]) == (20, 153, 20)
     assert (simulated["steps"], simulated["nodes_run_again"]) == (14, 2)
     assert simulated["peak_memory"] == plan["peak_memory"]
@@ -226,17 +175,15 @@ def test_a_plan_of_a_graph_with_its_own_backward_part_is_simulated_there(remat, 
     write_graph(differentiate(read_graph("chain.nodes.csv")), "training.nodes.csv")
     own = remat("solve", "training.nodes.csv", "--budget", "80%", "-o", "own.json", "--json").record
     for file in ("own.json", "plan.json"):
-        simulated = remat("simulate", "training.nodes.csv", file, "--json")
-        assert simulated.code == 0
-        assert simulated.record["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
+        simulated = remat("simulate", "training.nodes.csv", file, "--json").record
+        assert simulated["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
 
 
 def test_without_an_order_the_graphs_own_is_simulated(remat, folder):
-    simulated = remat("simulate", "chain.nodes.csv", "--json").record
-    assert (simulated["peak_memory"], simulated["peak_without_rematerialization"]) == (28, 28)
-    assert (simulated["compute"], simulated["overhead"], simulated["nodes_run_again"]) == (133, 0, 0)
-    inference = remat("simulate", "chain.nodes.csv", "--inference", "--json").record
-    assert (inference["peak_memory"], inference["compute"]) == (8, 51)
+    names = ("peak_memory", "peak_without_rematerialization", "compute", "overhead", "nodes_run_again")
+    for words, figures in (([], (28, 28, 133, 0, 0)), (["--inference"], (8, 8, 51, 0, 0))):
+        simulated = remat("simulate", "chain.nodes.csv", *words, "--json").record
+        assert tuple(simulated[name] for name in names) == figures
 
 
 @pytest.mark.parametrize("order", [[], ["plan.json"], ["plan.json", "--step", "0"]], ids=" ".join)
@@ -257,8 +204,6 @@ def test_the_text_tells_the_step_that_was_asked_for(remat, plan):
         said = remat("simulate", "chain.nodes.csv", "plan.json", "--step", step)
         assert said.code == 0
         assert any(line.startswith(f"at step {step} ") and f"  {name} runs" in line for line in said.lines)
-    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", "--step", 14), "--step 14", "0 to 13")
-    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", "--step", -1), "--step", "'-1'", "0 or more")
 
 
 @pytest.mark.parametrize(
@@ -273,38 +218,22 @@ def test_a_peak_above_the_budget_is_exit_code_3(remat, plan, budget, limit):
     assert ("it does not fit" in text.out) == (limit < 20)
 
 
-@pytest.mark.parametrize("budget", ["least", "LEAST", "0.5", "many", "-1", ""])
-def test_a_budget_that_an_order_cannot_be_held_to_is_bad_input(remat, plan, budget):
-    assert complains(remat("simulate", "chain.nodes.csv", "plan.json", f"--budget={budget}"), "budget")
-
-
-BAD_ORDERS = {
-    "empty file": ("", ["order", "empty"]),
-    "a list cut short": ('["a", "b"', ["order", "JSON", "a plan"]),
-    "an unknown name": ("a\nzebra\n", ["order", "step 1", "zebra"]),
-    "a value before it is made": ("b a\n", ["order", "step 0", "b"]),
-    "forward nodes alone": ("a b c d e loss\n", ["order", "grad(a)", "--inference"]),
-    "no text": ("\xff\xfe", ["order"]),
-}
-
-
-@pytest.mark.parametrize("order", BAD_ORDERS)
-def test_a_bad_order_is_one_sentence_that_names_the_file(remat, folder, order):
-    text, named = BAD_ORDERS[order]
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", ["order", "empty"]),
+        ('["a", "b"', ["order", "JSON"]),
+        ("a\nzebra\n", ["order", "step 1", "zebra"]),
+        ("b a\n", ["order", "step 0", "b"]),
+        ("a b c d e loss\n", ["order", "grad(a)", "--inference"]),
+        ("\xff\xfe", ["order"]),
+    ],
+    ids=["empty", "a list cut short", "an unknown name", "a value before it is made", "no gradients", "no text"],
+)
+def test_a_bad_order_is_one_sentence_that_names_the_file(remat, folder, text, named):
     (folder / "order").write_bytes(text.encode("latin-1"))
-    assert complains(remat("simulate", "chain.nodes.csv", "order"), *named)
-    assert complains(remat("simulate", "chain.nodes.csv", "order", "--json"), *named)
-
-
-@pytest.mark.parametrize("order", ["nowhere.txt", ".", "-", "chain.nodes.csv", "chain.edges.csv"])
-def test_an_order_that_is_no_order_is_bad_input(remat, folder, order):
-    assert complains(remat("simulate", "chain.nodes.csv", order), order)
-
-
-def test_a_graph_and_a_plan_in_the_wrong_places_are_bad_input(remat, plan):
-    for command in ("simulate", "explain", "verify"):
-        assert complains(remat(command, "plan.json", "chain.nodes.csv"), "plan.json")
-    assert complains(remat("diff", "plan.json", "plan.json", "chain.nodes.csv"), "plan.json")
+    for words in ([], ["--json"]):
+        assert complains(remat("simulate", "chain.nodes.csv", "order", *words), *named)
 
 
 # simulate: what if
@@ -315,41 +244,10 @@ def test_keeping_all_is_no_rematerialization(remat, folder):
     assert (record["peak_memory"], record["overhead"]) == (28, 0)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--keep", "a,c"],
-        ["--keep", "c,a"],
-        ["--keep", " a , c ,"],
-        ["--keep", "a", "--keep", "c"],
-        ["--keep=a,c"],
-        ["--keep", "a,a,c"],
-    ],
-    ids=" ".join,
-)
-def test_names_are_given_with_commas_or_one_by_one(remat, folder, words):
-    record = remat("simulate", "chain.nodes.csv", *words, "--json").record
-    assert record == remat("simulate", "chain.nodes.csv", "--keep", "a,c", "--json").record
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--keep", "zebra"], ["zebra"]),
-        (["--recompute", "a,zebra"], ["zebra"]),
-        (["--keep", ""], ["--keep"]),
-        (["--recompute", " , "], ["--recompute"]),
-        (["--keep", "a", "--keep", ""], ["--keep"]),
-        (["--keep", "a", "--recompute", "a"], ["a is named both"]),
-        (["--keep", "a", "--recompute", "b"], ["give one, or an order"]),
-        (["--recompute", "grad(a)"], ["grad(a)", "gradient"]),
-        (["--keep", "grad(a)"], ["grad(a)", "gradient"]),
-        (["plan.json", "--recompute", "loss"], ["loss"]),
-    ],
-    ids=lambda given: " ".join(given),
-)
-def test_a_choice_that_cannot_be_made_is_bad_input(remat, plan, words, named):
-    assert complains(remat("simulate", "chain.nodes.csv", *words), *named)
+def test_names_are_given_with_commas_or_one_by_one(remat, folder):
+    wanted = remat("simulate", "chain.nodes.csv", "--keep", "a,c", "--json").record
+    for words in (["--keep", "c,a"], ["--keep", " a , c ,"], ["--keep", "a", "--keep", "c"], ["--keep=a,a,c"]):
+        assert remat("simulate", "chain.nodes.csv", *words, "--json").record == wanted
 
 
 # Odd names
@@ -374,24 +272,21 @@ def odd(folder):
     return folder
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_any_name_can_be_kept_and_explained(remat, odd, name):
+def test_any_name_can_be_kept_and_explained(remat, odd):
     remat("solve", "odd.json", "--budget", "90%", "-o", "plan.json")
-    assert remat("explain", "odd.json", "plan.json", f"--value={name}").lines[0].startswith(f"{name}  ")
-    record = remat("simulate", "odd.json", f"--keep={name}", "--json").record
-    assert record["nodes_run_again"] == len(ODD_NAMES) - 1
+    for name in ODD_NAMES:
+        assert remat("explain", "odd.json", "plan.json", f"--value={name}").lines[0].startswith(f"{name}  ")
+        record = remat("simulate", "odd.json", f"--keep={name}", "--json").record
+        assert record["nodes_run_again"] == len(ODD_NAMES) - 1
 
 
 def test_a_name_with_a_comma_can_be_one_of_a_value(remat, odd):
     value = remat("simulate", "odd.json", "--keep", "mask, really", "--json")
-    assert (value.code, value.err) == (0, "")
+    assert value.fine
     assert value.record == remat("simulate", "odd.json", "--keep", "a b", "--json").record
     assert complains(remat("simulate", "odd.json", "--keep", "mask, nearly"), "mask")
     remat("solve", "odd.json", "-o", "plan.json")
     assert remat("explain", "odd.json", "plan.json", "--value", "mask, really").lines[0].startswith("a b  ")
-
-
-def test_names_with_and_without_commas_are_given_one_by_one(remat, odd):
     record = remat("simulate", "odd.json", "--keep", "c,d", "--keep", "free,a b", "--json").record
     assert record["nodes_run_again"] == len(ODD_NAMES) - 3
 
@@ -401,7 +296,7 @@ def test_names_with_and_without_commas_are_given_one_by_one(remat, odd):
 
 def test_explain_tells_of_values_and_what_the_contrary_would_bring(remat, plan):
     said = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.lines[0].startswith("c  4 B, ")
     turned = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c", "--json").record["decisions"][0]["turned"]
     share = 100 * abs(turned["compute"]) / 133
@@ -420,26 +315,9 @@ def test_most_is_how_many_are_told(remat, plan, most):
     assert len([line for line in told if " B, " in line]) == min(most, 5)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["plan.json", "--value", "zebra"], ["zebra"]),
-        (["plan.json", "--value", ""], ["''"]),
-        (["plan.json", "--most", "-1"], ["--most", "'-1'"]),
-        (["plan.json", "--most", "few"], ["--most"]),
-        (["nowhere.json"], ["nowhere.json"]),
-        (["chain.nodes.csv"], ["chain.nodes.csv"]),
-        (["other.json"], ["other.json", "another graph"]),
-        (["false.json"], ["false.json", "peak_memory"]),
-    ],
-    ids=lambda given: " ".join(given),
-)
-def test_what_cannot_be_explained_is_one_sentence(remat, plan, folder, words, named):
-    remat("solve", "resident.nodes.csv", "-o", "other.json")
+def test_a_false_plan_cannot_be_explained(remat, plan, folder):
     (folder / "false.json").write_text(json.dumps(plan | {"peak_memory": 1}))
-    code = 1 if words[0] == "false.json" else 2
-    assert complains(remat("explain", "chain.nodes.csv", *words), *named, code=code)
-    assert complains(remat("explain", "chain.nodes.csv", *words, "--json"), *named, code=code)
+    assert complains(remat("explain", "chain.nodes.csv", "false.json"), "false.json", "peak_memory", code=1)
 
 
 # diff
@@ -447,7 +325,7 @@ def test_what_cannot_be_explained_is_one_sentence(remat, plan, folder, words, na
 
 def test_a_plan_differs_not_from_itself(remat, plan):
     said = remat("diff", "chain.nodes.csv", "plan.json", "plan.json")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.lines[-1] == "the same schedule"
     record = remat("diff", "chain.nodes.csv", "plan.json", "plan.json", "--json").record
     assert (record["first_step"], record["nodes"]) == (None, [])
@@ -470,20 +348,13 @@ def test_plans_of_one_name_are_told_apart_by_their_folders(remat, plan, folder):
     assert said.lines[0].split() == ["plan.json", "sub/plan.json", "difference"]
 
 
-def test_the_plan_that_belongs_to_another_graph_is_named(remat, plan):
-    remat("solve", "resident.nodes.csv", "-o", "other.json")
-    for pair in (["plan.json", "other.json"], ["other.json", "plan.json"]):
-        assert complains(remat("diff", "chain.nodes.csv", *pair), "other.json", "another graph")
-    assert complains(remat("diff", "chain.nodes.csv", "plan.json", "nowhere.json"), "nowhere.json")
-
-
 # frontier
 
 
 def test_the_frontier_has_the_plans_that_none_beats(remat, folder):
     said = remat("frontier", "chain.nodes.csv", "--json")
     record = said.record
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert (record["complete"], record["interrupted"], record["reasons"]) == (True, False, {})
     points = {(p["peak_memory"], p["compute"]) for p in record["points"]}
     best = {(p["peak_memory"], p["compute"]) for p in record["points"] if p["best"]}
@@ -498,7 +369,7 @@ def test_the_frontier_has_the_plans_that_none_beats(remat, folder):
 @pytest.mark.parametrize("words", [[], ["--solver", "no_remat,chen_sqrt"]], ids=["all", "two"])
 def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, folder, words):
     said = remat("frontier", "chain.nodes.csv", "--inference", *words)
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.flat.count("backward part") == 1
     assert re.search(r"chen_sqrt[a-z_, ]*: the graph has no backward part", said.flat)
     record = remat("frontier", "chain.nodes.csv", "--inference", *words, "--json").record
@@ -508,7 +379,10 @@ def test_on_a_graph_without_gradients_the_frontier_says_who_cannot_serve(remat, 
     assert sorted([*record["reasons"], *served]) == asked
 
 
-def test_if_no_solver_can_serve_the_frontier_is_bad_input(remat, folder):
+def test_who_cannot_serve_is_said_beneath_the_table_and_if_none_can_it_is_bad_input(remat, folder):
+    said = remat("compare", "chain.nodes.csv", "--inference", "--solver", "no_remat,chen_sqrt,chen_greedy")
+    assert said.fine
+    assert "chen_sqrt, chen_greedy: the graph has no backward part" in said.flat
     words = ["frontier", "chain.nodes.csv", "--inference", "--solver", "chen_sqrt,chen_greedy"]
     said = remat(*words)
     assert said.code == 2
@@ -523,39 +397,11 @@ def test_if_no_solver_can_serve_the_frontier_is_bad_input(remat, folder):
 def test_however_short_the_time_limit_there_is_something(remat, folder, command):
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(400)]), folder / "long.json")
     said = remat(command, "long.json", "--time-limit", "0.001", "--json")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     if command == "frontier":
         assert (said.record["complete"], said.record["interrupted"]) == (False, False)
         assert said.record["points"]
         assert "time limit" in remat(command, "long.json", "--time-limit", "0.001").out
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--solver", "nobody"], ["nobody", "chen_sqrt"]),
-        (["--solver", "chen_sqrt,nobody"], ["nobody"]),
-        (["--solver", ""], ["unknown solver", "chen_sqrt"]),
-        (["--solver", ","], ["unknown solver"]),
-        (["--solver", "auto"], ["--solver", "auto", "leave the solvers out"]),
-        (["--solver", "auto,chen_sqrt"], ["--solver", "auto", "leave the solvers out"]),
-        (["--points", "1"], ["--points is 1", "2 or more"]),
-        (["--points", "-3"], ["--points", "'-3'"]),
-        (["--points", "many"], ["--points"]),
-        (["--time-limit", "-1"], ["--time-limit is -1", "seconds"]),
-        (["--budget", "50%"], ["--budget"]),
-    ],
-    ids=lambda given: " ".join(given),
-)
-def test_a_frontier_that_cannot_be_asked_for_is_one_sentence(remat, folder, words, named):
-    assert complains(remat("frontier", "chain.nodes.csv", *words), *named)
-
-
-def test_compare_says_beneath_its_table_who_cannot_serve(remat, folder):
-    said = remat("compare", "chain.nodes.csv", "--inference", "--solver", "no_remat,chen_sqrt,chen_greedy")
-    assert (said.code, said.err) == (0, "")
-    assert "chen_sqrt, chen_greedy: the graph has no backward part" in said.flat
-    assert max(map(len, said.lines)) <= 80
 
 
 # The forms of a plan
@@ -595,17 +441,9 @@ def test_the_plan_is_alone_on_standard_output_though_a_picture_is_drawn(remat, p
 def test_with_a_file_the_form_leaves_standard_output_to_json(remat, plan, folder):
     words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "order", "--json"]
     said = remat(*words)
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert untimed(said.out) == untimed(json.dumps(plan, indent=1) + "\n")
     assert (folder / "order").read_text().split() == plan["schedule"]
-
-
-@pytest.mark.parametrize("command", ["solve", "simulate", "frontier", "show"])
-def test_two_things_never_share_standard_output(remat, folder, command):
-    assert complains(remat(command, "chain.nodes.csv", "--json", "--plot", "-"), "--plot -", "--json")
-    if command == "solve":
-        for rival in (["--json"], ["--plot", "-"]):
-            assert complains(remat(command, "chain.nodes.csv", "--format", "names", *rival), "--format", rival[0])
 
 
 def test_an_infeasible_budget_leaves_standard_output_empty(remat, folder):
@@ -620,33 +458,24 @@ def test_an_infeasible_budget_leaves_standard_output_empty(remat, folder):
 
 PICTURES = [
     *[("solve", picture) for picture in ("memory", "schedule", "graph", "matrix")],
-    *[("simulate", picture) for picture in ("memory", "schedule", "graph", "matrix")],
     *[("show", picture) for picture in ("graph", "memory")],
+    ("simulate", "memory"),
     ("frontier", None),
 ]
 
 
-def pictured(picture):
-    return ["--picture", picture] if picture else []
-
-
 @pytest.mark.parametrize(("command", "picture"), PICTURES)
-def test_a_picture_in_text_follows_the_answer(remat, folder, command, picture):
-    plain = remat(command, "chain.nodes.csv").out
-    said = remat(command, "chain.nodes.csv", "--plot", "-", *pictured(picture))
-    assert (said.code, said.err) == (0, "")
+def test_a_picture_follows_the_answer_in_text_or_is_in_a_file(remat, folder, command, picture):
+    words = [command, "chain.nodes.csv", *(["--picture", picture] if picture else []), "--plot"]
+    plain, said = remat(command, "chain.nodes.csv").out, remat(*words, "-")
+    assert said.fine
     assert said.out.startswith(plain)
     drawn = said.out.removeprefix(plain).splitlines()
     assert len(drawn) > 5
     assert max(map(len, drawn)) <= 80
     assert any("█" in line for line in drawn)
-
-
-@pytest.mark.parametrize(("command", "picture"), PICTURES)
-def test_a_picture_in_a_file_is_there_and_named(remat, folder, command, picture):
-    words = [command, "chain.nodes.csv", *pictured(picture), "--plot"]
     said = remat(*words, "picture.svg")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.lines[-1] == "drawn        picture.svg"
     assert "<svg" in (folder / "picture.svg").read_text()
     assert [file.name for file in folder.iterdir() if "picture" in file.name] == ["picture.svg"]
@@ -654,7 +483,7 @@ def test_a_picture_in_a_file_is_there_and_named(remat, folder, command, picture)
 
 def test_a_picture_in_a_file_leaves_standard_output_to_json(remat, folder):
     said = remat("simulate", "chain.nodes.csv", "--plot", "picture.PNG", "--json")
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.record["peak_memory"] == 28
     assert (folder / "picture.PNG").read_bytes().startswith(b"\x89PNG")
 
@@ -663,25 +492,6 @@ def test_the_budget_is_in_the_picture_of_an_order(remat, plan):
     said = remat("simulate", "chain.nodes.csv", "plan.json", "--budget", "25", "--plot", "-")
     assert "budget 25 B" in said.out
     assert "budget" not in remat("simulate", "chain.nodes.csv", "plan.json", "--plot", "-").out
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--plot", "picture.gif"], ["picture.gif", ".png", ".svg"]),
-        (["--plot", "picture"], ["picture", ".png"]),
-        (["--plot", "nowhere/picture.png"], ["there is no folder nowhere"]),
-        (["--plot", "folder.png"], ["folder.png is a folder"]),
-        (["--plot", ""], [".png"]),
-        (["--plot", "-", "--picture", "flower"], ["flower", "memory"]),
-        (["--picture", "memory"], ["--plot"]),
-    ],
-    ids=lambda given: " ".join(given),
-)
-@pytest.mark.parametrize("command", ["solve", "simulate", "show"])
-def test_a_picture_that_cannot_be_drawn_is_one_sentence(remat, folder, command, words, named):
-    (folder / "folder.png").mkdir()
-    assert complains(remat(command, "chain.nodes.csv", *words), *named)
 
 
 # Files: whole, or not at all
@@ -702,41 +512,29 @@ def files(folder):
 
 
 @pytest.mark.parametrize("words", WRITERS, ids=NAMES)
-def test_a_folder_that_is_not_there_is_said_before_the_work(remat, folder, words):
-    before = files(folder)
-    assert complains(remat(*words, "nowhere/file.svg"), "there is no folder nowhere")
+def test_where_nothing_can_be_written_it_is_said_before_the_work(remat, folder, monkeypatch, words):
     (folder / "folder.svg").mkdir()
-    assert complains(remat(*words, "folder.svg"), "folder.svg is a folder")
-    assert files(folder) == before | {"folder.svg": None}
-
-
-@pytest.mark.parametrize("words", WRITERS, ids=NAMES)
-def test_a_folder_that_cannot_be_written_is_said_before_the_work(remat, folder, monkeypatch, words):
-    lock(folder, monkeypatch, folder / "locked")
-    before = files(folder)
-    assert complains(remat(*words, "locked/file.svg"), "locked", "cannot be written to; choose another")
-    (folder / "link.svg").symlink_to(folder / "locked" / "file.svg")
-    assert complains(remat(*words, "link.svg"), "locked", "cannot be written to; choose another")
-    assert files(folder) == before | {"link.svg": None}
-
-
-@pytest.mark.parametrize("words", WRITERS[:3], ids=NAMES[:3])
-def test_a_protected_file_is_not_replaced(remat, folder, monkeypatch, words):
     (folder / "mine.svg").write_text("precious")
-    lock(folder, monkeypatch, folder / "mine.svg")
-    before = files(folder)
+    (folder / "link.svg").symlink_to(folder / "locked" / "file.svg")
+    before = files(folder) | {"locked": None}
+    assert complains(remat(*words, "nowhere/file.svg"), "there is no folder nowhere")
+    assert complains(remat(*words, "folder.svg"), "folder.svg is a folder")
+    lock(monkeypatch, folder / "locked", folder / "mine.svg")
+    for name in ("locked/file.svg", "link.svg"):
+        assert complains(remat(*words, name), "locked", "cannot be written to; choose another")
     assert complains(remat(*words, "mine.svg"), "mine.svg cannot be written to; choose another")
     assert files(folder) == before
 
 
-def lock(folder, monkeypatch, place):
-    """Take the right to write from a file or a folder, from the superuser too."""
-    if not place.exists():
-        place.mkdir()
-    place.chmod(0o555 if place.is_dir() else 0o444)
-    if os.access(place, os.W_OK):  # the superuser may do everything
+def lock(monkeypatch, *places):
+    """Take the right to write from files and folders, from the superuser too."""
+    for place in places:
+        if not place.exists():
+            place.mkdir()
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    if os.access(places[0], os.W_OK):  # the superuser may do everything
         access = os.access
-        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).resolve() != place and access(path, mode))
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).resolve() not in places and access(path, mode))
 
 
 @pytest.fixture
@@ -780,14 +578,9 @@ def test_a_full_device_is_one_sentence_that_names_it(remat, folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-@pytest.mark.parametrize(
-    "words",
-    [["frontier", "chain.nodes.csv", "--json"], ["solve", "chain.nodes.csv", "--format", "actions"]],
-    ids=" ".join,
-)
-def test_a_full_standard_output_is_one_sentence(plan, folder, words):
+def test_a_full_standard_output_is_one_sentence(plan, folder):
     with open("/dev/full", "w") as full:
-        said = process(*words, stdout=full)
+        said = process("solve", "chain.nodes.csv", "--format", "actions", stdout=full)
     assert said.code == 2
     assert said.err.splitlines()[-1] == "remat: output: No space left on device; make room, or choose another folder"
     assert "Traceback" not in said.err
@@ -796,31 +589,13 @@ def test_a_full_standard_output_is_one_sentence(plan, folder, words):
 def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(remat, folder, plan):
     if os.path.exists("/dev/stdout"):
         said = process("solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "/dev/stdout")
-        assert (said.code, said.err) == (0, "")
+        assert said.fine
         assert set(plan["schedule"]) < set(said.lines)
     (folder / "target.json").write_text("old")
     (folder / "link.json").symlink_to("target.json")
     assert remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "link.json").code == 0
     assert (folder / "link.json").is_symlink()
     assert json.loads((folder / "target.json").read_text())["schedule"] == plan["schedule"]
-
-
-@pytest.mark.parametrize(
-    ("graph", "output"),
-    [
-        (["chain.nodes.csv"], "chain.nodes.csv"),
-        (["chain.nodes.csv"], "chain.edges.csv"),
-        (["chain.nodes.csv"], "./chain.edges.csv"),
-        (["edges.txt", "--nodes", "chain.nodes.csv"], "chain.nodes.csv"),
-        (["edges.txt"], "edges.txt"),
-    ],
-    ids=str,
-)
-def test_a_plan_does_not_overwrite_its_graph(remat, folder, graph, output):
-    (folder / "edges.txt").write_text("a b\nb c\nc d\nd e\ne loss\n")
-    before = files(folder)
-    assert complains(remat("solve", *graph, "-o", output), "would overwrite an input file")
-    assert files(folder) == before
 
 
 # Interrupts
@@ -863,14 +638,9 @@ def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folde
     assert lines[-1] == "written plan.json"
     assert remat("verify", "long.json", "plan.json").code == 0
     assert json.loads((folder / "plan.json").read_text())["details"]["interrupted"] is True
-
-
-@pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
-def test_an_interrupted_solve_is_one_object_in_json(interrupted, folder, n_simulations):
-    said = interrupted(n_simulations, "solve", "long.json", "--json")
-    assert (said.code, said.err) == (130, "")
-    assert said.record["details"]["interrupted"] is True
-    assert said.record["format"] == "remat-plan"
+    if not words:
+        said = interrupted(n_simulations, "solve", "long.json", "--json")
+        assert (said.code, said.err, said.record["details"]["interrupted"]) == (130, "", True)
 
 
 @pytest.mark.parametrize("form", ORDER_FORMS)
@@ -995,34 +765,27 @@ def test_the_interrupt_key_stops_a_process(remat, folder, words):
         assert said.record["complete"] is False
 
 
-# Help and start-up
+# Help and marks
 
 OPTIONS = {
     "simulate": ("ORDER", "--keep", "--recompute", "--step", "--budget", "--plot", "--picture", "--inference"),
     "explain": ("PLAN", "--value", "--most", "--nodes"),
     "frontier": ("--solver", "--points", "--time-limit", "--seed", "--plot", "--inference"),
     "diff": ("PLAN PLAN", "--nodes"),
-    "solve": ("--format", "--plot", "--picture"),
+    "solve": ("--budget", "--overhead", "--device", "--solver", "--raw", "--time-limit", "--format", "--plot", "-o"),
     "show": ("--plot", "--picture"),
 }
 
 
 @pytest.mark.parametrize("command", OPTIONS)
-def test_help_names_every_option_and_fits_a_terminal(remat, monkeypatch, command):
-    monkeypatch.setenv("COLUMNS", "80")
-    said = remat(command, "--help")
-    assert (said.code, said.err) == (0, "")
-    assert [option for option in (*OPTIONS[command], "GRAPH", "--json") if option not in said.out] == []
-    assert max(map(len, said.lines)) <= 80
+def test_help_names_every_option(remat, command):
+    text = remat(command, "--help").out
+    assert [option for option in (*OPTIONS[command], "GRAPH", "--json") if option not in text] == []
 
 
-@pytest.mark.parametrize(
-    "words", [["show", "chain.nodes.csv", "--budget", "5"], ["--budget", "show", "chain.nodes.csv"]]
-)
-def test_an_unknown_option_points_to_the_help_of_its_command(remat, folder, words):
-    said = remat(*words)
-    assert (said.code, said.out) == (2, "")
-    assert re.fullmatch(r"remat: remat show has no --budget( 5)?; see remat show --help\n", said.err)
+def test_an_unknown_option_points_to_the_help_of_its_command(remat, folder):
+    for words in ("show chain.nodes.csv --budget 5", "--budget show chain.nodes.csv"):
+        assert complains(remat(*words.split()), "remat: remat show has no --budget", "; see remat show --help")
 
 
 def test_an_order_against_a_mark_is_refused_whether_it_is_written_down_or_not(remat, folder):

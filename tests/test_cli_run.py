@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from remat_algos.cli.main import main
 from remat_algos.context import Stop
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
-from tests.command_line import with_budget
-from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
-from tests.test_cli_questions import complains
+from tests.command_line import complains
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -27,28 +24,6 @@ KEYS = ASKED | {
     *("pool_predicted", "pool_inside", "first_difference_node", "overhead_predicted", "overhead_measured"),
     *("solver", "method", "limit", "shrink"),
 }
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with two graphs."""
-    monkeypatch.chdir(tmp_path)
-    for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):
-        (tmp_path / f"{name}.nodes.csv").write_text(nodes)
-        (tmp_path / f"{name}.edges.csv").write_text(edges)
-    return tmp_path
-
-
-@pytest.fixture
-def remat(capsys, folder):
-    """Runs a command line in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main(with_budget(words))
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 def told(said):
@@ -167,28 +142,6 @@ def test_without_a_plan_within_the_budget_it_ends_with_3(remat):
 def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     complains(remat("run", "chain.nodes.csv", "--backend", "cupy"), "backend cupy", "CuPy", "install")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentences"),
-    [
-        (("--plan", "none.json"), ["no such file: none.json"]),
-        (("--plan", "p.json", "--budget", "50%"), ["--budget is for solving", "leave it out"]),
-        (("--plan", "p.json", "--solver", "revolve"), ["--solver is for solving"]),
-        (("--plan", "p.json", "--time-limit", "3"), ["--time-limit is for solving"]),
-        (("--shrink", "0"), ["--shrink: sizes cannot be divided by 0; give 1 or more"]),
-        (("--shrink", "1" + 20 * "0"), ["--shrink: sizes", "give at most 9223372036854775807"]),
-        (("--repeats", "-1"), ["-1"]),
-        (("--solver", "nobody"), ["nobody"]),
-        (("--budget", "much"), ["much"]),
-        (("--backend", "tpu"), ["'tpu'"]),
-        (("--json", "--plot", "-"), ["--plot - and --json"]),
-        (("-O", "segments=2"), ["-O goes with a named solver"]),
-        (("--solver", "chen_sqrt", "-O", "segments=x"), ["segments is 'x'"]),
-    ],
-)
-def test_bad_input_ends_with_2(remat, words, sentences):
-    complains(remat("run", "chain.nodes.csv", *words), *sentences)
 
 
 def test_who_stops_the_search_gets_no_run(remat, monkeypatch):

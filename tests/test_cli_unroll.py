@@ -10,8 +10,7 @@ from remat_algos.plot.colours import ORANGE
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll
-from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, process
-from tests.test_cli_questions import complains
+from tests.command_line import complains, process
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -21,15 +20,11 @@ ENDINGS = ["un.json", "un.npz", "un.graphml", "un.dot", "un.nodes.csv"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with a chain, a graph with residents, and mirror counts for the chain."""
-    for name, nodes, edges in (("chain", CHAIN, CHAIN_EDGES), ("resident", RESIDENT, RESIDENT_EDGES)):
-        (tmp_path / f"{name}.nodes.csv").write_text(nodes)
-        (tmp_path / f"{name}.edges.csv").write_text(edges)
-    (tmp_path / "m.csv").write_text(COUNTS)
-    (tmp_path / "m.json").write_text(json.dumps({"a": 2, "b": 1, "d": 1}))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(folder):
+    """The folder of the chain with mirror counts for it."""
+    (folder / "m.csv").write_text(COUNTS)
+    (folder / "m.json").write_text(json.dumps({"a": 2, "b": 1, "d": 1}))
+    return folder
 
 
 @pytest.fixture
@@ -54,7 +49,7 @@ def test_simulate_takes_mirror_counts(remat, mirrored, file):
     assert record["memory_trace"] == mirrored.memory_trace.tolist()
     assert record["steps"] == len(mirrored.schedule)
     said = remat("simulate", "chain.nodes.csv", "--mirror", file)
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     assert said.lines[2].startswith(f"peak       {mirrored.peak_memory} B at step {mirrored.peak_step}")
     assert "3 nodes recomputed" in said.out
 
@@ -95,7 +90,7 @@ def test_mirror_counts_take_a_budget_and_a_picture(remat, mirrored):
 @pytest.mark.parametrize("file", ENDINGS)
 def test_the_mirrored_graph_is_written_in_every_format(remat, mirrored, file):
     said = remat("unroll", "chain.nodes.csv", "--mirror", "m.csv", "-o", file)
-    assert (said.code, said.err) == (0, "")
+    assert said.fine
     wanted, again = unroll(mirrored.graph, mirrored.schedule), read_graph(file)
     assert again.hash == wanted.hash
     assert again.labels.names == wanted.labels.names
@@ -213,28 +208,3 @@ def test_counts_against_a_mark_are_told_with_their_file(remat, folder):
     (folder / "none.csv").write_text("node,count\n")
     assert complains(remat("unroll", "marked.nodes.csv", "--mirror", "keep.csv"), "keep.csv, line 2: b is marked")
     assert complains(remat("unroll", "marked.nodes.csv", "--mirror", "none.csv"), "none.csv: ", " a")
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["plan", "--mirror", "m.csv"], ["--mirror m.csv makes an order; leave out plan"]),
-        (["--mirror", "nowhere.csv"], ["no such file: nowhere.csv"]),
-        (["--mirror", "chain.edges.csv"], ["chain.edges.csv, line 1: missing column `node` (found: src, dst)"]),
-        (["nowhere"], ["no such file: nowhere"]),
-        (["--mirror", "m.csv", "-o", "un.xyz"], ["un.xyz: unknown ending"]),
-        (["--mirror", "m.csv", "-o", "nowhere/un.json"], ["there is no folder nowhere"]),
-        (["--mirror", "m.csv", "-o", "chain.nodes.csv"], ["chain.nodes.csv would overwrite an input file"]),
-        (["--mirror", "m.json", "-o", "m.json"], ["m.json would overwrite an input file; name another file"]),
-        (["m.json", "-o", "./m.json"], ["would overwrite an input file"]),
-        (["--mirror", "m.csv", "--plot", "un.txt"], ["un.txt: the ending is not a picture format"]),
-        (["--mirror", "m.csv", "--plot", "-", "--json"], ["both use standard output"]),
-    ],
-)
-def test_what_cannot_be_done_is_one_sentence_and_changes_no_file(remat, folder, words, named):
-    before = contents(folder)
-    said = remat("unroll", "chain.nodes.csv", *words)
-    notes = [line for line in said.err.splitlines() if line.startswith("remat: note: ")]
-    said.err = "\n".join(line for line in said.err.splitlines() if line not in notes) + "\n"
-    assert complains(said, *named)
-    assert contents(folder) == before

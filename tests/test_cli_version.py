@@ -10,7 +10,7 @@ import pytest
 from remat_algos.cache_folder import cache_place
 from remat_algos.cli import installation
 from remat_algos.cli.main import main
-from tests.test_cli_startup import KERNELS, LOADED, SLOW, checkout, needed, run
+from tests.test_cli_startup import KERNELS
 
 SOURCES = Path(__file__).parent.parent / "kernels"
 
@@ -95,20 +95,3 @@ def test_other_words_are_refused_in_one_line(capsys, words):
     code, out, err = said(capsys, *words)
     assert (code, out) == (2, "")
     assert err == f"remat: remat --version has no {words[-1]}; see remat --help\n"
-
-
-def test_nothing_is_imported_to_learn_its_version(tmp_path):
-    code, loaded = json.loads(run(["-c", LOADED, "--version", "--verbose"], tmp_path).stderr)
-    assert code == 0
-    assert {"numpy", "rich", *SLOW}.isdisjoint(loaded)
-    assert [name for name in loaded if name.startswith("remat_algos.kernels")] == []
-
-
-def test_kernels_that_are_not_built_are_listed_and_are_no_error(tmp_path):
-    place = checkout(tmp_path / "checkout", built=False)
-    done = run(["-m", "remat_algos", "--version", "--verbose"], tmp_path, [place, *needed()], isolated=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    text = " ".join(done.stdout.split())
-    assert "kernels 0 of 25 modules" in text
-    assert "; not built: blocks, chain_table, " in text
-    assert "the kernels of remat_algos are not built" in text

@@ -202,29 +202,6 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
     assert not (tmp_path / "out.td").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["square.gr", "--seeds", "-1"], "--seeds: '-1' is not a whole number; give 0 or more"),
-        (["square.gr", "--seed", "-1"], "--seed: '-1' is not a whole number; give 0 or more"),
-        (["square.gr", "--time-limit", "-1"], "--time-limit is -1.0; give seconds, 0 or more"),
-        (["square.gr", "--td", "square.gr"], "square.gr would overwrite an input file; name another file"),
-        (["square.gr", "--td", "nowhere/x.td"], "--td: nowhere/x.td: there is no folder "),
-        (["square.gr", "--td", "-", "--json"], "--td - and --json both use standard output"),
-        (["square.gr", "--td", "-", "--plot", "-"], "--td - and --plot - both use standard output"),
-        (["square.gr", "--nodes", "pair.txt"], "--nodes pair.txt: the width needs no sizes; leave it out"),
-        (["absent.gr"], "no such file: absent.gr"),
-        (["absent.json"], "no such file: absent.json"),
-        (["pair.txt", "--loss", "nobody"], "pair.txt: "),
-    ],
-    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
-)
-def test_bad_input_is_one_sentence(width, words, sentence):
-    code, out, err = width(*words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"remat: {sentence}")
-
-
 def test_an_interrupted_search_shows_and_writes_the_best_so_far(width, monkeypatch):
     """The second elimination order is interrupted."""
     begun = []

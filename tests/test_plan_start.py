@@ -15,8 +15,8 @@ from remat_algos.solvers.methods.search import N_SEEDS, search
 from remat_algos.solvers.registry import START, default_solvers, list_candidates
 from remat_algos.solvers.task import Task
 from remat_algos.zoo.random import chain, layered_dag
+from tests.command_line import CHAIN, CHAIN_EDGES
 from tests.strategies import training_graphs
-from tests.test_cli import CHAIN, CHAIN_EDGES
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

@@ -133,7 +133,6 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
 
 def encoded(graph: ComputationGraph, bits: int) -> str:
     """The effect of encoding on a graph, as part of a sentence; empty without it."""
-
     from remat_algos.ir.encode import n_encoded
 
     if not bits:
@@ -158,8 +157,9 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
     """The graph; the simulation of ORDER or of the counts of --mirror, if given; ORDER; a line about the graph."""
     mirror = getattr(arguments, "mirror", None)
     if arguments.order is not None and mirror is not None:
-        remedy = f"leave out {shortened_path(arguments.order)}"
-        raise RematError("--mirror {mirror!p} makes an order; {remedy!w}", mirror=mirror, remedy=remedy)
+        raise RematError(
+            "--mirror {mirror!p} makes an order; leave out {order!p}", mirror=mirror, order=arguments.order
+        )
     order = read_order(arguments.order)
     graph, note = graph_of(arguments, order)
     if order is not None:

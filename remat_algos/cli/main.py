@@ -5,6 +5,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 import time
 import warnings
@@ -45,9 +46,8 @@ class _Parser(argparse.ArgumentParser):
         try:
             return action.type(text) if callable(action.type) else text
         except (RematError, ValueError) as error:
-            raise RematError(
-                "{with_option!w}", with_option=_with_option(about(action.dest, error), [action])
-            ) from error
+            about(action.dest, error)
+            raise
 
     def format_help(self) -> str:
         if listings := vars(self).get("listings"):  # of `add_listing`
@@ -115,7 +115,7 @@ def _mend_streams() -> None:
 def _run(arguments: Sequence[str], started: float) -> int:
     chosen = argparse.Namespace(json=False, actions=[])
     try:
-        chosen = _parsed(arguments)
+        _parse(arguments, chosen)
         chosen.started = started
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
@@ -153,21 +153,21 @@ def _run(arguments: Sequence[str], started: float) -> int:
         )
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command and its options; SystemExit after help."""
+def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
+    """Set the command and its options; SystemExit after help."""
     commands, command = modules_in(commands_room), _command(arguments)
     only = arguments[:1] == [command]  # not `remat --help solve`, which lists all
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
         raise RematError("unknown command {command!r}{near!w} (see remat --help)", command=command, near=near)
-    parser, actions = _parser([command] if only else commands, command)
-    options = [word for action in actions for word in action.option_strings]
+    parser, chosen.actions = _parser([command] if only else commands, command)
+    options = [word for action in chosen.actions for word in action.option_strings]
     if not arguments:
         parser.print_help()
         raise SystemExit(ExitCode.DONE)
-    chosen, unknown = parser.parse_known_args(arguments)
+    _, unknown = parser.parse_known_args(arguments, chosen)
     # argparse takes an optional file as missing if an option is before it: GRAPH --nodes FILE PLAN.
-    for action in actions:
+    for action in chosen.actions:
         missing = action.nargs == "?" and not action.option_strings and getattr(chosen, action.dest) is None
         if missing and unknown and not unknown[0].startswith("-"):
             setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
@@ -180,19 +180,19 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         see = f"see remat {shortened(command)} --help"
         remedy = f"{near} ({see})" if near else f"; {see}"
         raise RematError("remat {command} has no {words!w}{remedy!w}", command=command, words=words, remedy=remedy)
-    chosen.actions = actions
     check(chosen)
-    return chosen
 
 
 def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
-    """The sentence of an error, with the option of the parameter that it is about."""
+    """The sentence of an error; one about a parameter begins with the option of that name."""
     parameter = getattr(error, "parameter", "")
     option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
     if option is None:
         return str(error)
-    begin = f"{parameter} is "
-    return f"{option} is {str(error).removeprefix(begin)}" if str(error).startswith(begin) else f"{option}: {error}"
+    # The subject of the library's sentence: a parameter, an entry of it, or a limit of a budget.
+    subject = rf"((memory|overhead|device) budget|(the )?{parameter}|{parameter.removesuffix('s')})(?=[ :])"
+    begin = re.match(subject, str(error))
+    return f"{option}{str(error)[begin.end() :]}" if begin else f"{option}: {error}"
 
 
 def _command(arguments: Sequence[str]) -> str | None:

@@ -52,6 +52,12 @@ def print_result(arguments: argparse.Namespace, result: Any, *texts: object, not
             print_text(text)
 
 
+def print_note(arguments: argparse.Namespace, text: object, *, file: TextIO | None = None) -> None:
+    """Print what comes before a result, unless --json is given."""
+    if not arguments.json:
+        print_text(text, file=file)
+
+
 def print_text(text: object = "", *, file: TextIO | None = None) -> None:
     """Print text in lines of at most 80 columns, with colour on a terminal."""
     lines = []

@@ -33,6 +33,9 @@ AUTO = "auto"
 PEAK = "peak"
 TIMELINE = "timeline"
 """The picture of copies over time."""
+OF_SEARCH = ("solver", "solvers", "effort", "gap", "seed", "allocator", "alignment")
+"""Options that searches take as they are."""
+OF_SOLVING = ("budget", "overhead", "device", "link", "host", "link_share", "solver", "options", "time_limit")
 INPUTS = ("order", "plan", "beside", "start", "mirror", "buffers", "in_place_table", "jobs")
 """Options that name files to read, beside the graph."""
 PICTURES = ("memory", "schedule", "graph", "matrix")
@@ -40,7 +43,6 @@ LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the fil
 REGION = "NAME=PATTERN:BYTES"
 LISTING = 25  # column of the summaries in a list of solvers or allocators
 LONGEST_NUMBER = 1000  # digits
-LONGEST_WORD = 60  # characters of an argument in a message
 UNITS = "units"  # of compute, whatever the unit
 HUNDRED = 100
 FAR_BELOW = 10  # a budget of at most so few bytes, with a node this many times larger, was meant as a share
@@ -86,24 +88,27 @@ def alignment(text: str) -> int:
     return check_alignment(parse_bytes(text))
 
 
-def memory(text: str) -> Any:
-    """The memory of a budget, as `Budget` takes it."""
-    return _budget(memory=text).memory
+def memory(text: str) -> str:
+    """The memory of a budget."""
+    _budget(memory=text)
+    return text
 
 
-def device(text: str) -> Any:
-    """The device memory of a budget, as `Budget` takes it."""
-    return _budget(device=text).device
+def device(text: str) -> str:
+    """The device memory of a budget."""
+    _budget(device=text)
+    return text
 
 
 def overhead(text: str) -> str:
     """The overhead of a budget with its unit; a bare number is refused."""
     amount, unit = _amount(text)
     if amount and not unit and float(amount):
-        share = f"{float(amount) * (HUNDRED if float(amount) < 1 else 1):g}%"
-        remedy = f"write {share} of one pass, or '{shortened(amount)} {UNITS}'"
         raise ArgumentError(
-            "overhead budget {text!r} could be compute or a share; {remedy!w}", text=text, remedy=remedy
+            "overhead budget {text!r} could be compute or a share; write {share:g}% of one pass, or '{amount} units'",
+            text=text,
+            share=float(amount) * (HUNDRED if float(amount) < 1 else 1),
+            amount=amount,
         )
     _budget(overhead=amount if amount and unit != "%" else text)
     return text
@@ -160,7 +165,7 @@ def region(text: str) -> tuple[str, tuple[str, str]]:
         raise ArgumentError(
             "{text!r} is not a region; write {region!w}, as encoder=*enc*:4GiB", text=text, region=REGION
         )
-    return name[:LONGEST_WORD], (pattern, limit)
+    return name, (pattern, limit)
 
 
 def steps(text: str) -> tuple[str, str]:
@@ -288,7 +293,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
         "limit the live bytes of the nodes whose names match PATTERN, as in --region 'encoder=*enc*:4GiB'; "
         "may be repeated",
     ),
-    "modules": ("NAME,...", comma_separated, f"with --link: only values of these may leave the device; {MODULES}"),
+    "offload": ("NAME,...", comma_separated, f"with --link: only values of these may leave the device; {MODULES}"),
     "stay": ("NAME,...", comma_separated, f"with --link: no values of these may leave; {MODULES}"),
     "min_copy": ("SIZE", parse_bytes, "with --link: copy no value of fewer bytes, as 1MB"),
     # the graph
@@ -327,7 +332,7 @@ MORE: dict[str, dict[str, Any]] = {
     "seed": {"default": 0},
     "fixed_order": {"action": "store_true"},
     "regions": {"flags": ("--region",), "action": "append", "default": []},
-    "modules": {"action": "extend"},
+    "offload": {"flags": ("--modules",), "action": "extend"},
     "stay": {"action": "extend"},
     "inference": {"action": "store_true"},
     "parameter_gradients": {"action": "store_true"},
@@ -343,7 +348,7 @@ SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "copies": ("copies to the host (the costs of the graph must be times)", ("link", "host", "link_share")),
     "constraints": (
         "constraints (beside the budget)",
-        ("max_runs", "fixed_order", "regions", "modules", "stay", "min_copy"),
+        ("max_runs", "fixed_order", "regions", "offload", "stay", "min_copy"),
     ),
     "gradients": (
         "gradients (if the graph has none)",
@@ -430,7 +435,7 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
             bound=format_bytes(bound),
             between=between,
         )
-    size, largest = str(memory).strip(), int(graph.node_memory.max(initial=0))
+    size, largest = (memory or "").strip(), int(graph.node_memory.max(initial=0))
     if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
         raise RematError(
             "--budget {size} is {size:byte}, and one node alone has {largest!w}; did you mean {size}%?",
@@ -439,12 +444,12 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         )
     unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
-        named = f"{shortened(own)} or {UNITS}" if own else f"{UNITS}, since the graph names none"
+        remedy = "{own} or units" if own else "units, since the graph names none"
         raise RematError(
-            "--overhead {overhead}: unit {unit!r} is unknown; write {named!w}",
+            "--overhead {overhead}: unit {unit!r} is unknown; write " + remedy,
             overhead=arguments.overhead,
             unit=unit,
-            named=named,
+            own=own,
         )
     return _budget(memory=memory, overhead=overhead_of(arguments), device=device)
 
@@ -478,9 +483,8 @@ def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Co
         if name in regions:
             raise RematError("--region {name} is there twice; give each region a name of its own", name=name)
         regions[name] = entry
-    given = {"max_runs": arguments.max_runs, "fixed_order": arguments.fixed_order, "regions": regions}
-    copies = {"offload": arguments.modules, "stay": arguments.stay, "min_copy": arguments.min_copy}
-    return Constraints.of(graph, {**given, **copies})
+    given = {name: getattr(arguments, name) for name in SETS["constraints"][1]}
+    return Constraints.of(graph, given | {"regions": regions})
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -496,10 +500,21 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def check_solved(arguments: argparse.Namespace, plan: str) -> None:
+    """Check that no option for solving comes with a plan."""
+    for action in arguments.actions:
+        if action.dest in OF_SOLVING and getattr(arguments, action.dest) != action.default:
+            raise RematError(
+                "{option} is for solving, but {plan!p} is already solved; leave it out",
+                option=action.option_strings[0],
+                plan=plan,
+            )
+
+
 @contextlib.contextmanager
 def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
-    """Time left, seed and effort of a search, and a line of progress; errors name the graph, or -O."""
-    own = {name: getattr(arguments, name) for name in ("seed", "effort") if name in arguments}
+    """The options of a search, the time left, and a line of progress; errors name the graph, or -O."""
+    own = {name: getattr(arguments, name) for name in OF_SEARCH if name in arguments}
     remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
     with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
         yield {"time_limit": time_left(arguments.time_limit, arguments.started), "progress": progress, **own}
@@ -525,10 +540,7 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
         if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
             raise
         solver = "" if str(error).startswith(f"{arguments.solver} ") else f"{shortened(arguments.solver)}: "
-        raise about(
-            "options",
-            ArgumentError("{solver!w}{fault!w}", solver=solver, fault=str(error).removeprefix(solver)),
-        ) from error
+        raise about("options", ArgumentError("{solver!w}{error!w}", solver=solver, error=error)) from error
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
@@ -549,8 +561,13 @@ def check(arguments: argparse.Namespace) -> None:
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
         raise RematError("--picture {picture} goes with --plot; give a file, or - for text", picture=picture)
-    if plot == TEXT and arguments.json:
-        raise RematError("--plot - and --json both use standard output; name a file for the picture")
+    alone = {"--td -": getattr(arguments, "td", None) == TEXT, "--plot -": plot == TEXT, "--json": arguments.json}
+    alone["--format"] = getattr(arguments, "format", None) and not output
+    rivals = [option for option, used in alone.items() if used]
+    if len(rivals) > 1:
+        raise RematError(
+            "{one} and {other} both use standard output; name a file for one of them", one=rivals[0], other=rivals[1]
+        )
     if plot and output and Path(output).resolve() == Path(plot).resolve():
         raise RematError("-o and --plot are both {plot!p}; name two files", plot=plot)
     for written in (getattr(arguments, name, None) for name in ("output", "plot", "td")):

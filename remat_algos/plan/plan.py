@@ -23,13 +23,10 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.plan.claims import checked
-from remat_algos.plan.policy import Policy
 from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_record, shaped
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule, named_copies
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline
@@ -37,6 +34,9 @@ from remat_algos.solvers.registry import find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
 from remat_algos.wording import counted, did_you_mean, one_line, printable, quoted, shortened
+
+if TYPE_CHECKING:
+    from remat_algos.plan.policy import Policy
 
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
@@ -277,6 +277,8 @@ class Plan:
         PlanError
             If `by` is unknown, or `depth` is below 1 or not with modules.
         """
+        from remat_algos.plan.policy import Policy
+
         return Policy.of(self.simulation, None if self.link is None else self.link.planned, by, depth)
 
     @checked_arguments
@@ -370,6 +372,8 @@ class Plan:
         if form == "policy":
             return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
         if form == "trace":
+            from remat_algos.schedule.profiles import trace_events
+
             return json.dumps(trace_events(self._played)) + "\n"
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
@@ -417,6 +421,8 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: boo
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:
     """Verify the record of a plan; `strict` as in `checked`."""
+    from remat_algos.plan.claims import checked
+
     record = shaped(record)
     found = checked(graph, record, strict)
     details = record.get("details", {})

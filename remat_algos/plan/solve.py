@@ -12,7 +12,6 @@ from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.offloading import plan_with_copies
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_search import BoundSearch, PlanSearch
 from remat_algos.plan.portfolio import Portfolio
@@ -163,7 +162,11 @@ def answered(request: Request, clock: Clock) -> Plan:
     """The best plan for a request; the errors are those of `solve`."""
 
     def one(part: Request, clock: Clock) -> Plan:
-        return _searched(part, clock) if part.link is None else plan_with_copies(part, part.link, clock, answered)
+        if part.link is None:
+            return _searched(part, clock)
+        from remat_algos.plan.offloading import plan_with_copies
+
+        return plan_with_copies(part, part.link, clock, answered)
 
     if request.budget.above_lowest is None:
         return one(request, clock)

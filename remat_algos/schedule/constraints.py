@@ -443,7 +443,8 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
     try:
         return graph.node_id(name)
     except GraphError as error:
-        raise GraphError("{what!w}: {error!w}", what=what, error=error) from error
+        parameter = "regions" if what.startswith("region ") else what
+        raise about(parameter, GraphError("{what!w}: {error!w}", what=what, error=error)) from error
 
 
 def _limit(amount: Any, region: str) -> int:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
-from remat_algos.cli.output import draw, print_json, print_result, print_table, print_text, progress_line
+from remat_algos.cli.output import draw, print_json, print_note, print_result, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import SETS, add, add_plot, whole_number
 from remat_algos.context import Clock, Stop, time_left
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.wording import counted, shortened_path
+from remat_algos.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.allocate.allocation import Allocation
@@ -79,8 +79,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         buffers = read_buffers(arguments.buffers)
         note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}{_fixed(buffers)}"
-    if not arguments.json:
-        print_text(note)
+    print_note(arguments, note)
     clock = Clock()
     split = len(arguments.capacity or ()) > 1
     allocation = _split(arguments, buffers) if split else _allocated(arguments, buffers)
@@ -110,11 +109,15 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RematError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
     if arguments.buffers is not None:
         if arguments.graph is not None:
-            remedy = f"leave out {shortened_path(arguments.graph)}, or --buffers"
             raise RematError(
-                "--buffers {buffers!p} stands instead of a graph; {remedy!w}", buffers=arguments.buffers, remedy=remedy
+                "--buffers {buffers!p} stands instead of a graph; leave out {graph!p}, or --buffers",
+                buffers=arguments.buffers,
+                graph=arguments.graph,
             )
-        _check_bare(arguments)
+        of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
+        given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
+        if given:
+            raise RematError("{given!l} describe a graph, and --buffers has none; leave it out", given=given)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise RematError(
             "--match-range {match_range} goes with --method sharing; give that too", match_range=arguments.match_range
@@ -123,15 +126,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RematError(
             "--method {method} knows one arena; give one --capacity, or --method offsets", method=arguments.method
         )
-
-
-def _check_bare(arguments: argparse.Namespace) -> None:
-    """Buffers have neither a graph nor operations."""
-    of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
-    given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
-    if given:
-        remedy = "leave it out" if len(given) == 1 else "leave them out"
-        raise RematError("{given!l} describe a graph, and --buffers has none; {remedy!w}", given=given, remedy=remedy)
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:

@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import print_result, print_text
+from remat_algos.cli.output import print_note, print_result
 from remat_algos.cli.shared_options import add, number, steps_of, writable
 from remat_algos.text.units import format_bytes
 
@@ -37,8 +37,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         count = len(subject.schedule)
     else:
         subject, note = graph_of(arguments)
-        if not arguments.json:
-            print_text(note)
+        print_note(arguments, note)
         count = len(baseline(subject).schedule)
     animated = animation(subject, seconds=arguments.seconds, steps=steps_of(arguments, count))
     animated.save(arguments.output)

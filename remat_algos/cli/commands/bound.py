@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_result, print_table, print_text, progress_line
+from remat_algos.cli.output import draw, print_note, print_result, print_table, progress_line
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
 from remat_algos.wording import counted, listed
@@ -50,10 +50,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     graph, note = graph_of(arguments)
     base = baseline_peak(graph)
     bytes_of = {text: budget.memory_limit(base, graph.resident_memory) for text, budget in arguments.budget.items()}
-    if not arguments.json:
-        print_text(note)
-    if link is not None and not arguments.json:
-        print_text(f"times with copies over {link}")
+    print_note(arguments, note)
+    if link is not None:
+        print_note(arguments, f"times with copies over {link}")
     with progress_line() as progress:
         clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
         planned = None if link is None else link.planned
@@ -63,8 +62,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_result(arguments, _record(curve, bytes_of) | copies, _rows(curve))
     elif curve.limits:
         print_table(curve.COLUMNS, curve.rows(base))
-    if not arguments.json and curve.stop.reason:
-        print_text("incomplete: these are lower bounds, and a longer search may raise them")
+    if curve.stop.reason:
+        print_note(arguments, "incomplete: these are lower bounds, and a longer search may raise them")
     draw(arguments, "bounds", curve)
     infeasible = curve.bounds and all(bound.infeasible for bound in curve.bounds)
     return ExitCode.of(curve.stop, ExitCode.INFEASIBLE if infeasible else ExitCode.DONE)

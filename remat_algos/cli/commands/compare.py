@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import print_json, print_reasons, print_table, print_text
+from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, budget_of, constraints_of, link_of, searching
 from remat_algos.text.units import fine_percent, format_bytes
 
@@ -42,20 +42,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.budget is None and arguments.overhead is None and arguments.device is None:
         arguments.budget = LEAST  # the best plans of each solver, side by side
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
-    if not arguments.json:
-        print_text(note)
+    print_note(arguments, note)
     with searching(arguments) as search:
-        comparison = compare(
-            graph,
-            budget,
-            solvers=arguments.solvers,
-            polish=not arguments.raw,
-            allocator=arguments.allocator,
-            alignment=arguments.alignment,
-            constraints=constraints,
-            link=link,
-            **search,
-        )
+        comparison = compare(graph, budget, polish=not arguments.raw, constraints=constraints, link=link, **search)
     if arguments.json:
         print_json(comparison.record())
     else:

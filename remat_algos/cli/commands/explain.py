@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result
-from remat_algos.cli.shared_options import add, options_of, searching, whole_number
+from remat_algos.cli.shared_options import add, check_solved, options_of, searching, whole_number
 from remat_algos.errors import RematError
 
 if TYPE_CHECKING:
@@ -41,16 +41,12 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
 
-    if (arguments.plan is None) == (arguments.solver is None):
-        both = "PLAN and --solver both name what to explain; leave out one"
-        raise RematError("{fault!w}", fault=both if arguments.plan else "give PLAN, or --solver NAME to compute one")
+    if arguments.plan is None and arguments.solver is None:
+        raise RematError("give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:
         options = options_of(arguments)
         graph, _ = graph_of(arguments)
         with searching(arguments) as search:
-            return solve(graph, solver=arguments.solver, **search, **options)
-    if arguments.options:
-        raise RematError("-O {options}: the plan has its options; leave it out", options=arguments.options[0][0])
-    if arguments.time_limit is not None:
-        raise RematError("--time-limit is for solving, but PLAN is already solved; leave it out")
+            return solve(graph, **search, **options)
+    check_solved(arguments, arguments.plan)
     return Plan.load(arguments.plan, read_source(arguments))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import encode_bits
-from remat_algos.cli.output import print_json, print_reasons, print_table, print_text
+from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
 from remat_algos.errors import ArgumentError, GraphError, RematError
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.wording import listed, quoted, shortened
+from remat_algos.wording import did_you_mean, listed, shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -64,9 +64,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
-    if not arguments.json:
-        print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
-        print_text(f"budget: {budget}")
+    print_note(arguments, f"{source}: {arguments.vary} varies; {_counting(options)}")
+    print_note(arguments, f"budget: {budget}")
     with searching(arguments) as search:
         fits = fit(
             _builder(model, options, arguments.vary, refused, bits),
@@ -74,7 +73,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             values=values,
             least=1 if values is None else values[0],
             most=arguments.most,
-            solvers=arguments.solvers,
             link=link,
             **search,
         )
@@ -116,8 +114,6 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     """Check that the varied option is a number of the model, and that nothing else sets it."""
-    from difflib import get_close_matches
-
     from remat_algos.zoo.registry import options_of
 
     known = options_of(model)
@@ -125,14 +121,19 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     if vary in numbers and vary not in options:
         return
     if vary in numbers:
-        message = f"{shortened(vary)} both varies and is {shortened(options[vary])}; leave one out"
-    elif vary in known:
-        message = f"{shortened(vary)} is not a number; {shortened(model)} has {listed(numbers)}"
-    else:
-        near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
-        offer = f"did you mean {' or '.join(near)}?" if near else f"it has {listed(numbers)}"
-        message = f"{shortened(model)} has no option {quoted(vary)} that is a number; {offer}"
-    raise RematError("--vary {vary}: {message!w}", vary=vary, message=message)
+        raise RematError(
+            "--vary {vary}: {vary} both varies and is {given}; leave one out", vary=vary, given=options[vary]
+        )
+    if vary in known:
+        raise RematError(
+            "--vary {vary}: {vary} is not a number; {model} has {numbers!l}", vary=vary, model=model, numbers=numbers
+        )
+    raise RematError(
+        "--vary {vary}: {model} has no option {vary!r} that is a number{near!w}",
+        vary=vary,
+        model=model,
+        near=did_you_mean(vary, numbers, cutoff=0.5) or f"; it has {listed(numbers)}",
+    )
 
 
 def _counting(options: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_json, print_reasons, print_table, print_text
+from remat_algos.cli.output import draw, print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, add_plot, constraints_of, link_of, searching, whole_number
 from remat_algos.text.units import exact_bytes, format_bytes
 
@@ -38,13 +38,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)
-    if not arguments.json:
-        print_text(note)
-        if link is not None:
-            print_text(f"overheads in time, with copies over {link}")
-    own = {"solvers": arguments.solvers, "points": arguments.points, "constraints": constraints, "link": link}
+    print_note(arguments, note)
+    if link is not None:
+        print_note(arguments, f"overheads in time, with copies over {link}")
     with searching(arguments) as search:
-        found = frontier(graph, **own, **search)
+        found = frontier(graph, points=arguments.points, constraints=constraints, link=link, **search)
     if arguments.json:
         print_json(found.record())
     else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_result, print_text, progress_line
+from remat_algos.cli.output import draw, print_note, print_result, progress_line
 from remat_algos.cli.shared_options import add, add_plot, whole_number
 from remat_algos.text.units import exact_bytes, percent
 
@@ -37,13 +38,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
     from remat_algos.bounds.memory import one_pass_bound
     from remat_algos.context import Clock, Stop, time_left, until_stopped
+    from remat_algos.files import write_whole
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
 
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
-    if not arguments.json:
-        print_text(note)
+    print_note(arguments, note)
     with progress_line() as progress:
         clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
         with until_stopped() as ending:
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
     record = _record(best, first, bound, ending.stop)
     if arguments.output:
-        _write(best, arguments.output)
+        write_whole(Path(arguments.output), f"{json.dumps(_steps(best), indent=1)}\n".encode())
         record["written"] = arguments.output
     print_result(arguments, {**record, "schedule": _steps(best)}, _rows(best, record))
     draw(arguments, "memory", best)
@@ -66,14 +67,6 @@ def _steps(simulation: Simulation) -> list[Any]:
     """The nodes in order, as names, or ids if the graph has no names."""
     graph, schedule = simulation.graph, simulation.schedule
     return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
-
-
-def _write(simulation: Simulation, output: str) -> None:
-    import json
-
-    from remat_algos.files import write_whole
-
-    write_whole(Path(output), f"{json.dumps(_steps(simulation), indent=1)}\n".encode())
 
 
 def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict[str, Any]:
@@ -96,11 +89,8 @@ def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict
 def _rows(best: Simulation, record: dict[str, Any]) -> list[tuple[str, str]]:
     base, peak = record["peak_without_rematerialization"], record["peak_memory"]
     bound, floor, resident = record["one_pass_bound"], record["least_peak_bound"], record["resident_memory"]
-    at = (
-        f" at step {best.peak_step}, {best.graph.labels[int(best.schedule.order[best.peak_step])]}"
-        if len(best.schedule)
-        else ""
-    )
+    node = best.graph.labels[int(best.schedule.order[best.peak_step])] if len(best.schedule) else ""
+    at = f" at step {best.peak_step}, {node}" if node else ""
     proof = ": the order is optimal" if record["optimal"] else " of one pass"
     share = f"{percent(bound, max(1, base))}"
     rows = [

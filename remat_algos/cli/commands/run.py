@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
-from remat_algos.cli.output import draw, print_json, print_table, print_text
+from remat_algos.cli.output import draw, print_json, print_note, print_table
 from remat_algos.cli.shared_options import (
-    AUTO,
     add,
     add_plot,
     budget_of,
+    check_solved,
     link_of,
     options_of,
     searching,
     whole_number,
 )
-from remat_algos.errors import RematError
-from remat_algos.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from remat_algos.schedule.schedule import Schedule
 
 HELP = "run a plan on NumPy or a GPU and compare memory, values and times with the prediction"
-OF_SOLVING = {"budget": None, "overhead": None, "device": None, "link": None, "host": None, "solver": AUTO}
-"""Options that go without --plan, and their defaults; with -O and --time-limit."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,13 +58,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
 
-    _check(arguments)
+    if arguments.plan is not None:
+        check_solved(arguments, arguments.plan)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, note = _planned(arguments)
-    if not arguments.json:
-        print_text(note)
-        if isinstance(plan, Plan):
-            print_text(plan)
+    print_note(arguments, note)
+    if isinstance(plan, Plan):
+        print_note(arguments, plan)
     found = validate(
         graph, plan, arguments.backend, arena=arguments.arena, repeats=arguments.repeats, seed=arguments.seed
     )
@@ -80,20 +76,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_table(("", ""), found.rows(), headed=False)
     draw(arguments, "validation", found)
     return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Check that a plan comes without options for solving."""
-    if arguments.plan is None:
-        return
-    given = [f"--{name}" for name, default in OF_SOLVING.items() if getattr(arguments, name) != default]
-    given += ["-O"] if arguments.options else []
-    given += ["--time-limit"] if arguments.time_limit is not None else []
-    for option in given:
-        plan = f"--plan {shortened_path(arguments.plan)}"
-        raise RematError(
-            "{option!w} is for solving, but {plan!w} is already solved; leave it out", option=option, plan=plan
-        )
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
@@ -119,6 +101,6 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
 
     budget, options, link = budget_of(arguments, graph), options_of(arguments), link_of(arguments)
     with searching(arguments, keeps=False) as search:
-        plan = solve(graph, budget, solver=arguments.solver, link=link, **search, **options)
+        plan = solve(graph, budget, link=link, **search, **options)
     plan.report.stop.check("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

@@ -44,8 +44,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if given is not None and not arguments.breakdown:
             raise RematError("{option!w} {given} goes with --breakdown; add it", option=option, given=given)
     if arguments.allocator != PEAK and arguments.breakdown:
-        whole = f"--allocator {shortened(arguments.allocator)} describes the whole"
-        raise RematError("{whole!w}, --breakdown its parts; leave out one of them", whole=whole)
+        raise RematError(
+            "--allocator {allocator} describes the whole, --breakdown its parts; leave out one of them",
+            allocator=arguments.allocator,
+        )
     if arguments.breakdown:
         return _break_down(arguments, arguments.picture or "breakdown")
     network = network_of(arguments.graph, arguments.nodes)

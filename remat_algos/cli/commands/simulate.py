@@ -119,9 +119,10 @@ def _form(text: str) -> str:
     """A form of the table."""
     if text in TABLES:
         return text
-    forms = f"the forms are {', '.join(TABLES[:-1])} and {TABLES[-1]}"
     raise RematError(
-        "{text!r}: {forms!w}; after a bare --table give no file, or write --table=text", text=text, forms=forms
+        "{text!r}: the forms are {forms!l}; after a bare --table give no file, or write --table=text",
+        text=text,
+        forms=TABLES,
     )
 
 
@@ -136,8 +137,11 @@ def _check_table(arguments: argparse.Namespace) -> None:
             )
     form = arguments.table or arguments.matrix
     if form not in (None, "text") and arguments.plot == TEXT:
-        both = f"--{'table' if arguments.table else 'matrix'} {shortened(form)} and --plot -"
-        raise RematError("{both!w} both use standard output; name a file for the picture", both=both)
+        raise RematError(
+            "--{option} {form} and --plot - both use standard output; name a file for the picture",
+            option="table" if arguments.table else "matrix",
+            form=form,
+        )
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:

@@ -7,7 +7,7 @@ import sys
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
-from remat_algos.cli.output import TEXT, draw, print_json, print_row, print_text
+from remat_algos.cli.output import draw, print_json, print_note, print_row, print_text
 from remat_algos.cli.shared_options import (
     PICTURES,
     TIMELINE,
@@ -69,7 +69,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.plan import bounded
     from remat_algos.plan.solve import solve
 
-    _check_output(arguments)
+    if arguments.format == SNAPSHOT and not arguments.output:
+        raise RematError("--format snapshot is a pickle, not text; give -o FILE.pickle")
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
     order = read_order(arguments.start)
@@ -77,11 +78,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     graph, note = graph_of(arguments, order)
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
     start = None if order is None else simulated(graph, order).schedule
-    if not arguments.json:
-        print_text(note, file=out)
-    own = {name: getattr(arguments, name) for name in ("solver", "raw", "gap", "allocator", "alignment")}
+    print_note(arguments, note, file=out)
     with searching(arguments) as search:
-        plan = solve(graph, budget, constraints=constraints, start=start, link=link, **own, **search, **options)
+        own = {"raw": arguments.raw, "constraints": constraints, "start": start, "link": link}
+        plan = solve(graph, budget, **own, **search, **options)
         if not alone or form not in ORDERS_AND_TIMES:
             plan = bounded(plan)  # here, where an interrupt leaves the plan
     if arguments.output:
@@ -97,12 +97,3 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_row(label, text)
     draw(arguments, arguments.picture or "memory", plan, out=out)
     return ExitCode.of(plan.report.stop)
-
-
-def _check_output(arguments: argparse.Namespace) -> None:
-    """Check that no input is overwritten, and that at most one output is standard output."""
-    rival = "--json" if arguments.json else "--plot -" if arguments.plot == TEXT else None
-    if arguments.format == SNAPSHOT and not arguments.output:
-        raise RematError("--format snapshot is a pickle, not text; give -o FILE.pickle")
-    if arguments.format and not arguments.output and rival:
-        raise RematError("{rival!w} and --format both want standard output; give -o FILE, or one of them", rival=rival)

@@ -84,12 +84,10 @@ def _shown(arguments: argparse.Namespace) -> SweepResults:
 
     given = [name for name in ("output", *OF_JOBS) if getattr(arguments, name) not in (None, False)]
     if given:
-        option = f"--{given[0]}".replace("modules", "import").replace("_", "-")
-        folder = shortened_path(arguments.jobs)
         raise RematError(
-            "{option!w} goes with jobs, and {folder!w} is a folder of results; name the file of the jobs",
-            option=option,
-            folder=folder,
+            "{option} goes with jobs, and {folder!p} is a folder of results; name the file of the jobs",
+            option=f"--{given[0]}".replace("modules", "import").replace("_", "-"),
+            folder=arguments.jobs,
         )
     return read_sweep(arguments.jobs)
 
@@ -98,8 +96,9 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
     from remat_algos.sweeps.driver import sweep
 
     if not Path(arguments.jobs).exists():
-        named = shortened_path(arguments.jobs)
-        raise RematError("no such file: {named!w}; name jobs, .jsonl or .csv, or a folder of results", named=named)
+        raise RematError(
+            "no such file: {file!p}; name jobs, .jsonl or .csv, or a folder of results", file=arguments.jobs
+        )
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
@@ -133,8 +132,7 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
     try:
         from distributed import Client
     except ImportError as error:
-        remedy = "install it: python -m pip install 'remat_algos[dask]'"
-        raise RematError("dask is not installed; {remedy!w}", remedy=remedy) from error
+        raise RematError("dask is not installed; install it: python -m pip install 'remat_algos[dask]'") from error
     for name in logging.root.manager.loggerDict:  # the sweep says what matters of the connection
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
-from remat_algos.cli.output import TEXT, draw, print_result, print_text
+from remat_algos.cli.output import TEXT, draw, print_note, print_result
 from remat_algos.cli.shared_options import add, add_plot, searching, whole_number, writable
 from remat_algos.errors import RematError
 from remat_algos.wording import counted
@@ -52,12 +52,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.structure.tree_decomposition import TreeDecomposition
     from remat_algos.structure.treewidth import width_bounds
 
-    _check(arguments)
     alone = arguments.td == TEXT  # standard output gets only the decomposition
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
         graph, directed, note = _graph(arguments)
-        if not arguments.json:
-            print_text(note)
+        print_note(arguments, note)
         clock = Clock()
         with searching(arguments) as search:
             bounds = width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **search)
@@ -73,13 +71,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     out = sys.stderr if alone else sys.stdout
     draw(arguments, "decomposition", decomposition, out=out, names=names, graph=graph)
     return ExitCode.of(bounds.stop)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Check combinations of arguments before the work."""
-    rival = "--json" if arguments.json else "--plot -" if arguments.plot == TEXT else None
-    if arguments.td == TEXT and rival:
-        raise RematError("--td - and {rival!w} both use standard output; name a file for one of them", rival=rival)
 
 
 # ---------------------------------------------------------------- the graph

@@ -9,9 +9,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, OutOfTime, Stop, until_stopped
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int64
@@ -165,6 +162,10 @@ def allocated(simulation: Simulation) -> int:
     >>> once.peak_memory, allocated(once)
     (34, 36)
     """
+    from remat_algos.allocate.buffers import Buffers
+    from remat_algos.allocate.in_place import find_overwrites
+    from remat_algos.allocate.sharing import share_storage
+
     return share_storage(Buffers.of(simulation, find_overwrites(simulation))).size
 
 
