@@ -41,8 +41,7 @@ COMMANDS = [
 ]
 ALONE = [
     "--help",
-    "models",
-    "models resnet",
+    "models resnet switch_transformer mixture_of_experts",
     "fit --model vgg?image=32&width=8 --vary batch --memory 20MB --solver no_remat,chen_sqrt,chen_greedy",
     *(
         f"{name} --help"
@@ -89,7 +88,7 @@ def test_every_command_on_a_graph_fits(remat, graph):
         assert said.code == 0, (command, said.err)
         check(said.out, ["chen_recursive", "chen_greedy", "exhaustive_lower_sets", "no_remat"])
         assert all(line == line.rstrip() for line in said.lines)
-        if graph == "unet.nodes.csv" and not {"--table", "--matrix"} & set(words):
+        if graph == "mine.nodes.csv" and not {"--table", "--matrix"} & set(words):
             assert remat(*words, "--json").record
 
 
@@ -107,7 +106,10 @@ def test_a_run_fits(remat):
     check(said.out)
 
 
-@pytest.mark.parametrize("command", ["solve long.nodes.csv --budget 90%", "compare unet.nodes.csv --budget 70%"])
+@pytest.mark.parametrize(
+    "command",
+    ["solve long.nodes.csv --budget 90%", "compare unet.nodes.csv --budget 70% --solver chen_sqrt,chen_greedy"],
+)
 def test_on_a_terminal_too_and_in_colour(folder, monkeypatch, command):
     monkeypatch.chdir(folder)
     code, seen, _, _ = on_terminal(*command.split(), err=False)

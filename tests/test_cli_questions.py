@@ -497,9 +497,9 @@ def test_the_budget_is_in_the_picture_of_an_order(remat, plan):
 # Files: whole, or not at all
 
 WRITERS = [
-    ["solve", "chain.nodes.csv", "-o"],
-    ["solve", "chain.nodes.csv", "--format", "names", "-o"],
-    ["solve", "chain.nodes.csv", "--plot"],
+    ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "-o"],
+    ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "--format", "names", "-o"],
+    ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "--plot"],
     ["simulate", "chain.nodes.csv", "--plot"],
     ["frontier", "chain.nodes.csv", "--plot"],
     ["show", "chain.nodes.csv", "--plot"],
@@ -580,7 +580,7 @@ def test_a_full_device_is_one_sentence_that_names_it(remat, folder):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
 def test_a_full_standard_output_is_one_sentence(plan, folder):
     with open("/dev/full", "w") as full:
-        said = process("solve", "chain.nodes.csv", "--format", "actions", stdout=full)
+        said = process("solve", "chain.nodes.csv", "--solver", "chen_sqrt", "--format", "actions", stdout=full)
     assert said.code == 2
     assert said.err.splitlines()[-1] == "remat: output: No space left on device; make room, or choose another folder"
     assert "Traceback" not in said.err

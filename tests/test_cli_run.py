@@ -13,7 +13,7 @@ from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from tests.command_line import complains
 
-pytestmark = pytest.mark.usefixtures("short_searches")
+pytestmark = pytest.mark.usefixtures("short_searches", "folder")
 
 ASKED = {
     *("predicted_peak", "measured_peak", "pool_total", "device_peak", "residual"),

@@ -36,7 +36,10 @@ def folder(tmp_path_factory):
     """A folder with a chain of nine nodes and a plan for it."""
     place = tmp_path_factory.mktemp("chain")
     (place / "chain.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(8)))
-    run(["-m", "remat_algos", "solve", "chain.txt", "--budget", "least", "-o", "plan.json"], place)
+    run(
+        ["-m", "remat_algos", "solve", "chain.txt", "--budget", "least", "--solver", "chen_sqrt", "-o", "plan.json"],
+        place,
+    )
     return place
 
 
@@ -54,14 +57,14 @@ SMALL = [
     ["--version"],
     ["solve", "--help"],
     ["show", "chain.txt"],
-    ["solve", "chain.txt", "--budget", "90%"],
-    ["solve", "chain.txt", "--budget", "least", "--format", "actions"],
-    ["compare", "chain.txt", "--budget", "90%"],
+    ["solve", "chain.txt", "--budget", "90%", "--effort", "fast"],
+    ["solve", "chain.txt", "--budget", "least", "--solver", "chen_sqrt", "--format", "actions"],
+    ["compare", "chain.txt", "--budget", "90%", "--effort", "fast"],
     ["verify", "chain.txt", "plan.json"],
     ["simulate", "chain.txt", "plan.json"],
     ["simulate", "chain.txt", "plan.json", "--allocator", "cuda_caching", "--json"],
     ["explain", "chain.txt", "plan.json"],
-    ["frontier", "chain.txt"],
+    ["frontier", "chain.txt", "--effort", "fast", "--points", "5"],
     ["diff", "chain.txt", "plan.json", "plan.json"],
     ["allocate", "chain.txt", "plan.json", "--in-place"],
 ]
@@ -241,7 +244,10 @@ def test_a_checkout_that_shadows_an_install_finds_its_own_kernels(folder, tmp_pa
     shutil.copy(folder / "chain.txt", place)
     assert places(place, ["", installed, *needed()]) == [place / "remat_algos", place / "kernels"]
     done = run(
-        ["-m", "remat_algos", "solve", "chain.txt", "--budget=least"], place, [installed, *needed()], isolated=True
+        ["-m", "remat_algos", "solve", "chain.txt", "--budget=least", "--solver=chen_sqrt"],
+        place,
+        [installed, *needed()],
+        isolated=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "gradient nodes added" in done.stdout
