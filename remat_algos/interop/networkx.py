@@ -282,17 +282,7 @@ def _networkx() -> Any:
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
-
-    Parameters
-    ----------
-    graph : networkx.Graph
-
-    Returns
-    -------
-    UndirectedGraph
-    list
-        networkx' name of each vertex.
+    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges; their names.
 
     Examples
     --------
@@ -310,24 +300,8 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
     """A tree decomposition as in networkx: a graph whose nodes are frozensets of vertices.
 
-    Equal bags would be one node there; `reduce` removes them.
-
-    Parameters
-    ----------
-    decomposition : TreeDecomposition
-    vertices : sequence, optional
-        networkx' name of each vertex; by default its number.
-
-    Returns
-    -------
-    networkx.Graph
-
-    Raises
-    ------
-    GraphError
-        If two bags are equal, or a bag holds a vertex without a name.
-    ImportError
-        If networkx is not installed.
+    Equal bags would be one node there, so they are a GraphError; `reduce` removes them. Without `vertices`, networkx'
+    names, the nodes have numbers.
 
     Examples
     --------
@@ -357,21 +331,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
 def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
     """The decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
 
-    Parameters
-    ----------
-    tree : networkx.Graph
-    vertices : iterable, optional
-        networkx' name of each vertex, as `undirected_from_networkx` gives them; by default they are numbers.
-
-    Returns
-    -------
-    TreeDecomposition
-        With bags in the order of the tree's nodes.
-
-    Raises
-    ------
-    GraphError
-        If a node is not a set of these vertices, or the edges are not a tree.
+    Bags are in the order of the nodes. Without `vertices`, as from `undirected_from_networkx`, the sets have numbers.
 
     Examples
     --------

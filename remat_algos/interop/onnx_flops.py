@@ -17,16 +17,8 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
     """FLOPs of products and convolutions, and of operators that consist of them; 0 for others.
 
     A multiplication and an addition count as two. Element-wise parts, such as biases, activations and the softmax of
-    attention, are not counted, and masks save nothing.
-
-    Parameters
-    ----------
-    op : str
-        Name of the operator, prefixed by its domain unless that is ONNX's own: "com.microsoft.FusedMatMul".
-    reads, values : sequence of tuple of int
-        Shapes in the order of the operator's signature, None for omitted ones.
-    attributes : mapping of str to object
-        Attributes in the model.
+    attention, are not counted, and masks save nothing. Shapes are in the order of the operator's signature; the name
+    has its domain, "com.microsoft.FusedMatMul", unless that is ONNX's own.
 
     Examples
     --------

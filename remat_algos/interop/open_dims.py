@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from remat_algos.errors import ArgumentTypeError, GraphError
+from remat_algos.errors import GraphError
 from remat_algos.wording import LONGEST_TYPED, counted, did_you_mean, listed, quoted, shortened, typed
 
 LONGEST = 2**63  # a dimension is shorter
@@ -26,27 +26,8 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
 """Arithmetic of lengths, as JAX writes it."""
 
 
-def checked_dims(dims: Any) -> dict[str, int]:
-    """The lengths of dimensions, each a whole number.
-
-    Parameters
-    ----------
-    dims : mapping of str to int or None
-
-    Raises
-    ------
-    GraphError
-        If a length is not a whole number, or negative.
-    TypeError
-        If `dims` is not a mapping.
-
-    Examples
-    --------
-    >>> checked_dims({"batch": 8}), checked_dims(None)
-    ({'batch': 8}, {})
-    """
-    if not isinstance(dims, Mapping | None):
-        raise ArgumentTypeError('dims is a {kind!w}; give a mapping such as {{"batch": 8}}', kind=type(dims).__name__)
+def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
+    """The lengths of dimensions; GraphError for one that is not a whole number."""
     for name, length in (dims or {}).items():
         if type(length) is not int or not 0 <= length < LONGEST:
             raise GraphError("dims[{name!r}] is {length!r}; give a whole number, 0 or more", name=name, length=length)
@@ -54,22 +35,7 @@ def checked_dims(dims: Any) -> dict[str, int]:
 
 
 def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
-    """Raise GraphError for the first length without a dimension.
-
-    Parameters
-    ----------
-    dims : mapping of str to int
-    bound : collection of str
-        Used names.
-    symbols : collection of str
-        Names for the error to suggest.
-
-    Examples
-    --------
-    >>> check_known({"bach": 8}, set(), ["batch"])
-    Traceback (most recent call last):
-    remat_algos.errors.GraphError: no dimension without length is called 'bach'; did you mean batch?
-    """
+    """Raise GraphError for the first length whose name is not `bound` to a dimension; it suggests `symbols`."""
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is not None:
         known = f" (known: {listed(sorted(symbols))})" if symbols else ""
@@ -78,26 +44,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
-    """The error for tensors without a size.
-
-    Parameters
-    ----------
-    number : int
-        Number of such tensors.
-    first : str
-        Name of the first one.
-    shape : sequence
-        The lengths or names of its dimensions.
-    names : sequence of str
-        Dimensions that need lengths.
-    file : str
-        Name of a model file, for the example.
-
-    Examples
-    --------
-    >>> str(missing_lengths(2, "x", ["batch", 4], ["batch"], "MODEL.onnx")).partition("; ")[0]
-    "2 tensors have no size, the first is 'x' (batch x 4)"
-    """
+    """The error for tensors without a size, of which the first has this shape; `names` need lengths."""
     named = list(dict.fromkeys(names))[:MAX_NAMED]
     lengths = ", ".join(f"{typed(name)}: 1" for name in named)
     behind = "&".join(f"{shortened(name, LONGEST_TYPED)}=1" for name in named)
@@ -130,12 +77,7 @@ def symbols_of(expression: str) -> list[str]:
 
 
 def length_of(expression: str, dims: Mapping[str, int]) -> int:
-    """The value of a length expression, given its symbols.
-
-    Raises
-    ------
-    GraphError
-        If it is not a length.
+    """The value of a length expression, given its symbols; GraphError if it is not a length.
 
     Examples
     --------

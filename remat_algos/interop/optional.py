@@ -7,25 +7,7 @@ from remat_algos.wording import first_line
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module of an optional library.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name.
-    extra : str
-        The extra of this package that installs it.
-
-    Raises
-    ------
-    ImportError
-        If it fails, with the command that installs the library.
-
-    Examples
-    --------
-    >>> require("json", "onnx").__name__
-    'json'
-    """
+    """Import a module of an optional library; if that fails, ImportError has the command that installs this extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -19,16 +19,8 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 class Scan:
     """A `scan` in a function that gets names.
 
-    Parameters
-    ----------
-    eqn : jax.extend.core.JaxprEqn
-    prefix : str
-        Prefix of the names in its body.
-    times : int
-        Total number of iterations: the product with those of enclosing scans.
-    moving : set of int
-        The operands of the body for which a gradient is computed, empty for a scan without a gradient; with jax_remat3
-        all that can have one.
+    `times` counts its iterations, times those of enclosing scans. `moving` are the operands of the body for which a
+    gradient is computed; with jax_remat3 all that can have one.
     """
 
     eqn: Any
@@ -49,18 +41,8 @@ class Naming:
     values, so derivatives are taken equation by equation here, and their values are named too. The implementation of
     `jax.checkpoint` behind the flag jax_remat3 saves no such values; with it only the function's own values are named.
 
-    Parameters
-    ----------
-    prefix : str, optional
-        Prefix of each name.
-    kept : mapping of int to sequence of str, optional
-        Names of the values that an iteration saves for its gradient, which recomputes the rest, by number of the scan.
-        Other scans save what JAX saves.
-
-    Attributes
-    ----------
-    scans : list of Scan
-        The traced scans, by number.
+    By its number in `scans`, `kept` names the values that each iteration of a scan saves for its gradient, which
+    recomputes the rest; other scans save what JAX saves.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:

@@ -50,20 +50,10 @@ def is_value(read: Any) -> bool:
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program.
+    """An equation of a program, whose values are consecutive from `first`.
 
-    Parameters
-    ----------
-    eqn : jax.extend.core.JaxprEqn
-    reads : list of Source or jax.extend.core.Literal
-        One per operand.
-    first : int
-        Its first value; the values of an equation are consecutive.
-    backward : bool
-    bodies : list of FlatJaxpr
-        Bodies of a loop or branches.
-    effect_before : int
-        For an equation with an effect, the value of 0 bytes made by the previous effect, or -1.
+    `reads` has a Source or a Literal for each operand. With an effect, `effect_before` is the value of 0 bytes that the
+    previous effect makes, or -1.
     """
 
     eqn: Any
@@ -119,21 +109,8 @@ class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
     Calls are inlined, equal equations are one, and equations that no result or effect depends on are left out. The
-    result of `checkpoint_name`, or of rounding to the same precision, is the value itself.
-
-    Parameters
-    ----------
-    closed : jax.extend.core.ClosedJaxpr
-
-    Attributes
-    ----------
-    arguments : sequence of jax.core.AbstractValue
-    equations : list of Equation
-    consts : list of array
-        Arrays that are not arguments of the function. They are residents after the arguments.
-    results : list of Source or jax.extend.core.Literal
-    names : dict of Source to tuple of str
-        Names of values and residents by `checkpoint_name`. A stack made by a `scan` has the names of its rows.
+    result of `checkpoint_name`, or of rounding to the same precision, is the value itself. Residents are the arguments,
+    then `consts`. `names` has those by `checkpoint_name`; a stack made by a `scan` has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:

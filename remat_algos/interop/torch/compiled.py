@@ -45,18 +45,7 @@ _latest: list["TorchBackend"] = []  # the model of the backend "remat" that was 
 
 
 class TorchBackend:
-    """A backend of torch.compile that keeps each graph within a budget: `torch.compile(model, backend=...)`.
-
-    Parameters
-    ----------
-    request : TrainingRequest
-        `backend` makes one.
-
-    Attributes
-    ----------
-    reports : list of GraphReport
-        One per graph and shape, in the order of compilation.
-    """
+    """A backend of torch.compile that keeps each graph within a budget: `torch.compile(model, backend=...)`."""
 
     def __init__(self, request: TrainingRequest) -> None:
         self.partitioner = Partitioner(request)
@@ -152,11 +141,6 @@ class InductorBackend:
     """A backend of torch.compile: inductor, with the joint graph split by our plans.
 
     Random operators draw the same numbers as without inductor.
-
-    Parameters
-    ----------
-    budget, **options
-        As for `InductorPartitioner`.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -278,11 +262,6 @@ def remat(
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
     Options are those of `backend`; `device` in place of `budget`, in bytes, limits the peak and all residents together.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is unknown or missing.
     """
     return _backend_by(options)(module, inputs)
 

@@ -29,18 +29,10 @@ _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 def price(
     operators: list[fx.Node | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
-    """Compute and workspace of operators, and the unit of compute.
+    """Compute and workspace of operators, and the unit of compute; None is a node without an operation.
 
-    Parameters
-    ----------
-    operators : list of (torch.fx.Node or None)
-        None for no operation.
-    cost : str or callable
-        As for `operator_costs`, or "profile": the median of three runs, in ns.
-    workspace : bool
-        Run each kind of call once to measure its bytes beyond its results; else these are 0.
-    device : Device, str or path, optional
-        As for `operator_costs`.
+    The cost "profile" is the median of three runs, in ns. With `workspace` each kind of call runs once, to measure its
+    bytes beyond its results.
     """
     probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
     if cost == PROFILE:

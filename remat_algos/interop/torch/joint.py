@@ -123,13 +123,7 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     """A copy of a joint graph for planning, in which nothing is computed twice or in vain.
 
     Inputs that the runtime will write into are read through a clone, since a later run would read other values. With
-    `replay` the state of the generator is read before each draw.
-
-    Raises
-    ------
-    GraphError
-        If there are dynamic shapes, sparse tensors, branches or loops of tensors, or operators that write into their
-        arguments.
+    `replay` the state of the generator is read before each draw. GraphError if a plan cannot run the graph.
     """
     for node in module.graph.nodes:
         _check(node)
@@ -286,17 +280,7 @@ def _view_base(node: fx.Node) -> fx.Node | None:
 
 
 def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
-    """The computation graph of a tidy joint graph.
-
-    Parameters
-    ----------
-    module : torch.fx.GraphModule
-        Result of `tidy`.
-    num_forward : int
-        Number of outputs of the forward part.
-    price : callable
-        Compute and workspace of operators, and the unit of compute.
-    """
+    """The computation graph of a joint graph from `tidy`, with this number of outputs of the forward part."""
     rows = _JointRows(module.graph, num_forward)
     for node in module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):

@@ -53,16 +53,6 @@ class Rematerialized(nn.Module):
     If the mode of a submodule, `requires_grad` or type of a parameter, or autocast has changed, the model is captured
     and planned again. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. Copies and
     unpickled modules are planned at their first call. Other attributes and hooks stay as captured.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    request : TrainingRequest
-        The request to plan for.
-    specs : list of (str, str)
-        Name and description of each input.
-    check : bool
-        Compare each capture with the model.
     """
 
     def __init__(self, model: nn.Module, request: TrainingRequest, specs: list[tuple[str, str]], check: bool) -> None:

@@ -530,11 +530,8 @@ def inner_gradient(module: Any) -> Break | None:
 def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
     """From now on, watch the calls of models that are given to torch.compile.
 
-    Parameters
-    ----------
-    watcher_of : callable
-        Takes the backend, its options, and the module or function, and returns None, or a function to be called at each
-        call of the model, whose result is called after it.
+    `watcher_of` takes the backend, its options, and the module or function. It returns None, or a function to be called
+    at each call of the model, whose result is called after it.
     """
     original = _compiled_calls.__call__
 
