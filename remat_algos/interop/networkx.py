@@ -16,10 +16,10 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.wording import did_you_mean, listed, quoted, shortened
+from remat_algos.wording import did_you_mean, listed, quoted
 
-SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names
+MISSING = "the networkx graph has no {what} for {first!w}; {remedy!w}"
 NOT_NODES = ("resident", "value_of", "view_of")  # nodes with one of these may lack size and cost
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
@@ -67,10 +67,11 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     (('conv', 'relu', 'loss'), [4096, 4096, 4], [4, 4, 4])
     """
     if isinstance(digraph, type) or not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
-        raise ArgumentTypeError("expected a networkx.DiGraph, found {kind!w}", kind=type(digraph).__name__)
+        raise ArgumentTypeError("expected a networkx.DiGraph, found {kind}", kind=type(digraph).__name__)
     if not digraph.is_directed():
-        remedy = "give a DiGraph, in which an edge (u, v) says that v reads u"
-        raise GraphError("the {source!w} is undirected; {remedy!w}", source=SOURCE, remedy=remedy)
+        raise GraphError(
+            "the networkx graph is undirected; give a DiGraph, in which an edge (u, v) says that v reads u"
+        )
     nodes = list(digraph.nodes)
     if all(type(node) is int for node in nodes):
         nodes.sort()
@@ -90,7 +91,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
             parallel = digraph.get_edge_data(u, v)
             edges = parallel.values() if digraph.is_multigraph() else [parallel]
             drawing.edges.append((names[u], names[v], {key: x for edge in edges for key, x in _record(edge).items()}))
-    tables = tables_of(drawing, SOURCE, data=True, notice=False)
+    tables = tables_of(drawing, "networkx graph", data=True, notice=False)
     _check_missing(tables, {name: node for node, name in names.items()})
     return ComputationGraph.from_tables(tables)
 
@@ -113,39 +114,35 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
         if len(missing) == len(tables.nodes):
             lost.append(what)
         elif missing:
-            some = listed([quoted(node_of[name]) for name in missing[:NAMED]], NAMED, len(missing))
-            raise GraphError(
-                "the {source!w} has no {what!w} for {some!w}; set the attribute {what!r}",
-                source=SOURCE,
-                what=what,
-                some=some,
-            )
+            raise _missing(what, [node_of[name] for name in missing], f"set the attribute {what!r}")
     if lost and tables.ignored and tables.nodes:
-        noun = " or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost)
-        named = " and ".join(f"{what}=NAME" for what in lost)
-        found = listed(tables.ignored, NAMED)
-        remedy = f"{named} may name an attribute (found: {found})"
         warn(
-            "no node of the {source!w} has a {noun!w}: each counts as 1; {remedy!w}",
-            source=SOURCE,
-            noun=noun,
-            remedy=remedy,
+            "no node of the networkx graph has a {nouns}: each counts as 1; {options} may name an attribute "
+            "(found: {ignored!w})",
+            nouns=" or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost),
+            options=" and ".join(f"{what}=NAME" for what in lost),
+            ignored=listed(tables.ignored, NAMED),
         )
+
+
+def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
+    """The error for nodes without a size or cost."""
+    first = listed(list(map(quoted, nodes[:NAMED])), NAMED, len(nodes))
+    return GraphError(MISSING, what=what, nodes=nodes, first=first, remedy=remedy)
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
     """The text of each node; GraphError if two are equal."""
-    names = {node: str(node) for node in nodes}
-    if len(set(names.values())) < len(names):
-        of: dict[str, Hashable] = {}
-        for node, name in names.items():
-            if name in of:
-                two = f"{quoted(of[name])} and {quoted(node)}"
-                raise GraphError(
-                    "nodes {two!w} have the same text, which is their name here; relabel one of them", two=two
-                )
-            of[name] = node
-    return names
+    node_of: dict[str, Hashable] = {}
+    for node in nodes:
+        first = node_of.setdefault(str(node), node)
+        if first is not node:
+            raise GraphError(
+                "nodes {first!r} and {second!r} have the same text, which is their name here; relabel one of them",
+                first=first,
+                second=node,
+            )
+    return {node: name for name, node in node_of.items()}
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
@@ -158,7 +155,12 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
             return None
         entries = {node: record.get(amounts) for node, record in digraph.nodes(data=True)}
         if digraph and all(map(_blank, entries.values())):
-            raise _absent(digraph, amounts)
+            attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
+            raise GraphError(
+                "no node of the networkx graph has the attribute {attribute!r}{present!w}",
+                attribute=amounts,
+                present=f" (found: {listed(attributes, NAMED)})" if attributes else "",
+            )
         base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever precedes it
         name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what
         name, remedy = name if means(name, what) else what, f"set the attribute {quoted(amounts)}"
@@ -169,39 +171,22 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
             raise GraphError(
-                "{what!w} has an entry for {unknown!r}, which is no node{near!w}", what=what, unknown=unknown, near=near
+                "{what} has an entry for {unknown!r}, which is no node{near!w}", what=what, unknown=unknown, near=near
             )
         entries = dict(amounts)
     else:
-        expected = "an attribute's name, a mapping from nodes, a function of a node or a number"
         raise ArgumentTypeError(
-            "{what!w} is {amounts!r}, expected {expected!w}", what=what, amounts=amounts, expected=expected
+            "{what} is {amounts!r}, expected an attribute's name, a mapping from nodes, a function of a node or a "
+            "number",
+            what=what,
+            amounts=amounts,
         )
     entries = {node: amount for node, amount in entries.items() if not _blank(amount)}
     lacking = (node for node in digraph if node not in entries)
     missing = [node for node in lacking if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
     if missing:
-        some = listed([quoted(node) for node in missing[:NAMED]], NAMED, len(missing))
-        raise GraphError(
-            "the {source!w} has no {what!w} for {some!w}; {remedy!w}",
-            source=SOURCE,
-            what=what,
-            some=some,
-            remedy=remedy,
-        )
+        raise _missing(what, missing, remedy)
     return _Amounts(name, entries)
-
-
-def _absent(digraph: Any, attribute: str) -> GraphError:
-    """The error for an attribute that no node has."""
-    attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
-    present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
-    return GraphError(
-        "no node of the {source!w} has the attribute {attribute!r}{present!w}",
-        source=SOURCE,
-        attribute=attribute,
-        present=present,
-    )
 
 
 def _blank(amount: Any) -> bool:
@@ -282,7 +267,7 @@ def _networkx() -> Any:
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges; their names.
+    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
 
     Examples
     --------

@@ -21,13 +21,6 @@ from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.wording import (
-    counted,
-    first_line,
-    quoted,
-    shortened,
-    shortened_path,
-)
 
 onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
 
@@ -110,14 +103,17 @@ def capture(
             "model is a {kind!w}; give a path, bytes or an onnx.ModelProto", kind=type(model).__name__
         )
     lengths = checked_dims(dims)
-    source = shortened_path(model) if isinstance(model, str | os.PathLike) else "the model"
+    source = os.fspath(model) if isinstance(model, str | os.PathLike) else "the model"
     try:
         rows = _OnnxRows(_with_sizes(_inlined(_loaded(model, source), source), lengths))
     except (GraphError, MemoryError):
         raise
     except Exception as error:  # damaged models contradict themselves in more ways than can be listed
+        # Python's own errors about names and places need their type.
+        faults = {KeyError: "there is no ", LookupError: "an operator lacks a read, a value or an attribute: "}
+        kind = next((text for each, text in faults.items() if isinstance(error, each)), "")
         raise GraphError(
-            "{source!w} is damaged ({fault!w}); export it again", source=source, fault=_fault(error)
+            "{source!p} is damaged ({kind!w}{error!e}); export it again", source=source, kind=kind, error=error
         ) from error
     return ComputationGraph.from_tables(rows.tables(cost))
 
@@ -134,19 +130,19 @@ def _loaded(model: Any, source: str) -> Any:
             return onnx.load_model_from_string(model)
         return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
-        raise GraphError("{source!w} cannot be read: {strerror}", source=source, strerror=error.strerror) from error
+        raise GraphError("{source!p} cannot be read: {strerror}", source=source, strerror=error.strerror) from error
     except Exception as error:  # of protobuf, or of another reader selected by the file's ending
         raise GraphError(
-            "{source!w} is not an ONNX model ({error!e}); is the file whole?", source=source, error=error
+            "{source!p} is not an ONNX model ({error!e}); is the file whole?", source=source, error=error
         ) from error
 
 
 def _inlined(model: Any, source: str) -> Any:
     """The model with its local functions inlined; GraphError if one of its graphs is missing."""
     if not model.graph.node:
-        raise GraphError("{source!w} has no nodes; give an ONNX model with a graph", source=source)
+        raise GraphError("{source!p} has no nodes; give an ONNX model with a graph", source=source)
     if model.graph.sparse_initializer:
-        raise GraphError("{source!w} has sparse initializers; make them dense", source=source)
+        raise GraphError("{source!p} has sparse initializers; make them dense", source=source)
     for graph in (*model.functions, model.graph):
         _check_names(graph, ChainMap(), ())
     return inliner.inline_local_functions(model) if model.functions else model
@@ -184,37 +180,38 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
     if not isinstance(name, str):
         raise GraphError("the name {name!r} is not UTF-8 text; export the model again", name=name)
     if name in written:
-        both = f"by {shortened(written[name])} and by {shortened(writer)}"
-        raise GraphError("{name!r} is written twice, {both!w}; give each value a name of its own", name=name, both=both)
+        raise GraphError(
+            "{name!r} is written twice, by {first} and by {second}; give each value a name of its own",
+            name=name,
+            first=written[name],
+            second=writer,
+        )
     written[name] = writer
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
     """The error for reading a name that no earlier node of the graphs, the outermost first, has written."""
-    reader = quoted(next(filter(None, node.output), node.op_type))
+    reader = _first_value(node)
     graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
     if graph is None:
-        return GraphError("{reader!w} reads {name!r}, which nothing in the model makes", reader=reader, name=name)
+        return GraphError("{reader!r} reads {name!r}, which nothing in the model makes", reader=reader, name=name)
     writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
     reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
     try:
         TopologicalSorter(reads).prepare()
     except CycleError as error:
-        cycle = [next(filter(None, graph.node[k].output), graph.node[k].op_type) for k in error.args[1]]
+        cycle = [_first_value(graph.node[k]) for k in error.args[1]]
         return GraphError(
             "nodes read each other in a cycle, {cycle!l}; an ONNX model has none: export it again", cycle=cycle
         )
     return GraphError(
-        "{reader!w} reads {name!r}, which a later node makes; sort the nodes topologically", reader=reader, name=name
+        "{reader!r} reads {name!r}, which a later node makes; sort the nodes topologically", reader=reader, name=name
     )
 
 
-def _fault(error: Exception) -> str:
-    """The message of an error about the model; Python's own about names and places need their type."""
-    said = first_line(error)
-    if isinstance(error, KeyError):
-        return f"there is no {said}"
-    return f"an operator lacks a read, a value or an attribute: {said}" if isinstance(error, LookupError) else said
+def _first_value(node: Any) -> str:
+    """The name by which messages call a node."""
+    return next(filter(None, node.output), node.op_type)
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
@@ -227,9 +224,9 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         try:
             sized = onnx.shape_inference.infer_shapes(sized, check_type=True, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
-            fault = first_line(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
+            fault = str(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
             raise GraphError(
-                "the model's shapes cannot be found: {fault!w}; is it valid for these dims?", fault=fault
+                "the model's shapes cannot be found: {fault!e}; is it valid for these dims?", fault=fault
             ) from error
         newly = _bind(sized.graph, dims)  # inference may have found tensors whose length depends on data
         if not newly:
@@ -285,23 +282,19 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     for name in names:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
-            raise GraphError(
-                "{name!r} is a {removesuffix}; only tensors have a size",
-                name=name,
-                removesuffix=kind.removesuffix("_type"),
-            )
+            kind = kind.removesuffix("_type")
+            raise GraphError("{name!r} is a {kind}; only tensors have a size", name=name, kind=kind)
     unsized = [name for name in names if not _has_size(infos.get(name))]
     if not unsized:
         return
     first = infos.get(unsized[0])
     if first is None or not first.type.tensor_type.HasField("shape"):
-        fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
-        remedy = "give it a type and a shape in the model's value_info"
         raise GraphError(
-            "{fault!w}, the first is {unsized!r}, whose shape is not known; {remedy!w}",
-            fault=fault,
+            "{n_unsized:tensor} {have} no size, the first is {unsized!r}, whose shape is not known; give it a type and "
+            "a shape in the model's value_info",
+            n_unsized=len(unsized),
+            have="has" if len(unsized) == 1 else "have",
             unsized=unsized[0],
-            remedy=remedy,
         )
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
@@ -334,9 +327,7 @@ class _Extent(NamedTuple):
     def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
         if elem_type not in onnx.TensorProto.DataType.values() or elem_type == onnx.TensorProto.UNDEFINED:
             raise GraphError(
-                "{name!r} has elements of type {elem_type!w}, unknown to onnx; export it again",
-                name=name,
-                elem_type=elem_type,
+                "{name!r} has elements of type {type}, unknown to onnx; export it again", name=name, type=elem_type
             )
         dtype = onnx.TensorProto.DataType.Name(elem_type)
         if dtype == "STRING":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.wording import LONGEST_TYPED, counted, did_you_mean, listed, quoted, shortened, typed
+from remat_algos.wording import did_you_mean, typed
 
 LONGEST = 2**63  # a dimension is shorter
 MAX_NAMED = 3  # dimensions in a message
@@ -37,23 +37,32 @@ def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
 def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
     """Raise GraphError for the first length whose name is not `bound` to a dimension; it suggests `symbols`."""
     unknown = next((name for name in dims if name not in bound), None)
-    if unknown is not None:
-        known = f" (known: {listed(sorted(symbols))})" if symbols else ""
-        remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError("no dimension without length is called {unknown!r}{remedy!w}", unknown=unknown, remedy=remedy)
+    if unknown is None:
+        return
+    template = "no dimension without length is called {unknown!r}"
+    if near := did_you_mean(unknown, symbols):
+        template += "{near!w}"
+    else:
+        template += " (known: {known!l}); remove it from dims" if symbols else "; remove it from dims"
+    raise GraphError(template, unknown=unknown, near=near, known=sorted(symbols))
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
     """The error for tensors without a size, of which the first has this shape; `names` need lengths."""
     named = list(dict.fromkeys(names))[:MAX_NAMED]
-    lengths = ", ".join(f"{typed(name)}: 1" for name in named)
-    behind = "&".join(f"{shortened(name, LONGEST_TYPED)}=1" for name in named)
-    fault = f"{counted(number, 'tensor')} {'has' if number == 1 else 'have'} no size"
-    place = f"the first is {quoted(first)} ({shortened(' x '.join(map(str, shape)))})"
-    remedy = f"give their lengths, as in dims={{{lengths}}}"
+    template = "{unsized:tensor} {have} no size, the first is {first!r} ({shape}); give their lengths, as in {dims!w}"
     if all(name.isprintable() and not set(name) & set("&=?") for name in named):
-        remedy += f" or {shortened(file)}?{behind}"
-    return GraphError("{fault!w}, {place!w}; {remedy!w}", fault=fault, place=place, remedy=remedy)
+        template += " or {file!w}"
+    return GraphError(
+        template,
+        unsized=number,
+        have="has" if number == 1 else "have",
+        first=first,
+        shape=" x ".join(map(str, shape)),
+        dims="dims={" + ", ".join(f"{typed(name)}: 1" for name in named) + "}",
+        file=file + "?" + "&".join(f"{name}=1" for name in named),
+        names=list(names),
+    )
 
 
 def symbols_of(expression: str) -> list[str]:

@@ -20,7 +20,6 @@ from remat_algos.interop.open_dims import check_known, checked_dims, length_of, 
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.wording import first_line, shortened, shortened_path
 
 ir, passmanager = require("jaxlib.mlir.ir", "jax"), require("jaxlib.mlir.passmanager", "jax")
 stablehlo = require("jaxlib.mlir.dialects.stablehlo", "jax")
@@ -31,7 +30,6 @@ BYTECODE = b"ML\xefR"
 LOWER = "lower a function: jax.jit(g).lower(*args)"
 TOKENS = ("!stablehlo.token", "!mhlo.token")
 COUNTERS = ("i32", "i64", "ui32", "ui64")  # number types of loop counters
-LONGEST_FAULT = 200  # characters of MLIR's messages
 _FAULT = re.compile(r"error: (?:loc\(.*?\): )?(.*)")
 _SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
 _SHAPE = re.compile(r"\.shape = \(([^'\"\[\]]*)\)(?=,|$)")
@@ -126,7 +124,8 @@ def _module(lowered: Any) -> Any:
     if isinstance(lowered, str) and "{" in lowered and not os.path.lexists(lowered):
         return _parsed(lowered, "the module")
     if isinstance(lowered, str | os.PathLike):
-        return _parsed(_text(read_bytes(lowered), shortened_path(lowered)), shortened_path(lowered))
+        source = os.fspath(lowered)
+        return _parsed(_text(read_bytes(lowered), source), source)
     if isinstance(lowered, bytes):
         return _parsed(_text(lowered, "the module"), "the module")
     raise ArgumentTypeError(
@@ -137,8 +136,10 @@ def _module(lowered: Any) -> Any:
 
 def _text(data: bytes, source: str) -> str:
     if data.startswith(BYTECODE):  # damaged bytecode can end the process that reads it
-        remedy = "jax.jit(g).lower(*args).as_text() or exported.mlir_module()"
-        raise GraphError("{source!w} is MLIR bytecode; give the text, {remedy!w}", source=source, remedy=remedy)
+        raise GraphError(
+            "{source!p} is MLIR bytecode; give the text, jax.jit(g).lower(*args).as_text() or exported.mlir_module()",
+            source=source,
+        )
     return decoded(data, source)
 
 
@@ -149,12 +150,10 @@ def _parsed(text: str, source: str) -> Any:
         try:
             return ir.Module.parse(text, context)
         except Exception as error:  # of the bindings
-            fault, remedy = _fault(error), "is the file whole, or of a later JAX?"
             raise GraphError(
-                "{source!w} is not a StableHLO module ({fault!w}); {remedy!w}",
+                "{source!p} is not a StableHLO module ({fault!e}); is the file whole, or of a later JAX?",
                 source=source,
-                fault=fault,
-                remedy=remedy,
+                fault=_fault(error),
             ) from error
 
 
@@ -171,9 +170,7 @@ def _silent(context: Any) -> Iterator[None]:
 def _fault(error: Exception) -> str:
     """The message of an MLIR error: its first line that is not a place in a file."""
     found = _FAULT.search(str(error))
-    if found is None:
-        return first_line(error)
-    return shortened(found[1].partition(" Using the following")[0].rstrip(" ."), LONGEST_FAULT)
+    return str(error) if found is None else found[1].partition(" Using the following")[0].rstrip()
 
 
 def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
@@ -264,9 +261,8 @@ def _refined(module: Any, kinds: Sequence[Any]) -> Any:
             )
             return ir.Module.parse(refined)
         except Exception as error:  # of the bindings
-            fault = _fault(error)
             raise GraphError(
-                "the module's shapes cannot be found: {fault!w}; is it valid for these dims?", fault=fault
+                "the module's shapes cannot be found: {fault!e}; is it valid for these dims?", fault=_fault(error)
             ) from error
 
 

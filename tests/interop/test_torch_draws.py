@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.draws import is_draw  # noqa: E402
+from remat_algos.interop.torch.calls import is_draw  # noqa: E402
 from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
 
 # of other devices, or without dropout on the CPU

@@ -20,7 +20,7 @@ from remat_algos.cost.devices import Device  # noqa: E402
 from remat_algos.cost.links import Link  # noqa: E402
 from remat_algos.errors import GraphError, OutOfMemoryError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import planning, streams  # noqa: E402
+from remat_algos.interop.torch import calls, planning  # noqa: E402
 from remat_algos.interop.torch.costs import price  # noqa: E402
 from remat_algos.interop.torch.lowering import split  # noqa: E402
 from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
@@ -130,7 +130,7 @@ def all_leave(monkeypatch):
 @pytest.fixture
 def on_host(monkeypatch):
     """The bytes that copies take on the host, now and at most."""
-    used, real = {"now": 0, "most": 0}, streams._host_memory
+    used, real = {"now": 0, "most": 0}, calls._host_memory
 
     def released(size):
         used["now"] -= size
@@ -142,7 +142,7 @@ def on_host(monkeypatch):
         weakref.finalize(memory.untyped_storage(), released, size)
         return memory
 
-    monkeypatch.setattr(streams, "_host_memory", host_memory)
+    monkeypatch.setattr(calls, "_host_memory", host_memory)
     return used
 
 
@@ -186,7 +186,7 @@ def test_a_step_that_is_interrupted_may_be_repeated(at, monkeypatch, on_host):
     eager = copy.deepcopy(model)
     expected = two_steps(eager, eager, (X,))
     call = remat.rematerialize(model, (X,), "100%", check=False)
-    begin, count = streams._begin, iter(range(10**6))
+    begin, count = calls._begin, iter(range(10**6))
 
     def interrupted(*arguments):
         if next(count) == at:
@@ -194,7 +194,7 @@ def test_a_step_that_is_interrupted_may_be_repeated(at, monkeypatch, on_host):
         begin(*arguments)
 
     state = copy.deepcopy(model.state_dict())
-    monkeypatch.setattr(streams, "_begin", interrupted)
+    monkeypatch.setattr(calls, "_begin", interrupted)
     with pytest.raises(KeyboardInterrupt):
         call(X).backward()
     assert on_host["now"] == 0
@@ -231,15 +231,21 @@ class Device(TorchDispatchMode):
         self.compute, self.count, self.faults = Stream(), 0, []
         self.copied = {}  # storage on the host: the last copy of it
         self.arriving = {}  # storage on the device: its copy
-        self._begin, self._copying = streams._begin, False
-        monkeypatch.setattr(streams, "HOST", ())
-        monkeypatch.setattr(streams, "_streams", {})
-        monkeypatch.setattr(streams, "_begin", self.begin)
-        monkeypatch.setattr(streams, "_host_memory", lambda size, device: torch.zeros(size, dtype=torch.uint8))
+        self._begin, self._copying = calls._begin, False
+        monkeypatch.setattr(calls, "HOST", ())
+        monkeypatch.setattr(calls, "_streams", {})
+        monkeypatch.setattr(calls, "_begin", self.begin)
+        monkeypatch.setattr(calls, "_host_memory", lambda size, device: torch.zeros(size, dtype=torch.uint8))
         monkeypatch.setattr(torch, "get_device_module", lambda device: self)
 
     def current_stream(self, device):
         return self.compute
+
+    def get_rng_state(self, device):
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state, device):
+        torch.set_rng_state(state)
 
     @contextmanager
     def stream(self, stream):
@@ -296,7 +302,7 @@ def test_after_an_error_no_memory_is_free_before_its_copy_has_ended(seed, monkey
     forward, backward, inputs, tangents, num_forward = halves(seed)
     with Device(monkeypatch) as device:
         saved = forward([*inputs])[num_forward:]
-        monkeypatch.setattr(streams, "_wait", lambda device, copied: 1 / 0)
+        monkeypatch.setattr(calls, "_wait", lambda device, copied: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             backward([*saved, *tangents])
         del saved
@@ -307,8 +313,8 @@ def test_these_faults_are_found(monkeypatch):
     x = torch.ones(8)
     with Device(monkeypatch) as device:
         y = x + 1
-        (host,) = streams.store(y)
-        (back,) = streams.load(y.device, host)
+        (host,) = calls.store(y)
+        (back,) = calls.load(y.device, host)
         back.exp()
         del y, back
     assert [fault.split(" copy ")[0] for fault in device.faults] == ["aten.exp.default reads", *2 * ["memory of"]]
@@ -332,7 +338,7 @@ def test_an_earlier_fault_is_not_taken_for_a_full_host(monkeypatch):
         raise RuntimeError("CUDA error: an illegal instruction was encountered")
 
     call = remat.rematerialize(Body(), (X,), "100%", check=False)
-    monkeypatch.setattr(streams.np, "empty", empty)
+    monkeypatch.setattr(calls.np, "empty", empty)
     with pytest.raises(RuntimeError, match="an illegal instruction"):
         call(X)
 
@@ -343,7 +349,7 @@ def test_a_full_host_is_told(monkeypatch):
         raise MemoryError
 
     call = remat.rematerialize(Body(), (X,), "100%", check=False)
-    monkeypatch.setattr(streams.np, "empty", empty)
+    monkeypatch.setattr(calls.np, "empty", empty)
     with pytest.raises(OutOfMemoryError, match="bytes of the host, which it does not have; give the link a limit"):
         call(X)
 
@@ -417,5 +423,5 @@ def test_on_a_gpu_all_values_may_leave():
 def test_a_device_without_streams_is_refused_when_the_plan_is_lowered(monkeypatch):
     monkeypatch.setattr(torch, "get_device_module", lambda device: object())
     with pytest.raises(GraphError, match="PyTorch has no streams for copies on device 'mps'; leave out the link"):
-        streams.check_streams(torch.device("mps"))
-    streams.check_streams(torch.device("cpu"))
+        calls.check_streams(torch.device("mps"))
+    calls.check_streams(torch.device("cpu"))

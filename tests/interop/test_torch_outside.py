@@ -14,8 +14,8 @@ from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.outside import UnplannedPart  # noqa: E402
 from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
-from remat_algos.interop.torch.planning import waiting_gradients  # noqa: E402
 from remat_algos.interop.torch.private import record_breaks  # noqa: E402
+from remat_algos.interop.torch.report import waiting_gradients  # noqa: E402
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
 

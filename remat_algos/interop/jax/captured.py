@@ -34,7 +34,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, listed, one_line
+from remat_algos.wording import counted, one_line
 
 jax = require("jax", "jax")
 
@@ -99,31 +99,30 @@ class CapturedFunction:
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise ArgumentTypeError(
-                "the arguments are nested as {tree!w}, captured as {in_tree}; capture again for these",
+                "the arguments are nested as {tree!w}, captured as {in_tree!w}; capture again for these",
                 tree=tree,
                 in_tree=self.in_tree,
             )
         for name, array, wanted in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
             found = jax.typeof(array)
             if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-                remedy = f"captured as {_typed(wanted)}; capture again for these arguments"
                 raise ArgumentTypeError(
-                    "{name} is {typed!w}, {remedy!w}", name=name, typed=_typed(found), remedy=remedy
+                    "{name} is {found!w}, captured as {captured!w}; capture again for these arguments",
+                    name=name,
+                    found=_typed(found),
+                    captured=_typed(wanted),
                 )
         return arrays
 
     def check_plan(self, plan: Plan) -> None:
-        """Raise TypeError unless `plan` is a plan, GraphError unless it is for this graph."""
-        if not isinstance(plan, Plan):
-            raise ArgumentTypeError(
-                "plan is a {kind!w}; give what remat_algos.solve(captured.graph, ...) returns", kind=type(plan).__name__
-            )
+        """Raise GraphError unless a plan is for this graph."""
         graph = plan.graph
         if graph is not self.graph and graph.hash != self.graph.hash:
-            sizes = f"it has {counted(graph.n_nodes, 'node')}, this one {self.graph.n_nodes:,}"
             raise GraphError(
-                "the plan is for another graph: {sizes!w}; solve the graph that was captured from this function",
-                sizes=sizes,
+                "the plan is for another graph: it has {n_nodes:node}, this one {captured:,}; solve the graph that was "
+                "captured from this function",
+                n_nodes=graph.n_nodes,
+                captured=self.graph.n_nodes,
             )
 
 
@@ -183,8 +182,6 @@ def capture(
     >>> captured.graph.is_training
     True
     """
-    if not callable(f):
-        raise ArgumentTypeError("f is a {kind!w}; give a function", kind=type(f).__name__)
     closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
     program = FlatJaxpr(closed)
     if not program.equations:
@@ -195,10 +192,10 @@ def capture(
     mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
     if mapped:
         warn(
-            "{mapped!w}: each function that shard_map or pmap maps over devices is one node, whose inside is "
+            "{mapped!l}: each function that shard_map or pmap maps over devices is one node, whose inside is "
             "neither planned nor in the peak; capture the function that is mapped, with the arguments of one "
             "device",
-            mapped=listed(mapped, 3),
+            mapped=mapped,
         )
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
     return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))

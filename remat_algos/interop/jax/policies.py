@@ -1,8 +1,10 @@
-"""Plans as policies of `jax.checkpoint`, for functions that are compiled."""
+"""Plans as policies of `jax.checkpoint`, which name values: all values of a function, and those that gradients read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,241 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.interop.jax.captured import CapturedFunction, capture
-from remat_algos.interop.jax.naming import Naming
-from remat_algos.interop.jax.program import Source
+from remat_algos.interop.jax.program import Source, body_of, core, equation_key, evaluate, primitives
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.wording import shortened
+
+jax = require("jax", "jax")
+ad_checkpoint = require("jax.ad_checkpoint", "jax")
+custom_derivatives = require("jax.custom_derivatives", "jax")
+
+
+@dataclass(slots=True)
+class Scan:
+    """A `scan` in a function that gets names.
+
+    `times` counts its iterations, times those of enclosing scans. `moving` are the operands of the body for which a
+    gradient is computed; with jax_remat3 all that can have one.
+    """
+
+    eqn: Any
+    prefix: str
+    times: int
+    moving: set[int] = field(default_factory=set)
+
+    @property
+    def body(self) -> Any:
+        """The jaxpr of an iteration; its operands are constants, carried values, and a row of each stack."""
+        return self.eqn.params["jaxpr"]
+
+
+class Naming:
+    """Names the values of a function, also in the bodies of its scans.
+
+    Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves only named
+    values, so derivatives are taken equation by equation here, and their values are named too. The implementation of
+    `jax.checkpoint` behind the flag jax_remat3 saves no such values; with it only the function's own values are named.
+
+    By its number in `scans`, `kept` names the values that each iteration of a scan saves for its gradient, which
+    recomputes the rest; other scans save what JAX saves.
+    """
+
+    def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:
+        self.prefix = prefix
+        self.kept = kept or {}
+        self.scans: list[Scan] = []
+        self.of_derivatives = not jax.config.values.get("jax_remat3", False)
+
+    def function(self, f: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
+        """A function, traced with these arguments, with names."""
+        closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
+        out_tree = jax.tree_util.tree_structure(shapes)
+        flat = self.of_jaxpr(closed, self.prefix)
+
+        def named(*args: Any) -> Any:
+            return jax.tree_util.tree_unflatten(out_tree, flat(*jax.tree_util.tree_leaves(args)))
+
+        return named
+
+    def iteration(self, scan: Scan) -> Callable[..., list[Any]]:
+        """The body of a scan with names."""
+        return self.of_jaxpr(scan.body, scan.prefix, scan)
+
+    def of_jaxpr(self, closed: Any, prefix: str, scan: Scan | None = None) -> Callable[..., list[Any]]:
+        """The function of a jaxpr, the body of `scan` if there is one, with names."""
+
+        def primal(*arguments: Any) -> list[Any]:
+            run = _NamedRun(self, prefix, scan)
+            return run.derivatives(closed.jaxpr, closed.consts, arguments, [None] * len(arguments))[0]
+
+        def pushed_forward(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            moving = [None if isinstance(each, custom_derivatives.SymbolicZero) else each for each in tangents]
+            if scan is not None:
+                scan.moving.update(i for i, each in enumerate(moving) if each is not None)
+            results, derivatives = _NamedRun(self, prefix, scan).derivatives(
+                closed.jaxpr, closed.consts, primals, moving
+            )
+            return results, [
+                custom_derivatives.SymbolicZero(jax.typeof(result).to_tangent_aval()) if each is None else each
+                for result, each in zip(results, derivatives, strict=True)
+            ]
+
+        if not self.of_derivatives:
+            return primal
+        named = jax.custom_jvp(primal)
+        named.defjvp(pushed_forward, symbolic_zeros=True)
+        return named
+
+    def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
+        """The results of an equation; a scan without effects runs by a body with names."""
+        if eqn.primitive is not primitives.scan_p or eqn.effects:
+            return evaluate(eqn, operands)
+        params, number = eqn.params, self._number(eqn, outer)
+        scan = self.scans[number]
+        iteration = self.iteration(scan)
+        if number in self.kept:
+            policy = jax.checkpoint_policies.save_only_these_names(*self.kept[number])
+            iteration = jax.checkpoint(iteration, policy=policy, prevent_cse=not is_loop(eqn))
+        n_consts, n_carry = params["num_consts"], params["num_carry"]
+        consts, init, stacks = (
+            list(part) for part in (operands[:n_consts], operands[n_consts:][:n_carry], operands[n_consts + n_carry :])
+        )
+
+        def step(carry: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+            named = [ad_checkpoint.checkpoint_name(x, f"{scan.prefix}carry.{i}") for i, x in enumerate(carry)]
+            results = iteration(*consts, *named, *rows)
+            return results[:n_carry], results[n_carry:]
+
+        options = {name: params[name] for name in ("length", "reverse", "unroll")}
+        carry, made = jax.lax.scan(step, init, stacks, **options)
+        return [*carry, *made]
+
+    def _number(self, eqn: Any, outer: Scan | None) -> int:
+        """The number of a scan, the next one for a new scan."""
+        for number, scan in enumerate(self.scans):
+            if scan.eqn is eqn:
+                return number
+        times = eqn.params["length"] * (1 if outer is None else outer.times)
+        scan = Scan(eqn, f"{self.prefix}scan.{len(self.scans)}/", times)
+        if not self.of_derivatives:
+            scan.moving.update(i for i, aval in enumerate(scan.body.in_avals) if not is_discrete(aval))
+        self.scans.append(scan)
+        return len(self.scans) - 1
+
+
+class _NamedRun:
+    """One run of a jaxpr, equation by equation, that names its values; equal equations are run once."""
+
+    def __init__(self, naming: Naming, prefix: str, scan: Scan | None) -> None:
+        self.naming = naming
+        self.prefix = prefix
+        self.scan = scan
+        self.numbers = count()
+        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # with the operands, since a key has their ids
+
+    def derivatives(
+        self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The results of a jaxpr and their tangents; None for a tangent that is zero."""
+        arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        moving = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
+        for eqn in jaxpr.eqns:
+            operands, directions = _read(eqn.invars, arrays), _tangents(eqn.invars, moving)
+            if eqn.primitive is primitives.jit_p:
+                results, derivatives = self.derivatives(*body_of(eqn), operands, directions)
+            elif all(each is None for each in directions):
+                results, derivatives = self.constant(eqn, operands), [None] * len(eqn.outvars)
+            else:
+                results, derivatives = self.derivative(eqn, operands, directions)
+            arrays.update(zip(eqn.outvars, results, strict=True))
+            pairs = zip(eqn.outvars, derivatives, strict=True)
+            moving.update((atom, tangent) for atom, tangent in pairs if tangent is not None)
+        return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, moving)
+
+    def derivative(self, eqn: Any, operands: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Results of an equation and their tangents, by JAX's rule, with names on values independent of tangents."""
+        places = [i for i, each in enumerate(directions) if each is not None]
+
+        def pushed_forward(operands: list[Any], directions: list[Any]) -> Any:
+            def part(*moved: Any) -> list[Any]:
+                return self.naming.run(eqn, replaced(operands, places, moved), self.scan)
+
+            results, tangents = jax.jvp(part, [operands[i] for i in places], directions)
+            return results, [each for each in tangents if each.dtype != jax.dtypes.float0]
+
+        inputs = [*operands], [directions[i] for i in places]
+        closed = jax.make_jaxpr(pushed_forward)(*inputs)
+        linear = set(closed.jaxpr.invars[len(operands) :])
+        found = self.constants(closed.jaxpr, closed.consts, [*inputs[0], *inputs[1]], linear)
+        pairs = list(zip(found, (_is_in(atom, linear) for atom in closed.jaxpr.outvars), strict=True))
+        n_results = len(eqn.outvars)
+        # a loop or a call computes results and tangents together
+        results = [self.name(eqn, array) if rests else array for array, rests in pairs[:n_results]]
+        tangents = iter(array if rests else None for array, rests in pairs[n_results:])
+        return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
+
+    def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
+        """The results of a jaxpr, with names on values independent of the variables in `linear`, which grows."""
+        arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        for eqn in jaxpr.eqns:
+            operands = _read(eqn.invars, arrays)
+            rests = [_is_in(atom, linear) for atom in eqn.invars]
+            if eqn.primitive is primitives.jit_p:
+                body, own = body_of(eqn)
+                inner = {variable for variable, each in zip(body.invars, rests, strict=True) if each}
+                results = self.constants(body, own, operands, inner)
+                pairs = zip(eqn.outvars, body.outvars, strict=True)
+                linear.update(variable for variable, atom in pairs if _is_in(atom, inner))
+            elif any(rests):
+                results = evaluate(eqn, operands)
+                linear.update(eqn.outvars)
+            else:
+                results = self.constant(eqn, operands)
+            arrays.update(zip(eqn.outvars, results, strict=True))
+        return _read(jaxpr.outvars, arrays)
+
+    def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
+        """The results of an equation, with their names; those of an equal equation, if one was run."""
+        pairs = zip(eqn.invars, operands, strict=True)
+        key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
+        if key in self.known:
+            return self.known[key][1]
+        results = [self.name(eqn, result) for result in self.naming.run(eqn, operands, self.scan)]
+        if key is not None:
+            self.known[key] = operands, results
+        return results
+
+    def name(self, eqn: Any, result: Any) -> Any:
+        return ad_checkpoint.checkpoint_name(result, f"{self.prefix}{eqn.primitive.name}.{next(self.numbers)}")
+
+
+def is_loop(eqn: Any) -> bool:
+    """True if XLA gets a loop for a scan; then the gradient is another loop, and no operations are merged with it."""
+    return eqn.params["length"] > eqn.params["unroll"]
+
+
+def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    """Operands with other arrays in some places."""
+    return list((dict(enumerate(operands)) | dict(zip(places, arrays, strict=True))).values())
+
+
+def is_discrete(aval: Any) -> bool:
+    """True if values of this type have no derivative."""
+    return aval.to_tangent_aval().dtype == jax.dtypes.float0
+
+
+def _read(atoms: Sequence[Any], arrays: Mapping[Any, Any]) -> list[Any]:
+    return [atom.val if isinstance(atom, core.Literal) else arrays[atom] for atom in atoms]
+
+
+def _tangents(atoms: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any]:
+    return [None if isinstance(atom, core.Literal) else moving.get(atom) for atom in atoms]
+
+
+def _is_in(atom: Any, variables: set[Any]) -> bool:
+    return not isinstance(atom, core.Literal) and atom in variables
+
 
 jax = require("jax", "jax")
 
@@ -81,12 +312,11 @@ def _offloaded(plan: Plan) -> list[int]:
             if not is_load[instance]:
                 continue
             if at < begin or value in kept or not graph.forward[graph.producer[value]]:
-                name, reader = shortened(graph.value_name(value)), shortened(graph.labels[step.node])
                 raise PlanError(
-                    "the plan loads {name!w} for {reader!w}: a policy of jax.checkpoint can only send a value of the "
+                    "the plan loads {name} for {reader}: a policy of jax.checkpoint can only send a value of the "
                     "forward part to the host until the backward part reads it; solve without a link",
-                    name=name,
-                    reader=reader,
+                    name=graph.value_name(value),
+                    reader=graph.labels[step.node],
                 )
     return plan.simulation.stores.tolist()
 
@@ -143,7 +373,7 @@ def apply(
     """
     named = Naming().function(f, args)
     captured = capture((transform or jax.value_and_grad)(named), *args)
-    if not (isinstance(plan, Plan) and _same_equations(captured.graph, plan.graph)):
+    if not _same_equations(captured.graph, plan.graph):
         captured.check_plan(plan)
     kept = _names_of(captured, plan, _kept(plan))
     away = _names_of(captured, plan, _offloaded(plan))

@@ -13,7 +13,7 @@ from remat_algos.cost.roofline import Cost
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.jax.captured import CapturedFunction, capture
-from remat_algos.interop.jax.naming import Naming, Scan, is_discrete, is_loop, replaced
+from remat_algos.interop.jax.policies import Naming, Scan, is_discrete, is_loop, replaced
 from remat_algos.interop.jax.program import Source
 from remat_algos.interop.optional import require
 from remat_algos.ir.boundary import add_boundary
@@ -154,8 +154,11 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
     """Warn if XLA will not respect `jax.checkpoint` in one of these scans."""
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
-        drops = "for the CPU it drops the barriers of jax.checkpoint and may save what the plan recomputes"
-        warn("XLA compiles a scan of {short:iteration} without a loop; {drops!w}", short=short[0], drops=drops)
+        warn(
+            "XLA compiles a scan of {length:iteration} without a loop; for the CPU it drops the barriers of "
+            "jax.checkpoint and may save what the plan recomputes",
+            length=short[0],
+        )
 
 
 class _Saving(NamedTuple):

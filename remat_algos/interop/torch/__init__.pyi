@@ -6,9 +6,9 @@ from .compiled import reports as reports
 from .joint import Captured as Captured
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize
-from .modules import ModuleRow as ModuleRow
-from .modules import ModuleTable as ModuleTable
 from .peaks import Peaks as Peaks
 from .peaks import measure_peak as measure_peak
-from .planning import GraphReport as GraphReport
 from .references import References as References
+from .report import GraphReport as GraphReport
+from .report import ModuleRow as ModuleRow
+from .report import ModuleTable as ModuleTable

@@ -15,10 +15,9 @@ from torch import fx, nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import AnyDevice
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
-from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.peaks import allocator_peak
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
+from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private import (
     CustomPartitioner,
     DataDependent,
@@ -34,6 +33,7 @@ from remat_algos.interop.torch.private import (
     origin,
     recurrent_layers,
 )
+from remat_algos.interop.torch.report import GraphReport
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.wording import LONGEST_PATH, shortened
 
@@ -197,7 +197,7 @@ class InductorBackend:
             lower = min(last.limit, last.predicted) * target // last.measured
             self.partitioner.partitioner.request = replace(self.partitioner.partitioner.request, budget=lower)
         raise BackendError(
-            "inductor allocates {measured:,} bytes of {target:,} after {attempts!w} plans; give a larger budget",
+            "inductor allocates {measured:,} bytes of {target:,} after {attempts} plans; give a larger budget",
             measured=last.measured,
             target=target,
             attempts=ATTEMPTS,

@@ -18,10 +18,8 @@ from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private import Operator, storage_key, without_modes
 from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.arrays import Int64
-from remat_algos.wording import shortened
 
 PROFILE = "profile"
-LONGEST_REASON = 120  # letters
 RUNS = 3  # timed runs, after an untimed one
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
@@ -96,11 +94,10 @@ def probe(node: fx.Node) -> tuple[int, int]:
                 _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
             except RuntimeError as error:  # it refuses such tensors
                 _probed[signature] = 0, 0
-                reason = shortened(" ".join(str(error).split()), LONGEST_REASON)
                 warn(
-                    "{name} could not be measured, so its time and workspace count as 0: {reason!w}",
+                    "{name} could not be measured, so its time and workspace count as 0: {reason!p}",
                     name=node.name,
-                    reason=reason,
+                    reason=" ".join(str(error).split()),
                 )
     return _probed[signature]
 

@@ -12,7 +12,7 @@ from torch import fx
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
-from remat_algos.interop.torch.draws import DRAW, STATE, add_states, is_draw
+from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.private import (
     OUTSIDE,
     RECOMPUTE,

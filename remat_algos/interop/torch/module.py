@@ -9,11 +9,10 @@ from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
+from remat_algos.interop.torch.calls import is_draw
 from remat_algos.interop.torch.compiled import BY_NAME, export
-from remat_algos.interop.torch.draws import is_draw
-from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.outside import hooked_modules
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
+from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private import (
     FakeTensor,
     InputMutation,
@@ -24,9 +23,10 @@ from remat_algos.interop.torch.private import (
     path_text,
     tree_leaves,
 )
+from remat_algos.interop.torch.report import GraphReport
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.wording import LONGEST_PATH, counted, shortened
+from remat_algos.wording import counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 """The contents of a module; ours has those of the model."""
@@ -34,7 +34,6 @@ DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
 ULPS, HALF_ULPS = 100, 4
 """Units in the last place of its largest number by which a result may differ, and in half precision."""
 ACCELERATOR = 100  # times as many, off the CPU
-LONGEST_DIFFERENCE = 160  # letters
 SEED = 0  # of the passes that are compared
 
 
@@ -135,10 +134,7 @@ class Rematerialized(nn.Module):
             return self.original(*args, **kwargs)
         actual = describe(args, kwargs)
         if actual != self._specs:
-            raise GraphError(
-                "{difference!w}; plan for these inputs: rematerialize(model, inputs, budget)",
-                difference=_difference(actual, self._specs),
-            )
+            raise _other_inputs(actual, self._specs)
         mode = _mode(self.original)
         if mode not in self._planned:
             self.plan_mode(args, kwargs)
@@ -291,9 +287,9 @@ def _check_pass(
         return
     if difference:
         raise GraphError(
-            "the planned model differs from the model in {difference!w}: the capture left something out, or "
+            "the planned model differs from the model in {difference!p}: the capture left something out, or "
             "the model's Python depends on more than its inputs; use {by_name!w}, or check=False",
-            difference=shortened(difference, LONGEST_DIFFERENCE),
+            difference=difference,
             by_name=BY_NAME,
         )
 
@@ -394,14 +390,16 @@ def _described(leaf: Any) -> str:
     return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}{gradient}"
 
 
-def _difference(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> str:
-    """The first difference, as text."""
+def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
+    """The error for the first difference between inputs and those that the model was planned for."""
+    remedy = "; plan for these inputs: rematerialize(model, inputs, budget)"
     if len(actual) != len(expected):
-        return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
+        template = "the model is called with {inputs:input}, and was planned for {planned}"
+        return GraphError(template + remedy, inputs=len(actual), planned=len(expected))
     (name, found), (its, planned) = next(pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1])
     if name != its:
-        return f"input {shortened(name)} stands where {shortened(its)} did when the model was planned"
-    return (
-        f"input {shortened(name)} is {shortened(found, LONGEST_PATH)}, "
-        f"and was planned for as {shortened(planned, LONGEST_PATH)}"
-    )
+        return GraphError(
+            "input {name} stands where {planned} did when the model was planned" + remedy, name=name, planned=its
+        )
+    template = "input {name} is {found!p}, and was planned for as {planned!p}"
+    return GraphError(template + remedy, name=name, found=found, planned=planned)

@@ -1,4 +1,4 @@
-"""Measured peaks of PyTorch calls, and their pictures beside predictions."""
+"""Measured peaks of PyTorch calls."""
 
 import weakref
 from collections.abc import Callable, Iterable
@@ -10,11 +10,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
 from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
 from remat_algos.interop.torch.storages import tensors
-from remat_algos.plan.plan import Plan
-from remat_algos.text.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +62,6 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     with _Storages(present) as storages:
         function()
     return Peaks(storages.peak, allocator)
-
-
-def allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
-    """The change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
-    if any(tensor.device.type != "cpu" for tensor in known):
-        raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        function()
-    return allocated_bytes(seen)
-
-
-def draw_step(plan: Plan, step: Callable[[], Any] | None, known: Iterable[torch.Tensor]) -> Any:
-    """A figure of a plan's live memory and, if a step is given, of its CPU allocations."""
-    from matplotlib import pyplot
-
-    from remat_algos.plot.axes import byte_axis, ink, title
-    from remat_algos.plot.pictures.memory import memory
-
-    figure, axes = pyplot.subplots(1, 1 if step is None else 2, squeeze=False, figsize=(12, 4.8), layout="constrained")
-    memory(plan, ax=axes[0, 0])
-    if step is not None:
-        held = np.cumsum([0, *allocations(step, known)])
-        beside = axes[0, 1]
-        beside.stairs(held[:-1], np.arange(held.size), color=ink(), linewidth=0.8)
-        beside.set_xlabel("allocation or release of the step")
-        top = max(float(held.max(initial=0)), axes[0, 0].get_ylim()[1])
-        for each in axes[0]:
-            each.set_ylim(0, top)
-        byte_axis(beside.yaxis, int(top), "allocated beyond what was there")
-        title(beside, [f"measured peak {format_bytes(int(held.max(initial=0)))}"])
-    return figure
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:

@@ -4,33 +4,31 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import fx
 
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
 from remat_algos.cost.roofline import AnyDevice, Cost
-from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
+from remat_algos.interop.torch.calls import STATE, wait_for_copies
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
-from remat_algos.interop.torch.draws import STATE
-from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
-from remat_algos.interop.torch.modules import ModuleTable
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
-from remat_algos.interop.torch.peaks import draw_step
 from remat_algos.interop.torch.private import (
     COMPILE_MORE,
     ONE_GRAPH_OF_DDP,
+    OUTSIDE,
     BoxedCode,
     Break,
     Gather,
+    PlainInput,
     Saved,
     SavedUnchecked,
     compile_id,
@@ -40,27 +38,28 @@ from remat_algos.interop.torch.private import (
     recompile_limit,
     record_breaks,
     specialize_sizes,
+    tree_leaves,
 )
 from remat_algos.interop.torch.references import References
+from remat_algos.interop.torch.report import GraphReport, gradient_bytes, saved_bytes
 from remat_algos.interop.torch.storages import STORAGES
-from remat_algos.interop.torch.streams import wait_for_copies
 from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan, time_rows
+from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_cache import answered_before
 from remat_algos.plan.request import Request, check_link_goes_with
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.layout import labelled
-from remat_algos.text.units import exact_bytes, format_bytes, percent
-from remat_algos.wording import LONGEST_PATH, counted, did_you_mean, shortened
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.wording import counted, did_you_mean
 from remat_algos.zoo.optimizers import OPTIMIZERS
+
+Reread = Mapping[int | str, Sequence[str]]
+"""Nodes recomputed from an input, by its place among the arguments, or by the name of a parameter or buffer."""
 
 LOG = logging.getLogger(__name__)
 TODAY = "today"
 """The budget that is the peak which the model has today."""
-NOTABLE = 10
-"""Gradients that wait are reported if they are more than this part of the peak."""
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
@@ -119,12 +118,14 @@ class TrainingRequest:
         if not self.as_today:
             Budget.of(self.budget)  # checks it
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
+            if (option := getattr(self, name)) not in choices:
+                first, second = choices
                 raise ArgumentError(
-                    "{name!w} is {getattr!r}; give {choices!w}",
+                    "{name} is {option!r}; give {first!r} or {second!r}",
                     name=name,
-                    getattr=getattr(self, name),
-                    choices=" or ".join(map(repr, choices)),
+                    option=option,
+                    first=first,
+                    second=second,
                 )
         if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
             raise ArgumentError(
@@ -159,9 +160,9 @@ class TrainingRequest:
         for name in options:
             if name not in names:
                 raise ArgumentTypeError(
-                    "{name!r} is not an option{did_you_mean!w}; options are {names!l}",
+                    "{name!r} is not an option{near!w}; options are {names!l}",
                     name=name,
-                    did_you_mean=did_you_mean(name, names),
+                    near=did_you_mean(name, names),
                     names=names,
                 )
         return cls(budget=budget, **options)
@@ -225,118 +226,6 @@ class TrainingRequest:
             shared = Budget(budget.memory).memory_limit(references.one_pass.peak_memory, 0)
             return replace(budget, memory=shared)
         return budget
-
-
-@dataclass(frozen=True, slots=True)
-class GraphReport:
-    """Report on the plan of one graph.
-
-    Parameters
-    ----------
-    plan : Plan
-        With the graph and the simulation.
-    references : References
-        Schedules that the plan is compared with.
-    replayed : int
-        Runs of random operators beyond their first.
-    capturing, planning, lowering : float
-        Seconds.
-    place : (int, int)
-        Frame and part: graphs of one call of the model have rising pairs, those into which DDP splits a frame rising
-        parts; equal pairs are for other shapes.
-    saved : int
-        Bytes that stay from the forward part to the backward part, outputs included.
-    beside : int
-        Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
-    whole : int
-        Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
-        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
-        parameters that are gathered.
-    graph_breaks : tuple of str
-        Parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's reason: they run
-        outside every plan.
-    """
-
-    plan: Plan
-    references: References
-    replayed: int
-    capturing: float
-    planning: float
-    lowering: float
-    place: tuple[int, int]
-    saved: int
-    beside: int
-    whole: int
-    graph_breaks: tuple[str, ...]
-
-    @property
-    def device_memory(self) -> int:
-        """Bytes of the peak, of residents, and of `beside`."""
-        return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if they are few."""
-        waiting = waiting_gradients(self.plan.simulation)
-        return waiting if waiting * NOTABLE > self.plan.peak_memory else 0
-
-    def modules(self, depth: int | None = None) -> ModuleTable:
-        """Freed, recomputed and saved bytes and overhead of each submodule; below a depth, with the one above."""
-        return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
-
-    def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
-        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
-
-        Parameters
-        ----------
-        step : callable, optional
-            As for `measure_peak`; it is called once under the profiler.
-        known : iterable of torch.Tensor
-            CPU tensors that exist before the step.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
-        return draw_step(self.plan, step, known)
-
-    def summary(self) -> str:
-        """One line: peak, limit, gradients that wait, overhead, and memory outside the graph."""
-        plan, graph, stores = self.plan, self.plan.graph, self.plan.simulation.stores
-        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
-        copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
-        outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
-        overhead = "overhead" if plan.link is None else "overhead in time"
-        waiting = f" ({format_bytes(self.waiting)} of it gradients that wait)" if self.waiting else ""
-        return (
-            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{waiting}{limit}, "
-            f"{overhead} {percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
-            f"{format_bytes(self.whole)}{outside}"
-        )
-
-    def __str__(self) -> str:
-        plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
-        runs = counted(simulation.extra_runs, "extra run")
-        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
-        rows = [
-            ("graph", repr(graph)),
-            ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
-            ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
-            ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
-            *(() if plan.timeline is None or plan.link is None else time_rows(plan.timeline, plan.link)),
-            *self.references.rows(),
-            ("saved", f"{format_bytes(self.saved)} from forward to backward"),
-            (
-                "device",
-                f"{format_bytes(self.device_memory)}: parameters, buffers and inputs "
-                f"{format_bytes(graph.resident_memory)}, optimizer {format_bytes(self.beside)}, peak "
-                f"{format_bytes(plan.peak_memory)}, of which {format_bytes(gradient_bytes(graph))} are gradients",
-            ),
-            ("all graphs", f"at most {format_bytes(self.whole)} for those that are captured"),
-            *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
-            ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
-        ]
-        return "\n".join(labelled(rows))
 
 
 class Partitioner:
@@ -598,29 +487,6 @@ def _largest_saved(module: fx.GraphModule) -> int | None:
     return max(sizes, key=sizes.__getitem__, default=None)
 
 
-def saved_bytes(simulation: Simulation) -> int:
-    """Bytes that stay from the forward part to the backward part."""
-    return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
-
-
-def gradient_bytes(graph: ComputationGraph) -> int:
-    """Bytes of the results of the backward part."""
-    return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
-
-
-def waiting_gradients(simulation: Simulation) -> int:
-    """Bytes by which the peak would be lower if each result of the backward part left once it is made and read last."""
-    graph, order = simulation.graph, simulation.schedule.order.tolist()
-    gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
-    last: dict[int, int] = {}
-    for step, v in enumerate(order):
-        last.update((x, step) for x in (*graph.values(v), *graph.reads(v)) if gradients[x])
-    left = np.zeros(len(order) + 1, np.int64)
-    np.add.at(left, np.fromiter(last.values(), np.int64, len(last)) + 1, graph.memory[list(last)])
-    trace = simulation.memory_trace - left.cumsum()[:-1]
-    return simulation.peak_memory - int(trace.max(initial=0))
-
-
 def gathered_bytes(groups: Collection[Gather]) -> int:
     """Upper estimate of the bytes of gathered parameters: groups kept after the forward part, and the largest twice."""
     kept = sum(group.size for group in groups if group.kept)
@@ -651,3 +517,50 @@ def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 
     run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd looks for it
     return run
+
+
+# ---------------------------------------------------------------- inputs that change in place
+
+
+def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
+    """For each input, the nodes that run again and read it."""
+    assert model.module is not None
+    inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
+    about = [node.meta.get("desc") for node in inputs]
+    keys = [_key(each) for each in about if not isinstance(each, OUTSIDE)]  # in the order of residents
+    graph, found = model.graph, dict[int | str, list[str]]()
+    if graph.resident is None:
+        return found
+    for v in (simulation.runs > 1).nonzero()[0].tolist():
+        for key in [keys[resident] for resident in graph.resident.reads(v)]:
+            if key is not None:
+                found.setdefault(key, []).append(graph.labels[v])
+    return found
+
+
+def _key(about: Any) -> int | str | None:
+    return about.idx if isinstance(about, PlainInput) else getattr(about, "target", None)
+
+
+def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequence[str]]]) -> None:
+    """Raise at the backward part if an input has changed, given name, tensor, and nodes recomputed from it."""
+    seen = [
+        (name, weakref.ref(tensor), tensor._version, again)
+        for name, tensor, again in inputs
+        if isinstance(tensor, torch.Tensor) and not tensor.is_inference()
+    ]
+    tensors = [each for each in tree_leaves(results) if isinstance(each, torch.Tensor)]
+    for node in {each.grad_fn for each in tensors if each.grad_fn is not None}:
+        node.register_prehook(partial(_compare, seen))
+
+
+def _compare(seen: Sequence[tuple[str, Callable[[], Any], int, Sequence[str]]], gradients: Any) -> None:
+    for name, tensor_of, version, again in seen:
+        tensor = tensor_of()
+        if tensor is not None and tensor._version != version:
+            raise GraphError(
+                "{name} was changed in place between the forward part and the backward part, which computes "
+                "{again!l} from it again; change it after backward, or give the model a copy",
+                name=name,
+                again=again,
+            )

@@ -40,7 +40,7 @@ class References:
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """A reference that fits when the plan does not, or takes less time, else None; without a limit the peak counts."""
+        """A reference that fits when the plan does not, or takes less time; None without one."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead

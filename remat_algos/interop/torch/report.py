@@ -1,0 +1,268 @@
+"""Reports on plans: of a graph, and of each submodule of a model."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from remat_algos.errors import GraphError
+from remat_algos.interop.torch.private import allocated_bytes
+from remat_algos.interop.torch.references import References
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan, time_rows
+from remat_algos.plan.policy import module_of
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.layout import labelled, tabulated
+from remat_algos.text.units import exact_bytes, format_bytes, percent
+from remat_algos.wording import LONGEST_PATH, counted, shortened
+
+NOTABLE = 10
+"""Gradients that wait are reported if they are more than this part of the peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRow:
+    """One submodule.
+
+    Parameters
+    ----------
+    name : str
+        As in `named_modules`; empty for calls by the model itself.
+    saved, freed : int
+        Bytes that it leaves to the backward part under the plan, and their reduction relative to one pass.
+    recomputed : int
+        Bytes recomputed.
+    compute : int
+        Cost of the recomputation, in the unit of the graph.
+    """
+
+    name: str
+    saved: int
+    freed: int
+    recomputed: int
+    compute: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTable:
+    """Table of submodules, the cheapest per byte first.
+
+    Parameters
+    ----------
+    rows : tuple of ModuleRow
+    one_pass : int
+        Compute of one pass, to which overheads are relative.
+    """
+
+    rows: tuple[ModuleRow, ...]
+    one_pass: int
+
+    @classmethod
+    def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
+        """The figures of a plan relative to one pass; below a depth, submodules count for the one above."""
+        graph = simulation.graph
+        names = [module_of(graph, x, depth) for x in graph.value_indptr[:-1].tolist()]
+        saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
+        for run, sums in ((simulation, saved), (one_pass, before)):
+            for x in {x for x, _ in run.saved}:
+                sums[names[graph.producer[x]]] += int(graph.memory[x])
+        for v in range(graph.n_nodes):
+            if (more := int(simulation.runs[v]) - 1) > 0:
+                again[names[v]] += more * int(graph.node_memory[v])
+                compute[names[v]] += more * int(graph.compute[v])
+        rows = [
+            ModuleRow(name, saved[name], max(before[name] - saved[name], 0), again[name], compute[name])
+            for name in dict.fromkeys(names)
+            if saved[name] or before[name] or again[name]
+        ]
+        rows.sort(key=lambda row: (row.compute / row.freed if row.freed else float("inf"), -row.freed))
+        return cls(tuple(rows), graph.needed_compute)
+
+    @property
+    def recompute(self) -> list[str]:
+        """Submodules with recomputation, for a framework's list of checkpoints."""
+        return [row.name for row in self.rows if row.recomputed and row.name]
+
+    @property
+    def keep(self) -> list[str]:
+        """Submodules that keep all saved values and recompute nothing."""
+        return [row.name for row in self.rows if row.saved and not row.recomputed and row.name]
+
+    def __str__(self) -> str:
+        cells = [
+            (
+                row.name or "(the model)",
+                format_bytes(row.freed),
+                format_bytes(row.recomputed),
+                percent(row.compute, self.one_pass),
+                format_bytes(row.saved),
+            )
+            for row in self.rows
+        ]
+        return "\n".join(tabulated(("module", "freed", "recomputed", "overhead", "saved"), cells))
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReport:
+    """Report on the plan of one graph.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the graph and the simulation.
+    references : References
+        Schedules that the plan is compared with.
+    replayed : int
+        Runs of random operators beyond their first.
+    capturing, planning, lowering : float
+        Seconds.
+    place : (int, int)
+        Frame and part: graphs of one call of the model have rising pairs, those into which DDP splits a frame rising
+        parts; equal pairs are for other shapes.
+    saved : int
+        Bytes that stay from the forward part to the backward part, outputs included.
+    beside : int
+        Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
+    whole : int
+        Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
+        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
+        parameters that are gathered.
+    graph_breaks : tuple of str
+        Parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's reason: they run
+        outside every plan.
+    """
+
+    plan: Plan
+    references: References
+    replayed: int
+    capturing: float
+    planning: float
+    lowering: float
+    place: tuple[int, int]
+    saved: int
+    beside: int
+    whole: int
+    graph_breaks: tuple[str, ...]
+
+    @property
+    def device_memory(self) -> int:
+        """Bytes of the peak, of residents, and of `beside`."""
+        return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if they are few."""
+        waiting = waiting_gradients(self.plan.simulation)
+        return waiting if waiting * NOTABLE > self.plan.peak_memory else 0
+
+    def modules(self, depth: int | None = None) -> ModuleTable:
+        """Freed, recomputed and saved bytes and overhead of each submodule; below a depth, with the one above."""
+        return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
+
+    def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
+        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
+
+        Parameters
+        ----------
+        step : callable, optional
+            As for `measure_peak`; it is called once under the profiler.
+        known : iterable of torch.Tensor
+            CPU tensors that exist before the step.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from matplotlib import pyplot
+
+        from remat_algos.plot.axes import byte_axis, ink, title
+        from remat_algos.plot.pictures.memory import memory
+
+        columns = 1 if step is None else 2
+        figure, axes = pyplot.subplots(1, columns, squeeze=False, figsize=(12, 4.8), layout="constrained")
+        memory(self.plan, ax=axes[0, 0])
+        if step is not None:
+            live = np.cumsum([0, *_allocations(step, known)])
+            measured = axes[0, 1]
+            measured.stairs(live[:-1], np.arange(live.size), color=ink(), linewidth=0.8)
+            measured.set_xlabel("allocation or release of the step")
+            top = max(float(live.max()), axes[0, 0].get_ylim()[1])
+            for each in axes[0]:
+                each.set_ylim(0, top)
+            byte_axis(measured.yaxis, int(top), "allocated beyond what was there")
+            title(measured, [f"measured peak {format_bytes(int(live.max()))}"])
+        return figure
+
+    def summary(self) -> str:
+        """One line: peak, limit, gradients that wait, overhead, and memory outside the graph."""
+        plan, graph, stores = self.plan, self.plan.graph, self.plan.simulation.stores
+        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+        copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
+        outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
+        overhead = "overhead" if plan.link is None else "overhead in time"
+        waiting = f" ({format_bytes(self.waiting)} of it gradients that wait)" if self.waiting else ""
+        return (
+            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{waiting}{limit}, "
+            f"{overhead} {percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
+            f"{format_bytes(self.whole)}{outside}"
+        )
+
+    def __str__(self) -> str:
+        plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
+        runs = counted(simulation.extra_runs, "extra run")
+        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+        rows = [
+            ("graph", repr(graph)),
+            ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
+            ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
+            ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
+            *(() if plan.timeline is None or plan.link is None else time_rows(plan.timeline, plan.link)),
+            *self.references.rows(),
+            ("saved", f"{format_bytes(self.saved)} from forward to backward"),
+            (
+                "device",
+                f"{format_bytes(self.device_memory)}: parameters, buffers and inputs "
+                f"{format_bytes(graph.resident_memory)}, optimizer {format_bytes(self.beside)}, peak "
+                f"{format_bytes(plan.peak_memory)}, of which {format_bytes(gradient_bytes(graph))} are gradients",
+            ),
+            ("all graphs", f"at most {format_bytes(self.whole)} for those that are captured"),
+            *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
+            ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
+        ]
+        return "\n".join(labelled(rows))
+
+
+def _allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
+    """The change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
+    if any(tensor.device.type != "cpu" for tensor in known):
+        raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        function()
+    return allocated_bytes(seen)
+
+
+def saved_bytes(simulation: Simulation) -> int:
+    """Bytes that stay from the forward part to the backward part."""
+    return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
+
+
+def gradient_bytes(graph: ComputationGraph) -> int:
+    """Bytes of the results of the backward part."""
+    return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
+
+
+def waiting_gradients(simulation: Simulation) -> int:
+    """Bytes by which the peak would be lower if each result of the backward part left once it is made and read last."""
+    graph, order = simulation.graph, simulation.schedule.order.tolist()
+    gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
+    last: dict[int, int] = {}
+    for step, v in enumerate(order):
+        last.update((x, step) for x in (*graph.values(v), *graph.reads(v)) if gradients[x])
+    left = np.zeros(len(order) + 1, np.int64)
+    np.add.at(left, np.fromiter(last.values(), np.int64, len(last)) + 1, graph.memory[list(last)])
+    trace = simulation.memory_trace - left.cumsum()[:-1]
+    return simulation.peak_memory - int(trace.max(initial=0))
