@@ -35,7 +35,6 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.interop.torch.report import GraphReport
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.wording import LONGEST_PATH, shortened
 
 ATTEMPTS = 5  # number of limits that `fit` tries
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
@@ -304,14 +303,13 @@ def reports() -> list[GraphReport]:
     GraphError
         If there is none: torch.compile captures graphs at the first call, and nothing of some models.
     """
-    planned = [] if not _latest else _latest[0].reports
+    planned = _latest[0].reports if _latest else []
     if not planned:
-        parts = [] if not _latest else _latest[0].partitioner.parts.values()
-        missed = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts)
-        why = f"; it left out: {missed}" if missed else ""
-        raise GraphError(
-            'torch.compile has given no graph to the backend "remat"; call the model first{why!w}', why=why
-        )
+        template = 'torch.compile has given no graph to the backend "remat"; call the model first'
+        parts = [part.with_remedy() for part in _latest[0].partitioner.parts.values()] if _latest else []
+        if parts:
+            template += "; it left out: {missed!w}"
+        raise GraphError(template, missed="; ".join(parts), parts=parts)
     return planned
 
 

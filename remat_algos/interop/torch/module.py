@@ -231,7 +231,7 @@ def rematerialize(
     args, kwargs = tuple(inputs), dict(keywords or {})
     if hooked := hooked_modules(model):
         warn(
-            "full backward hooks of {hooked!w} do not run in the planned model; watch gradients by "
+            "full backward hooks of {hooked!l} do not run in the planned model; watch gradients by "
             "Tensor.register_hook",
             hooked=hooked,
         )

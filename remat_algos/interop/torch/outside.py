@@ -57,7 +57,7 @@ class UnplannedPart:
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
         reason = reason.rstrip(".") or "PyTorch gives no reason"
         if reason.startswith(HOOKS):
-            context = hooked_modules(model)
+            context = listed(hooked_modules(model), NAMED)
         parallel = [frame[0].startswith(_PARALLEL) for frame in graph_break.frames]
         users = [frame for frame in graph_break.frames if not frame[0].startswith((_TORCH, _PYTHON, "<"))]
         if any(parallel[-1:] if users else parallel):
@@ -78,11 +78,15 @@ class UnplannedPart:
     def __str__(self) -> str:
         return ": ".join(shortened(each, LONGEST_PATH) for each in (self.place, self.reason) if each)
 
+    def with_remedy(self) -> str:
+        """The part as a warning describes it."""
+        return f"{self} ({shortened(self.remedy, LONGEST_PATH)})"
 
-def hooked_modules(model: Any) -> str:
+
+def hooked_modules(model: Any) -> list[str]:
     """Names of the submodules that have full backward hooks."""
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
-    return listed([name or type(each).__name__ for name, each in modules if each._backward_hooks], NAMED)
+    return [name or type(each).__name__ for name, each in modules if each._backward_hooks]
 
 
 def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
@@ -93,8 +97,16 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
             "and make that call outside of dispatch modes and other compiled functions"
         )
         return
-    run = "1 part of the model runs" if len(parts) == 1 else f"{len(parts):,} parts of the model run"
-    subject = f"{run} outside the plans and the budget of remat" if planned else "remat plans nothing of the model"
-    told = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts[:NAMED])
-    more = f"; and {len(parts) - NAMED:,} more, in reports[-1].graph_breaks" if len(parts) > NAMED else ""
-    warn_user("{subject!w}: {told!w}{more!w}", subject=subject, told=told, more=more)
+    template = "remat plans nothing of the model: {first!w}"
+    if planned:
+        template = "{count:part} of the model {run} outside the plans and the budget of remat: {first!w}"
+    if len(parts) > NAMED:
+        template += "; and {more:,} more, in reports[-1].graph_breaks"
+    warn_user(
+        template,
+        count=len(parts),
+        run="runs" if len(parts) == 1 else "run",
+        first="; ".join(map(UnplannedPart.with_remedy, parts[:NAMED])),
+        more=len(parts) - NAMED,
+        parts=parts,
+    )
