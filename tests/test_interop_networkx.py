@@ -75,5 +75,5 @@ def test_vertices_without_names_are_refused():
 
 def test_networkx_may_be_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ImportError, match="networkx is not installed; install it: python -m pip install networkx"):
+    with pytest.raises(ImportError, match=r"install it: python -m pip install 'remat_algos\[graphs\]'"):
         decomposition_to_networkx(TreeDecomposition.from_bags([], []))

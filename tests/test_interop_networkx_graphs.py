@@ -266,7 +266,7 @@ def test_the_costs_of_a_plan_are_in_the_unit_of_its_nodes():
 def test_without_networkx_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     graph = ra.ComputationGraph.from_edges([("a", "b")])
-    with pytest.raises(ImportError, match=r"^networkx is not installed; install it: python -m pip install networkx$"):
+    with pytest.raises(ImportError, match=r"install it: python -m pip install .remat_algos\[graphs\]"):
         ra.to_networkx(graph)
 
 

@@ -10,6 +10,7 @@ from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
 from remat_algos.formats.header import split_unit
 from remat_algos.formats.row_writer import Record, tables_from
+from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.plan.plan import Plan
@@ -233,7 +234,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ([('A', 'B'), ('A', 'C'), ('B', 'C')], 7)
     """
     check_kind(subject, ComputationGraph, "subject", Simulation, Plan)
-    networkx = _networkx()
+    networkx = require("networkx", "graphs")
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
     drawing, own = drawing_of(tables_from(graph)), {str(node): node for node in nodes}
     digraph = networkx.DiGraph(**drawing.graph)
@@ -255,15 +256,6 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 def _number(entry: Any) -> Any:
     """A cost with decimals as a float."""
     return float(entry) if isinstance(entry, Decimal) else entry
-
-
-def _networkx() -> Any:
-    """The library; ImportError with the remedy if it is not installed."""
-    try:
-        import networkx
-    except ImportError as error:
-        raise ImportError("networkx is not installed; install it: python -m pip install networkx") from error
-    return networkx
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
@@ -294,7 +286,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
     >>> [sorted(bag) for bag in tree]
     [['a', 'b'], ['b', 'c']]
     """
-    networkx = _networkx()
+    networkx = require("networkx", "graphs")
     if vertices is not None:
         decomposition.check_vertices(len(vertices))
     bags: dict[frozenset[Any], int] = {}

@@ -65,21 +65,11 @@ class CapturedFunction:
         return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a file for the commands of `remat`; the ending gives the format.
-
-        Parameters
-        ----------
-        path : path
-        """
+        """Write the graph to a file for the commands of `remat`; the ending gives the format."""
         write_graph(self.graph, path)
 
     def report(self) -> str:
-        """A description of the captured function, in lines of text.
-
-        Returns
-        -------
-        str
-        """
+        """A description of the captured function, in lines of text."""
         graph = self.graph
         forward = int(graph.forward.sum())
         parts = f": {forward:,} forward, {graph.n_nodes - forward:,} backward" if graph.is_training else ""
