@@ -18,6 +18,7 @@ collect_ignore_glob = [
         f"remat_algos/interop/{module}",
         f"remat_algos/interop/{module}/*",
         f"tests/interop/{module}_*",
+        f"tests/interop/test_{module}*.py",
         f"tests/benchmarks/{module}_*.py",
     )
 ]

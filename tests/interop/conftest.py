@@ -1,8 +1,34 @@
-"""Plans are cached in a folder of the tests' own: those of earlier runs are not read, nor the user's removed."""
+"""Tests of adapters: plans are cached in a folder of their own, and tests of PyTorch do not share compilations."""
+
+from pathlib import Path
 
 import pytest
 
 from remat_algos.plan import plan_cache
+
+IGNORED = (
+    "ignore::DeprecationWarning:torch",
+    "ignore::UserWarning:torch",
+    # A model of ten lines cannot keep to most budgets; its plan of least peak is what is tried.
+    "ignore:.*the plan of least peak runs",
+    "ignore:.*gradients that wait for the end",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.path.name.startswith("test_torch"):
+            item.add_marker(pytest.mark.filterwarnings(*IGNORED), append=False)
+            item.fixturenames.insert(0, "own_compilations")
+
+
+@pytest.fixture
+def own_compilations():
+    import torch
+
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,20 +9,20 @@ import warnings
 from dataclasses import replace
 from functools import cache, partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import ad_checkpoint
 
 import remat_algos as ra
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.interop import jax as adapter
+from remat_algos.interop.jax import program
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline, baseline_peak
 
-jax = pytest.importorskip("jax", reason="jax is not installed")
-jnp = pytest.importorskip("jax.numpy")
-ad_checkpoint = pytest.importorskip("jax.ad_checkpoint")
-program = pytest.importorskip("remat_algos.interop.jax.program")
 apply, capture, names, plan_scans, run = (
     getattr(adapter, name) for name in ("apply", "capture", "names", "plan_scans", "run")
 )

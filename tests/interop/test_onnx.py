@@ -7,16 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import remat_algos as ra
+from remat_algos.interop.onnx import capture
 from tests.command_line import runner
-
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper  # noqa: E402
-
-from remat_algos.interop.onnx import capture  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -2,18 +2,15 @@
 
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export, lax
 
 import remat_algos as ra
+from remat_algos.interop.stablehlo import capture
 from tests.command_line import runner
-
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
-
-from jax import export, lax  # noqa: E402
-
-from remat_algos.interop.stablehlo import capture  # noqa: E402
 
 
 def shaped(*shape, dtype="float32"):

@@ -10,37 +10,23 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+import remat_algos as ra
+from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import compiled
+from remat_algos.interop.torch.compiled import _partitioners
+from remat_algos.interop.torch.joint import read_joint_graph, tidy
+from remat_algos.plan import plan_cache
+from remat_algos.plan.solve import answered
+from remat_algos.text.units import format_bytes
+from tests.interop.torch_models import MODELS, SMALL, make
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-
-import remat_algos as ra  # noqa: E402
-from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import compiled  # noqa: E402
-from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
-from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
-from remat_algos.plan import plan_cache  # noqa: E402
-from remat_algos.plan.solve import answered  # noqa: E402
-from remat_algos.text.units import format_bytes  # noqa: E402
-from tests.interop.torch_models import MODELS, SMALL, make  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
-    # of budgets below what a model of ten lines can do; then the least peak runs, which is what is to be tried
-    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs", "ignore:.*gradients that wait for the end"),
-]
 SLOW = pytest.mark.slow
 STATE = 5056  # bytes of a generator's state on the CPU
-
-
-@pytest.fixture(autouse=True)
-def _own_compilations():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
 
 
 def two_steps(call, model, inputs, seed=3):

@@ -1,15 +1,13 @@
 """Random operators that run again draw what they drew first."""
 
 import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
-
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.calls import is_draw  # noqa: E402
-from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.calls import is_draw
+from remat_algos.interop.torch.joint import read_joint_graph, tidy
 
 # of other devices, or without dropout on the CPU
 ELSEWHERE = ("_cudnn", "cudnn", "_flash", "_efficient", "_scaled_dot_product", "miopen", "_fused_dropout")

@@ -3,27 +3,15 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+from remat_algos.interop import torch as remat
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-
-from remat_algos.interop import torch as remat  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:.*the plan of least peak"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 WIDTH, ROWS = 8, 32
 CALLS: list[str] = []
-
-
-@pytest.fixture(autouse=True)
-def _own_compilations():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
 
 
 @torch.library.custom_op("remat_test::note", mutates_args=())

@@ -3,19 +3,17 @@
 import random
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as f
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-
-import remat_algos as ra  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.lowering import split  # noqa: E402
-from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
-from remat_algos.schedule.schedule import with_copies  # noqa: E402
+import remat_algos as ra
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.lowering import split
+from remat_algos.interop.torch.peaks import _Storages
+from remat_algos.schedule.schedule import with_copies
 
 STATE = 5056  # bytes of a generator's state, which no dispatch mode sees
 ONE = (

@@ -6,10 +6,9 @@ import pickle
 import re
 
 import pytest
+from torch.cuda import _memory_viz as memory_viz
 
-memory_viz = pytest.importorskip("torch.cuda._memory_viz", reason="PyTorch is not installed (extra torch)")
-
-import remat_algos as ra  # noqa: E402
+import remat_algos as ra
 
 
 @pytest.fixture(scope="module")

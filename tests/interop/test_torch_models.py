@@ -2,15 +2,10 @@
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+from tests.benchmarks.torch_models import doors_of, run
+from tests.interop.torch_zoo import CASES
 
-from tests.benchmarks.torch_models import doors_of, run  # noqa: E402
-from tests.interop.torch_zoo import CASES  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 FAST = ("checkpoint_dropout", "vmap")  # the others are slow
 LOSS_GRADIENT = 4  # bytes, which `backward` holds
 FAULTS = {("embedding_bag", "torch.compile"): "workspaces are measured with indices of zero"}
@@ -21,12 +16,6 @@ def marks_of(name, door):
     slow = () if name in FAST else (pytest.mark.slow,)
     fault = FAULTS.get((name, door))
     return slow if fault is None else (*slow, pytest.mark.xfail(strict=True, reason=fault))
-
-
-@pytest.fixture(autouse=True)
-def _compiled_models_are_forgotten():
-    yield
-    torch.compiler.reset()
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,15 @@ import threading
 import warnings
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import compiled
+from remat_algos.interop.torch.peaks import allocator_peak
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-
-from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import compiled  # noqa: E402
-from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
-    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs", "ignore:.*gradients that wait for the end"),
-]
 SLOW = pytest.mark.slow
 X = torch.linspace(-1, 1, 32 * 16).view(32, 16)
 
@@ -493,7 +487,6 @@ class Block(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:a graph runs again before")
 def test_gradients_of_blocks_that_share_a_graph_count_for_each():
-    torch.compiler.reset()
     model, backend, x = Uncompiled(6), remat.backend("100%"), torch.ones(2, 64)
     call = torch.compile(model, backend=backend, dynamic=False)
     call(x).sum().backward()
@@ -511,7 +504,6 @@ def test_what_a_graph_saves_counts_as_often_as_it_runs_before_its_backward_part(
         last = lambda: call.report  # noqa: E731
     else:
         backend = remat.backend("100%")
-        torch.compiler.reset()
         call, last = torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
     for _ in range(3):  # one after the other
         call(X).sum().backward()
@@ -629,7 +621,6 @@ def test_an_input_that_changes_before_it_is_read_again_is_named(door):
     if door == "rematerialize":
         call = remat.rematerialize(model, (x,), "least")
     else:
-        torch.compiler.reset()
         call = torch.compile(model, backend=remat.backend("least"), dynamic=False)
     call(x).backward()
     for tensor, name in ((x, "(input 0|l_x_)"), (model.queue, "(queue|l_self_buffers_queue_)")):

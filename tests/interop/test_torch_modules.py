@@ -3,22 +3,14 @@
 import logging
 
 import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import compiled
 
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-
-from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import compiled  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch",
-    "ignore::UserWarning:torch",
-    "ignore:.*the plan of least peak runs",
-    "ignore:.*gradients that wait for the end",
-)
 X = torch.linspace(-1, 1, 256 * 16).view(256, 16)
 
 
@@ -108,7 +100,6 @@ def test_reports_of_the_backend_by_name(monkeypatch):
     monkeypatch.setattr(compiled, "_latest", [])
     with pytest.raises(GraphError, match='no graph to the backend "remat"; call the model first'):
         remat.reports()
-    torch.compiler.reset()
     options = {"budget": "60%", "solver": "greedy_remat"}
     torch.compile(Model(), backend="remat", options=options, dynamic=False)(X).backward()
     (report,) = remat.reports()
@@ -117,7 +108,6 @@ def test_reports_of_the_backend_by_name(monkeypatch):
 
 def test_a_model_of_which_nothing_is_captured_is_told(monkeypatch):
     monkeypatch.setattr(compiled, "_latest", [])
-    torch.compiler.reset()
     call = torch.compile(nn.Sequential(nn.LSTM(16, 16)), backend="remat", options={"budget": "60%"}, dynamic=False)
     with pytest.warns(GraphWarning, match=r"remat plans nothing of the model: .*LSTM\(16, 16\).*recurrent=True"):
         call(X[None])[0].sum().backward()
@@ -137,7 +127,6 @@ def test_a_frame_that_is_left_out_is_told():
             return self.body(x).square().mean()
 
     backend = remat.backend("100%")
-    torch.compiler.reset()
     with pytest.warns(GraphWarning, match=r"outside the plans .* self.body\(x\).*: Unsupported Tensor.item"):
         torch.compile(Loss(), backend=backend, dynamic=False)(X).backward()
     assert len(backend.reports[-1].graph_breaks) == 1

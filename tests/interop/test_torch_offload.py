@@ -7,47 +7,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+import remat_algos as ra
+from remat_algos.cost.devices import Device
+from remat_algos.cost.links import Link
+from remat_algos.errors import GraphError, OutOfMemoryError
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import calls, planning
+from remat_algos.interop.torch.costs import price
+from remat_algos.interop.torch.lowering import split
+from remat_algos.interop.torch.peaks import _Storages
+from remat_algos.plan import plan as plans
+from remat_algos.schedule.schedule import with_copies
+from remat_algos.text.units import format_bytes
+from tests.interop.test_torch import assert_equal, check, peaks_of, two_steps
+from tests.interop.test_torch_lowering import Drawn, drawn_inputs, drawn_order, with_drawn_copies
+from tests.interop.torch_models import make
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves  # noqa: E402
-
-import remat_algos as ra  # noqa: E402
-from remat_algos.cost.devices import Device  # noqa: E402
-from remat_algos.cost.links import Link  # noqa: E402
-from remat_algos.errors import GraphError, OutOfMemoryError  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import calls, planning  # noqa: E402
-from remat_algos.interop.torch.costs import price  # noqa: E402
-from remat_algos.interop.torch.lowering import split  # noqa: E402
-from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
-from remat_algos.plan import plan as plans  # noqa: E402
-from remat_algos.schedule.schedule import with_copies  # noqa: E402
-from remat_algos.text.units import format_bytes  # noqa: E402
-from tests.interop.test_torch import assert_equal, check, peaks_of, two_steps  # noqa: E402
-from tests.interop.test_torch_lowering import Drawn, drawn_inputs, drawn_order, with_drawn_copies  # noqa: E402
-from tests.interop.torch_models import make  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch",
-    "ignore::UserWarning:torch",
-    "ignore:.*the plan of least peak runs",
-    "ignore:.*gradients that wait for the end",
-)
 FAST = Link(out=1e15, into=1e15, latency=0)  # nothing waits, so that small models have plans with copies
 DEVICE = Device("device", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34)
 COUNT = 8  # bytes of the count of batches, which its buffer has taken over
 LOSS = 4  # bytes of the gradient of the loss, which `backward` holds
-
-
-@pytest.fixture(autouse=True)
-def _own_compilations():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
 
 
 class Body(nn.Module):

@@ -5,17 +5,15 @@ import warnings
 from collections import Counter
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from torch import nn  # noqa: E402
-
-from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.outside import UnplannedPart  # noqa: E402
-from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
-from remat_algos.interop.torch.private import record_breaks  # noqa: E402
-from remat_algos.interop.torch.report import waiting_gradients  # noqa: E402
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.outside import UnplannedPart
+from remat_algos.interop.torch.peaks import allocator_peak
+from remat_algos.interop.torch.private import record_breaks
+from remat_algos.interop.torch.report import waiting_gradients
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
 
@@ -74,7 +72,6 @@ CASES = {
 
 @pytest.mark.parametrize(("make", "match"), CASES.values(), ids=CASES)
 def test_each_part_outside_is_said_once_at_the_users_line(make, match):
-    torch.compiler.reset()
     call = torch.compile(make(), backend=remat.backend("100%"), dynamic=False)
     (told,) = told_by(call, 8, 8, 4)  # another shape is compiled again
     assert told.filename == __file__
@@ -91,7 +88,6 @@ def test_a_call_of_which_nothing_is_captured_is_said():
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_model_without_anything_outside_warns_of_nothing(frozen):
-    torch.compiler.reset()
     model = Model(nn.Tanh()).requires_grad_(not frozen)
     call = torch.compile(model, backend=remat.backend("100%"), dynamic=False)
     assert told_by(call, 8, 4) == []
@@ -100,7 +96,6 @@ def test_a_model_without_anything_outside_warns_of_nothing(frozen):
 
 
 def test_graphs_above_the_budget_are_said_once():
-    torch.compiler.reset()
     call = torch.compile(Model(nn.Tanh()), backend=remat.backend("1KiB"), dynamic=False)
     (told,) = told_by(call, 8, 4, 2)
     assert "no schedule within 1 KiB" in str(told.message)
@@ -116,7 +111,6 @@ BLOCKS = {
 
 @pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
 def test_classes_of_torch_are_planned_by_their_method_compile(make):
-    torch.compiler.reset()
     net, planned = make(), remat.backend("100%")
     eager = copy.deepcopy(net)
     net.compile(backend=planned, dynamic=False)
@@ -129,7 +123,6 @@ def test_classes_of_torch_are_planned_by_their_method_compile(make):
 
 
 def test_more_classes_of_torch_are_planned_than_a_frame_is_compiled():
-    torch.compiler.reset()
     net, planned = (
         nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(10))),
         remat.backend("100%"),
@@ -206,14 +199,12 @@ def accumulated(call):
 
 @pytest.mark.parametrize("hooks", [False, True])
 def test_gradients_that_wait_for_the_end_are_said_once(hooks):
-    torch.compiler.reset()
     told = told_by(accumulated(torch.compile(deep(hooks), backend=remat.backend("100%"), dynamic=False)), 8, 8)
     (told,) = [each for each in told if "wait for the end of the backward part" in str(each.message)]
     assert told.filename == __file__
 
 
 def test_blocks_hand_their_gradients_over_as_eager_does():
-    torch.compiler.reset()
     eager, model, planned = deep(False), deep(False), remat.backend("100%")
     for block in model:
         block.compile(backend=planned, dynamic=False)
@@ -228,7 +219,6 @@ def test_blocks_hand_their_gradients_over_as_eager_does():
 def test_gradients_that_wait_are_what_the_peak_has_of_them():
     """Layers of one row: the peak is that of all weights' gradients, of which one at a time would do."""
     planned = remat.backend("100%")
-    torch.compiler.reset()
     torch.compile(deep(False), backend=planned, dynamic=False)(torch.ones(1, 64)).sum().backward()
     simulation = planned.reports[0].plan.simulation
     graph = simulation.graph
@@ -244,7 +234,6 @@ def test_gradients_that_wait_are_what_the_peak_has_of_them():
 
 def test_gradients_that_wait_are_not_mentioned_where_activations_are_the_peak():
     planned = remat.backend("100%")
-    torch.compiler.reset()
     torch.compile(deep(False), backend=planned, dynamic=False)(torch.ones(4096, 64)).sum().backward()
     assert "wait" not in planned.reports[0].summary()
 

@@ -4,13 +4,11 @@ import copy
 import multiprocessing
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from torch import nn  # noqa: E402
-
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.peaks import allocator_peak
 
 WIDTH, LAYERS, ROWS = 256, 12, 256
 BUDGET = 7_200_000

@@ -3,29 +3,23 @@
 from functools import partial
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from functorch.compile import make_boxed_func  # noqa: E402
-from torch import nn  # noqa: E402
-from torch._dynamo.backends.common import aot_autograd  # noqa: E402
-from torch.utils.checkpoint import (  # noqa: E402
+import torch
+from functorch.compile import make_boxed_func
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
     create_selective_checkpoint_contexts,
 )
 
-import remat_algos as ra  # noqa: E402
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch.references import References, _by_regions  # noqa: E402
-from tests.interop.torch_zoo import make  # noqa: E402
-from tests.interop.torch_zoo.cases import Case  # noqa: E402
+import remat_algos as ra
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.references import References, _by_regions
+from tests.interop.torch_zoo import make
+from tests.interop.torch_zoo.cases import Case
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 X = torch.linspace(-1, 1, 256 * 32).view(256, 32)
 
 

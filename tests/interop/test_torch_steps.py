@@ -3,9 +3,6 @@
 import math
 
 import pytest
-
-pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
 import torch
 
 from tests.benchmarks import torch_steps

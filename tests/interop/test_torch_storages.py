@@ -5,17 +5,15 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as f
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from torch import nn  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.nn import functional as f  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves, tree_map_only  # noqa: E402
-
-from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import storages  # noqa: E402
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import storages
 
 SAMPLES = 12  # of each operator of the database
 ROOM = 16  # bytes that a table may predict above what is stored

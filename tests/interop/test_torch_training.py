@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from remat_algos.interop.torch import backend  # noqa: E402
+from remat_algos.interop.torch import backend
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "examples" / "torch_training"

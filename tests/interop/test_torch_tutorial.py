@@ -4,19 +4,10 @@ import json
 import re
 
 import matplotlib.pyplot as plt
-import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
-
-from docs import notebooks  # noqa: E402
-from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch",
-    "ignore::UserWarning:torch",
-    "ignore:.*the plan of least peak runs",
-    "ignore:.*gradients that wait for the end",
-)
+from docs import notebooks
+from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells
 
 
 def printed(outputs):

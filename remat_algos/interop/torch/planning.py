@@ -212,7 +212,8 @@ class TrainingRequest:
             return plan
         if self.infeasible == "raise" or plan is None:
             raise failed
-        above.append(failed)
+        # The traceback would keep the tensors of the calls around it alive.
+        above.append(failed.with_traceback(None))
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
