@@ -290,11 +290,11 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     first = infos.get(unsized[0])
     if first is None or not first.type.tensor_type.HasField("shape"):
         raise GraphError(
-            "{n_unsized:tensor} {have} no size, the first is {unsized!r}, whose shape is not known; give it a type and "
+            "{unsized:tensor} {have} no size, the first is {first!r}, whose shape is not known; give it a type and "
             "a shape in the model's value_info",
-            n_unsized=len(unsized),
+            unsized=len(unsized),
             have="has" if len(unsized) == 1 else "have",
-            unsized=unsized[0],
+            first=unsized[0],
         )
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [

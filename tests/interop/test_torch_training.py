@@ -1,14 +1,20 @@
-"""The scripts of docs/torch_training.md, and what that page says about frameworks around PyTorch."""
+"""Training in PyTorch: the scripts and the tutorial, what their pages say, and the part of a run on a GPU."""
 
+import json
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
+from docs import notebooks
 from remat_algos.interop.torch import backend
+from tests.benchmarks import torch_steps
+from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "examples" / "torch_training"
@@ -88,3 +94,67 @@ def test_a_compiled_module_follows_the_rate_of_a_dropout_and_no_hook_of_a_submod
     eager[2].register_forward_hook(lambda module, inputs, result: 2 * result)
     once, doubled = results()
     assert torch.equal(2 * once, doubled)
+
+
+def printed(outputs):
+    return "".join(line for output in outputs if output["output_type"] == "stream" for line in output["text"])
+
+
+def test_the_cells_print_what_is_kept_and_accept_the_answers():
+    """`python docs/notebooks.py` keeps it."""
+    solutions = {"answers": {}}
+    for cell in page_cells(FOLDER / "solutions.md", heading="Tutorial 6"):
+        notebooks.run_cell(cell, solutions)
+    answers, exercises, namespace = solutions["answers"], 0, {"__name__": "notebook"}
+    notebook = json.loads((FOLDER / "6_pytorch.ipynb").read_text(encoding="utf-8"))
+    kept = "".join(printed(cell["outputs"]) for cell in notebooks.code_cells(notebook))
+    same_version = re.search("^PyTorch (.*)$", kept, re.MULTILINE)[1] == torch.__version__
+    for cell in notebooks.code_cells(notebook):
+        source = "".join(cell["source"])
+        outputs = notebooks.run_cell(source, dict(namespace) if TO_FILL_IN in source else namespace)
+        plt.close("all")
+        if same_version:
+            assert printed(outputs) == printed(cell["outputs"]), source
+            assert [output["output_type"] for output in outputs] == [kind["output_type"] for kind in cell["outputs"]]
+        if TO_FILL_IN in source:
+            exercises += 1
+            filled_in = source.replace(TO_FILL_IN, f"prediction = {answers[f'6.{exercises}']}")
+            assert printed(notebooks.run_cell(filled_in, namespace)) == "right\n", source
+    assert exercises == len(answers)
+
+
+def test_a_model_is_trained_in_three_ways():
+    about, eager, ours, theirs = torch_steps.results(quick=True)
+    assert set(about) == {"torch", "cuda", "card"}
+    assert [r["method"] for r in (eager, ours, theirs)] == ["eager", "remat 50%", "activation_memory_budget"]
+    assert ours["loss"] == eager["loss"]
+    assert abs(ours["predicted_peak"] - ours["peak"]) <= 4  # the gradient of the loss
+    assert ours["peak"] < eager["peak"]
+    assert 0 <= theirs["share"] < 1
+    assert ours["slowdown"] > 0
+    assert ours["gradient_difference"] == 0
+    assert "gradient_difference" not in theirs  # other dropout masks
+
+
+def test_a_wrong_gradient_of_one_parameter_is_seen():
+    small, large, rounding = torch.ones(2), torch.full((3,), 100.0), torch.full((1,), 1e-9)
+    expected = [small, large, rounding]
+    assert torch_steps.gradient_difference(expected, expected) == 0
+    assert torch_steps.gradient_difference([2 * small, large, rounding], expected) == pytest.approx(1)
+    assert torch_steps.gradient_difference([small, large, -rounding], expected) < 1e-6
+    assert torch_steps.gradient_difference([small, large], expected) == math.inf
+    assert torch_steps.gradient_difference([small * math.nan, large, rounding], expected) == math.inf
+
+
+def test_what_cannot_run_says_why(monkeypatch):
+    training = torch_steps.Training.of("small gpt")
+
+    def refuse(*inputs):
+        raise RuntimeError("no memory\nat all")
+
+    assert training.measured(refuse) == {"error": "RuntimeError: no memory"}
+    assert torch_steps.recorded("small gpt", "eager", lambda training: {"error": "no"}, {"seconds": 1.0}) == {
+        "model": "small gpt",
+        "method": "eager",
+        "error": "no",
+    }
