@@ -118,7 +118,7 @@ def test_a_blank_amount_is_a_missing_one(blank, what):
         (networkx.DiGraph(EDGES), {what: given}),
         (networkx.DiGraph(EDGES), {what: given.get}),
     ):
-        with raises(GraphError, what=what, nodes=["relu"]):
+        with raises(GraphError, what=what, nodes=["'relu'"]):
             from_networkx(found, **options)
 
 

@@ -17,10 +17,8 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.wording import did_you_mean, listed, quoted
+from remat_algos.wording import did_you_mean, quoted
 
-NAMED = 3  # nodes that a message names
-MISSING = "the networkx graph has no {what} for {first!w}; {remedy!w}"
 NOT_NODES = ("resident", "value_of", "view_of")  # nodes with one of these may lack size and cost
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
@@ -119,17 +117,19 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
     if lost and tables.ignored and tables.nodes:
         warn(
             "no node of the networkx graph has a {nouns}: each counts as 1; {options} may name an attribute "
-            "(found: {ignored!w})",
+            "(found: {ignored!l})",
             nouns=" or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost),
             options=" and ".join(f"{what}=NAME" for what in lost),
-            ignored=listed(tables.ignored, NAMED),
+            ignored=tables.ignored,
         )
 
 
 def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
     """The error for nodes without a size or cost."""
-    first = listed(list(map(quoted, nodes[:NAMED])), NAMED, len(nodes))
-    return GraphError(MISSING, what=what, nodes=nodes, first=first, remedy=remedy)
+    nodes = list(map(quoted, nodes))
+    return GraphError(
+        "the networkx graph has no {what} for {nodes!l}; {remedy!w}", what=what, nodes=nodes, remedy=remedy
+    )
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
@@ -157,10 +157,12 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         entries = {node: record.get(amounts) for node, record in digraph.nodes(data=True)}
         if digraph and all(map(_blank, entries.values())):
             attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
+            if not attributes:
+                raise GraphError("no node of the networkx graph has the attribute {attribute!r}", attribute=amounts)
             raise GraphError(
-                "no node of the networkx graph has the attribute {attribute!r}{present!w}",
+                "no node of the networkx graph has the attribute {attribute!r} (found: {attributes!l})",
                 attribute=amounts,
-                present=f" (found: {listed(attributes, NAMED)})" if attributes else "",
+                attributes=attributes,
             )
         base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever precedes it
         name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what

@@ -39,29 +39,28 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is None:
         return
-    template = "no dimension without length is called {unknown!r}"
-    if near := did_you_mean(unknown, symbols):
-        template += "{near!w}"
-    else:
-        template += " (known: {known!l}); remove it from dims" if symbols else "; remove it from dims"
-    raise GraphError(template, unknown=unknown, near=near, known=sorted(symbols))
+    near = did_you_mean(unknown, symbols) or "; remove it from dims"
+    if not symbols or "mean" in near:
+        raise GraphError("no dimension without length is called {unknown!r}{near!w}", unknown=unknown, near=near)
+    raise GraphError(
+        "no dimension without length is called {unknown!r} (known: {known!l}); remove it from dims",
+        unknown=unknown,
+        known=sorted(symbols),
+    )
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
     """The error for tensors without a size, of which the first has this shape; `names` need lengths."""
     named = list(dict.fromkeys(names))[:MAX_NAMED]
-    template = "{unsized:tensor} {have} no size, the first is {first!r} ({shape}); give their lengths, as in {dims!w}"
-    if all(name.isprintable() and not set(name) & set("&=?") for name in named):
-        template += " or {file!w}"
+    clear = all(name.isprintable() and not set(name) & set("&=?") for name in named)
     return GraphError(
-        template,
+        "{unsized:tensor} {have} no size, the first is {first!r} ({shape}); give their lengths, as in {dims!w}{path!w}",
         unsized=number,
         have="has" if number == 1 else "have",
         first=first,
         shape=" x ".join(map(str, shape)),
         dims="dims={" + ", ".join(f"{typed(name)}: 1" for name in named) + "}",
-        file=file + "?" + "&".join(f"{name}=1" for name in named),
-        names=list(names),
+        path=f" or {file}?{'&'.join(f'{name}=1' for name in named)}" if clear else "",
     )
 
 

@@ -305,11 +305,12 @@ def reports() -> list[GraphReport]:
     """
     planned = _latest[0].reports if _latest else []
     if not planned:
-        template = 'torch.compile has given no graph to the backend "remat"; call the model first'
         parts = [part.with_remedy() for part in _latest[0].partitioner.parts.values()] if _latest else []
-        if parts:
-            template += "; it left out: {missed!w}"
-        raise GraphError(template, missed="; ".join(parts), parts=parts)
+        left_out = f"; it left out: {'; '.join(parts)}" if parts else ""
+        raise GraphError(
+            'torch.compile has given no graph to the backend "remat"; call the model first{left_out!w}',
+            left_out=left_out,
+        )
     return planned
 
 

@@ -392,14 +392,25 @@ def _described(leaf: Any) -> str:
 
 def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
     """The error for the first difference between inputs and those that the model was planned for."""
-    remedy = "; plan for these inputs: rematerialize(model, inputs, budget)"
     if len(actual) != len(expected):
-        template = "the model is called with {inputs:input}, and was planned for {planned}"
-        return GraphError(template + remedy, inputs=len(actual), planned=len(expected))
+        return GraphError(
+            "the model is called with {inputs:input}, and was planned for {planned}; plan for these inputs: "
+            "rematerialize(model, inputs, budget)",
+            inputs=len(actual),
+            planned=len(expected),
+        )
     (name, found), (its, planned) = next(pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1])
     if name != its:
         return GraphError(
-            "input {name} stands where {planned} did when the model was planned" + remedy, name=name, planned=its
+            "input {name} stands where {planned} did when the model was planned; plan for these inputs: "
+            "rematerialize(model, inputs, budget)",
+            name=name,
+            planned=its,
         )
-    template = "input {name} is {found!p}, and was planned for as {planned!p}"
-    return GraphError(template + remedy, name=name, found=found, planned=planned)
+    return GraphError(
+        "input {name} is {found!p}, and was planned for as {planned!p}; plan for these inputs: "
+        "rematerialize(model, inputs, budget)",
+        name=name,
+        found=found,
+        planned=planned,
+    )

@@ -97,16 +97,15 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
             "and make that call outside of dispatch modes and other compiled functions"
         )
         return
-    template = "remat plans nothing of the model: {first!w}"
-    if planned:
-        template = "{count:part} of the model {run} outside the plans and the budget of remat: {first!w}"
+    described = "; ".join(map(UnplannedPart.with_remedy, parts[:NAMED]))
     if len(parts) > NAMED:
-        template += "; and {more:,} more, in reports[-1].graph_breaks"
+        described += f"; and {len(parts) - NAMED:,} more, in reports[-1].graph_breaks"
+    if not planned:
+        warn_user("remat plans nothing of the model: {parts!w}", parts=described)
+        return
     warn_user(
-        template,
+        "{count:part} of the model {run} outside the plans and the budget of remat: {parts!w}",
         count=len(parts),
         run="runs" if len(parts) == 1 else "run",
-        first="; ".join(map(UnplannedPart.with_remedy, parts[:NAMED])),
-        more=len(parts) - NAMED,
-        parts=parts,
+        parts=described,
     )

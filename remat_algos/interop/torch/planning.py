@@ -51,7 +51,7 @@ from remat_algos.plan.request import Request, check_link_goes_with
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import did_you_mean
+from remat_algos.wording import counted, did_you_mean
 from remat_algos.zoo.optimizers import OPTIMIZERS
 
 Reread = Mapping[int | str, Sequence[str]]
@@ -191,8 +191,8 @@ class TrainingRequest:
             partial(price, cost=self.cost, workspace=self.workspace, device=self.device),
         )
 
-    def plan(self, graph: ComputationGraph, references: References, above: list[BudgetError]) -> Plan:
-        """A plan within the budget or, with an error added to `above`, the one with the lowest peak.
+    def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
+        """A plan within the budget or the one with the lowest peak, which adds an error and that peak to `above`.
 
         With the solver "auto" it is no worse than a reference that fits.
         """
@@ -213,7 +213,7 @@ class TrainingRequest:
         if self.infeasible == "raise" or plan is None:
             raise failed
         # The traceback would keep the tensors of the calls around it alive.
-        above.append(failed.with_traceback(None))
+        above.append((failed.with_traceback(None), plan.peak_memory))
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
@@ -247,7 +247,7 @@ class Partitioner:
         self._n_graphs = 0  # that torch.compile has captured, with gradients or without
         self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
         self._running = 0  # calls of the model that run now
-        self._infeasible: list[BudgetError] = []  # of graphs without a plan within their budget
+        self._infeasible: list[tuple[BudgetError, int]] = []  # of graphs without a plan within their budget
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
@@ -419,11 +419,13 @@ class Partitioner:
         if not self._infeasible or self._warned_infeasible:
             return
         self._warned_infeasible = True
-        error, *others = self._infeasible
-        template = "{error!w}; the plan of least peak runs: {peak}"
-        if others:
-            template += "; {others:other graph} of the model likewise"
-        warn_user(template, error=error, peak=exact_bytes(error.plan.peak_memory), others=len(others))
+        (error, peak), *others = self._infeasible
+        warn_user(
+            "{error!w}; the plan of least peak runs: {peak}{others!w}",
+            error=error,
+            peak=exact_bytes(peak),
+            others=f"; {counted(len(others), 'other graph')} of the model likewise" if others else "",
+        )
 
     def _warn_above(self) -> None:
         """Warn if graphs within their limits exceed the budget together."""
