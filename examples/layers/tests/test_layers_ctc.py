@@ -9,9 +9,9 @@ from examples.layers.formula import Call, Readable
 from examples.layers.formulas import formula_of
 from examples.layers.losses import NEVER
 from examples.layers.starting_values import starting_values
+from examples.layers.tests import oracles
+from examples.layers.tests.cases import network_of
 from remat_algos.zoo.registry import build
-from tests.layer_cases import network_of
-from tests.oracles import layers as oracles
 
 FORMULA = formula_of("CTCLoss")
 STEP = 1e-6

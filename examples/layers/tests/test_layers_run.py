@@ -8,6 +8,8 @@ from examples.layers.formulas import FORMULAS, formula_of
 from examples.layers.layer_operators import LayerOperators
 from examples.layers.pointwise import of_input
 from examples.layers.starting_values import starting_values
+from examples.layers.tests import oracles
+from examples.layers.tests.cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
 from examples.layers.views import can_view, view_gradient, viewed
 from remat_algos.errors import GraphError
 from remat_algos.executor.run import execute
@@ -18,8 +20,6 @@ from remat_algos.plan.solve import solve
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build, get_family, list_families
 from remat_algos.zoo.settings import Settings
-from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
-from tests.oracles import layers as oracles
 
 EPSILON = 1e-6
 

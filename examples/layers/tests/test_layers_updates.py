@@ -7,6 +7,7 @@ import pytest
 
 from examples.layers.layer_operators import LayerOperators
 from examples.layers.optimizers import UPDATES
+from examples.layers.tests.cases import SMALL_NETWORKS
 from examples.layers.training import train
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
@@ -17,7 +18,6 @@ from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.optimizers import OPTIMIZERS, with_optimizer
 from remat_algos.zoo.registry import build
-from tests.layer_cases import SMALL_NETWORKS
 
 NAMES = ("resnet20", "lstm", "mixtral_8x7b")
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from examples.layers.formula import Call, Readable
 from examples.layers.formulas import formula_of
+from examples.layers.tests import oracles
+from examples.layers.tests.cases import network_of, rows, values_of
 from examples.layers.views import viewed
-from tests.layer_cases import network_of, rows, values_of
-from tests.oracles import layers as oracles
 
 WIDTH = 3
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from examples.layers.layer_operators import LayerOperators
+from examples.layers.tests.cases import SMALL_NETWORKS
 from examples.layers.training import train
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
@@ -20,7 +21,6 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build
 from remat_algos.zoo.settings import Settings
-from tests.layer_cases import SMALL_NETWORKS
 
 IMAGES = {"batch": 2, "image": 32, "width": 4, "classes": 5}
 NETWORKS = {

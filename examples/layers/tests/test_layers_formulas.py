@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from examples.layers.formula import Call, Readable
 from examples.layers.formulas import FORMULAS, formula_of
-from tests.layer_cases import CASES, SINGLE, drawn_inputs, network_of, rows, values_of
-from tests.oracles import layers as oracles
+from examples.layers.tests import oracles
+from examples.layers.tests.cases import CASES, SINGLE, drawn_inputs, network_of, rows, values_of
 
 EPSILON = 1e-6
 
@@ -226,7 +226,7 @@ def test_a_word_that_fills_the_page_takes_as_many_rounds_as_it_can_be_halved():
 
 
 def test_the_page_lists_every_kind_of_operation():
-    page = (Path(__file__).parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
     listed = [name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
     assert sorted(listed) == sorted(FORMULAS)
 

@@ -7,10 +7,10 @@ from examples.layers.formula import Call, Readable
 from examples.layers.formulas import formula_of
 from examples.layers.layer_operators import LayerOperators
 from examples.layers.norms import unbiased_variance
+from examples.layers.tests import oracles
+from examples.layers.tests.cases import CASES, drawn_inputs, network_of, rows
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
-from tests.layer_cases import CASES, drawn_inputs, network_of, rows
-from tests.oracles import layers as oracles
 
 
 def single(case):
