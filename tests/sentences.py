@@ -86,7 +86,13 @@ def calls_in(tree, file):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Name):
+        if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Attribute):
+            # `net.fault(...)` of a network is a GraphError with its name in front
+            if call.func.attr == "fault" and isinstance(call.args[0], ast.Constant):
+                given = {keyword.arg for keyword in call.keywords} | {"model"}
+                template, place = "{model!w}: " + call.args[0].value, f"{file}, line {call.lineno}"
+                yield Call("GraphError", template, given - {None}, None in given, place)
+        elif isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Name):
             name, first = call.func.id, call.args[0]
             first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
             known = name in PARAMETERS or name in ("warn", "warn_user")

@@ -24,7 +24,6 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes
-from remat_algos.wording import counted, quoted, shortened
 from remat_algos.zoo.contraction import contract
 from remat_algos.zoo.network import Layer, Network, Shape, Tensor
 from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
@@ -38,18 +37,10 @@ Size = int | tuple[int, ...]
 
 
 class ExtraValue(NamedTuple):
-    """A value of an operation beside its first one.
+    """A value of an operation beside its first one; `name` is a suffix to the name of the node.
 
-    Parameters
-    ----------
-    name : str
-        Suffix to the name of the node.
-    shape : tuple of int
-    dtype : str
-    gradient : bool
-        True if it has one, like the parts of a split; else only the gradient of its node reads it.
-    effect : bool
-        True if it represents a change of a resident: an output of shape (0,).
+    With `gradient` it has one, like the parts of a split; else only the gradient of its node reads it. With `effect` it
+    represents a change of a resident: an output of shape (0,).
     """
 
     name: str
@@ -61,12 +52,6 @@ class ExtraValue(NamedTuple):
 
 class Builder:
     """Collects operations; `network` builds the graph.
-
-    Parameters
-    ----------
-    model : str
-        Name of the network.
-    settings : Settings
 
     Examples
     --------
@@ -107,6 +92,10 @@ class Builder:
         self._once: list[bool] = []
         self._residents: list[tuple[str, int, str]] = []
 
+    def fault(self, template: str, /, **fields: Any) -> GraphError:
+        """The error for this network: its name, then a sentence (`GraphError`)."""
+        return GraphError("{model!w}: " + template, model=self.model, **fields)
+
     # ---------------------------------------------------------------- names
 
     @contextmanager
@@ -140,74 +129,40 @@ class Builder:
     def _claim(self, name: str) -> str:
         """Claim a full name chosen by a caller, perhaps from `named`."""
         if name in self._used:
-            raise GraphError(
-                "{model!w}: the name {name} is taken; give another one, or read the tensor that has it",
-                model=self.model,
-                name=name,
-            )
+            raise self.fault("the name {name} is taken; give another one, or read the tensor that has it", name=name)
         self._counts[name] = 1
         return name
 
     # ---------------------------------------------------------------- residents and views
 
     def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
-        """A resident that the user provides.
-
-        Raises
-        ------
-        GraphError
-            If a length is not positive.
-        """
+        """A resident that the user provides."""
         return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
 
     def parameter(self, name: str, shape: Shape) -> Tensor:
-        """A resident that is learned, of the dtype of the model; `name` is a full one.
-
-        Raises
-        ------
-        GraphError
-            If the name is in use, or a length is not positive.
-        """
+        """A resident that is learned, of the dtype of the model; `name` is a full one."""
         parameter = self._resident(self._claim(name), shape, self.settings.dtype, "parameter")
         self.parameter_shapes[name] = shape
         return parameter
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
-        """A resident that is carried over between training steps; `name` is a full one.
-
-        Raises
-        ------
-        GraphError
-            If the name is in use, or a length is not positive.
-        """
+        """A resident that is carried over between training steps; `name` is a full one."""
         return self._resident(self._claim(name), shape, dtype, "state")
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
         if min(shape, default=1) < 1:
-            raise GraphError(
-                "{model!w}: {name} has shape {shape!w}; give lengths of 1 or more",
-                model=self.model,
-                name=name,
-                shape=shape,
-            )
+            raise self.fault("{name} has shape {shape!w}; give lengths of 1 or more", name=name, shape=shape)
         self._residents.append((name, self._bytes(name, shape, dtype), role))
         self._used.add(name)
         return Tensor(-len(self._residents), shape, dtype)
 
     def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
-        """A value seen in another shape, in part, or repeated along lengths of 1: no node, no bytes.
-
-        Raises
-        ------
-        GraphError
-            If it has more elements for another reason, or a length is not positive.
-        """
+        """A value seen in another shape, in part, or repeated along lengths of 1: no node, no bytes."""
         full = self.named(name)
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
-            raise GraphError(
-                "{model!w}: {full} shows {shape!w} as {view!r}; give no more elements than there are",
-                model=self.model,
+            raise self.fault(
+                "{full} shows {shape!w} as {view!r}; give no more elements than there are",
                 full=full,
                 shape=x.shape,
                 view=shape,
@@ -323,17 +278,9 @@ class Builder:
         try:
             amount = read(entry)
         except ValueError as error:
-            raise GraphError(
-                "{model!w}: {what!w} of {name}: {error!w}", model=self.model, what=what, name=name, error=error
-            ) from error
+            raise self.fault("{what!w} of {name}: {error!w}", what=what, name=name, error=error) from error
         if read is cost_of and amount % 1:
-            raise GraphError(
-                "{model!w}: {what!w} of {name} is {amount}; give a whole number",
-                model=self.model,
-                what=what,
-                name=name,
-                amount=amount,
-            )
+            raise self.fault("{what!w} of {name} is {amount}; give a whole number", what=what, name=name, amount=amount)
         return whole_bytes([amount], f"{self.model}: {what} of {name}")[0]
 
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
@@ -358,9 +305,7 @@ class Builder:
     def _bytes(self, name: str, shape: Shape, dtype: str) -> int:
         size = tensor_bytes(shape, dtype)
         if not isinstance(size, WHOLE):
-            raise GraphError(
-                "{model!w}: {name} has shape {shape!w}; give whole numbers", model=self.model, name=name, shape=shape
-            )
+            raise self.fault("{name} has shape {shape!w}; give whole numbers", name=name, shape=shape)
         return size
 
     def _saved_by(
@@ -391,14 +336,13 @@ class Builder:
 
     def _some(self, name: str, tensors: Sequence[Tensor]) -> None:
         if not tensors:
-            raise GraphError("{model!w}: {name} reads nothing; give at least one tensor", model=self.model, name=name)
+            raise self.fault("{name} reads nothing; give at least one tensor", name=name)
 
     def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
         for x in tensors[1:]:
             if x.shape != tensors[0].shape:
-                raise GraphError(
-                    "{model!w}: {name} reads shapes {shape!w} and {other!w}; give equal ones",
-                    model=self.model,
+                raise self.fault(
+                    "{name} reads shapes {shape!w} and {other!w}; give equal ones",
                     name=name,
                     shape=tensors[0].shape,
                     other=x.shape,
@@ -407,18 +351,18 @@ class Builder:
     def _broadcast(self, name: str, tensors: Sequence[Tensor], shape: Shape) -> None:
         for x in tensors:
             if x.shape != shape and not broadcasts(x.shape, shape):
-                fault = f"{shortened(name)} reads shapes {shape} and {x.shape}"
-                raise GraphError(
-                    "{model!w}: {fault!w}; give the lengths of the first, from the last one on, or 1",
-                    model=self.model,
-                    fault=fault,
+                raise self.fault(
+                    "{name} reads shapes {shape!w} and {other!w}; give the lengths of the first, from the last one on, "
+                    "or 1",
+                    name=name,
+                    shape=shape,
+                    other=x.shape,
                 )
 
     def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
         if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
-            raise GraphError(
-                "{model!w}: {name} gives {shape!w} the shape {new!w}; give a shape of equal size",
-                model=self.model,
+            raise self.fault(
+                "{name} gives {shape!w} the shape {new!w}; give a shape of equal size",
                 name=name,
                 shape=x.shape,
                 new=shape,
@@ -428,17 +372,18 @@ class Builder:
         """The axis, counted from the first."""
         rank = len(x.shape)
         if axis not in range(-rank, rank):
-            fault = f"{shortened(name)} goes along axis {axis} of shape {x.shape}"
-            raise GraphError(
-                "{model!w}: {fault!w}; give one of its axes, or a tensor with that axis", model=self.model, fault=fault
+            raise self.fault(
+                "{name} goes along axis {axis} of shape {shape!w}; give one of its axes, or a tensor with that axis",
+                name=name,
+                axis=axis,
+                shape=x.shape,
             )
         return axis % rank
 
     def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:
         if x.shape != shape:
-            raise GraphError(
-                "{model!w}: {name} has a {what!w} of {shape!w}, expected {expected!w}",
-                model=self.model,
+            raise self.fault(
+                "{name} has a {what!w} of {shape!w}, expected {expected!w}",
                 name=name,
                 what=what,
                 shape=x.shape,
@@ -448,11 +393,8 @@ class Builder:
     def _rank(self, name: str, x: Tensor) -> int:
         """Number of spatial axes of an image."""
         if len(x.shape) < 3:
-            raise GraphError(
-                "{model!w}: {name} reads shape {shape!w}; give an image, (batch, channels, *lengths)",
-                model=self.model,
-                name=name,
-                shape=x.shape,
+            raise self.fault(
+                "{name} reads shape {shape!w}; give an image, (batch, channels, *lengths)", name=name, shape=x.shape
             )
         return len(x.shape) - 2
 
@@ -460,22 +402,21 @@ class Builder:
         """A size for each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
-            fault = f"{shortened(name)} has {what} {quoted(size)} for an image of {counted(rank, 'length')}"
-            raise GraphError("{model!w}: {fault!w}; give a whole number for each", model=self.model, fault=fault)
+            raise self.fault(
+                "{name} has {what!w} {size!r} for an image of {rank:length}; give a whole number for each",
+                name=name,
+                what=what,
+                size=size,
+                rank=rank,
+            )
         return sizes
 
     # ---------------------------------------------------------------- the network
 
     def network(self) -> Network:
-        """Build the network at the granularity and with the gradients of the settings.
-
-        Raises
-        ------
-        GraphError
-            If there is no operation.
-        """
+        """Build the network at the granularity and with the gradients of the settings."""
         if not self.layers:
-            raise GraphError("{model!w}: the network has no operation; add one", model=self.model)
+            raise self.fault("the network has no operation; add one")
         graph = self._graph()
         if self.settings.granularity == "layer":
             graph = contract(graph, [layer.block for layer in self.layers])

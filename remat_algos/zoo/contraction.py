@@ -21,31 +21,17 @@ from remat_algos.kernels.lifetimes import instance_lifetimes
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     """Contract each block of the forward graph to one node, so that it is kept or recomputed as a whole.
 
-    Consecutive nodes of the same block become a node of that name. Its values are the outputs and those read
-    outside, under their names, and `BLOCK:inner`: the bytes of the others that gradients read. Other bytes of its run
-    are workspace. So the same bytes are live between forward and backward part, and the peak without
-    rematerialization is not lower; only inner gradients without a reader are lost.
+    `block` has the name of each node's block, "" for a node that stays single. Consecutive nodes of the same block
+    become a node of that name. Its values are the outputs and those read outside, under their names, and `BLOCK:inner`:
+    the bytes of the others that gradients read. Other bytes of its run are workspace. So the same bytes are live
+    between forward and backward part, and the peak without rematerialization is not lower; only inner gradients without
+    a reader are lost.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-        Without a backward part.
-    block : sequence of str
-        The name of each node's block, "" for a node that stays single. Nodes of one name that are not consecutive are
-        several blocks: `b`, `b#2`, ... A `once` node stays single; one that reads no value, as a dropout mask, moves
-        before its block, any other splits it. A block that reads no value with a gradient is split where gradients
-        begin, since it would have none.
-
-    Returns
-    -------
-    ComputationGraph
-        Gradients cost `factor` times the compute of the block, including nodes without a gradient, unless one has a
-        `grad_compute`: then that of the others is twice their compute.
-
-    Raises
-    ------
-    GraphError
-        If there is a backward part, or not one block per node.
+    Nodes of one name that are not consecutive are several blocks: `b`, `b#2`, ... A `once` node stays single; one that
+    reads no value, as a dropout mask, moves before its block, any other splits it. A block that reads no value with a
+    gradient is split where gradients begin, since it would have none. Gradients cost `factor` times the compute of the
+    block, including nodes without a gradient, unless one has a `grad_compute`: then that of the others is twice their
+    compute.
 
     Examples
     --------
@@ -304,25 +290,12 @@ class _UniqueNames:
 
 
 def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
-    """Scratch bytes of each block and of its gradients: the peak inside, minus the bytes of the block itself.
+    """int64[blocks] twice: scratch bytes of each block and of its gradients: the peak inside, minus its own bytes.
 
-    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order. The
-    workspace of a block is how much higher the bytes of its nodes rise from its first step on than its own.
-    The larger figure of those with and without gradients of parameters counts.
-
-    Parameters
-    ----------
-    fine : ComputationGraph
-        The forward part, with its `backward`.
-    coarse : ComputationGraph
-        The same with a node for each block; blocks of several nodes have no workspace yet.
-    group : int64[n]
-        The block of each node.
-
-    Returns
-    -------
-    workspace, grad_workspace : int64[blocks]
-        0 for a block of one node.
+    Both graphs, of nodes and of blocks, are differentiated, with every output that has a gradient as a loss, and
+    simulated in id order. The workspace of a block is how much higher the bytes of its nodes rise from its first step
+    on than its own; 0 for a block of one node. The larger figure of those with and without gradients of parameters
+    counts.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)

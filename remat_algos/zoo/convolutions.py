@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
-from remat_algos.errors import GraphError
-from remat_algos.wording import quoted, shortened
 from remat_algos.zoo.builder import Builder, ExtraValue, Size
 from remat_algos.zoo.network import Shape, Tensor
 
@@ -27,19 +25,18 @@ class Convolutions(Builder):
         bias: bool = True,
         name: str = "conv",
     ) -> Tensor:
-        """A convolution; its gradient reads x. Its workspace may hold one unfolded image at a time (im2col).
-
-        Raises
-        ------
-        GraphError
-            If the channels do not divide into the groups, or the window is larger than the padded image.
-        """
+        """A convolution; its gradient reads x. Its workspace may hold one unfolded image at a time (im2col)."""
         full = self.named(name)
         rank = self._rank(full, x)
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
-            fault = f"{shortened(full)} makes {shortened(channels)} channels of {before} in {shortened(groups)} groups"
-            raise GraphError("{model!w}: {fault!w}; give a number that divides both", model=self.model, fault=fault)
+            raise self.fault(
+                "{name} makes {channels} channels of {before} in {groups} groups; give a number that divides both",
+                name=full,
+                channels=channels,
+                before=before,
+                groups=groups,
+            )
         lengths = self._lengths(full, x, kernel, stride, padding, dilation)
         shape = (x.shape[0], channels, *lengths)
         window = self._each(full, "kernel", kernel, rank)
@@ -73,13 +70,7 @@ class Convolutions(Builder):
         bias: bool = True,
         name: str = "up",
     ) -> Tensor:
-        """A transposed convolution, which enlarges images; its gradient reads x.
-
-        Raises
-        ------
-        GraphError
-            If the resulting image is empty.
-        """
+        """A transposed convolution, which enlarges images; its gradient reads x."""
         full = self.named(name)
         rank = self._rank(full, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding}
@@ -87,10 +78,13 @@ class Convolutions(Builder):
         lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
-            around = f"stride {quoted(stride)} and padding {quoted(padding)}"
-            fault = f"{shortened(full)} makes an image of {lengths} with {around}"
-            raise GraphError(
-                "{model!w}: {fault!w}; give a stride of 1 or more and less padding", model=self.model, fault=fault
+            raise self.fault(
+                "{name} makes an image of {lengths!w} with stride {stride!r} and padding {padding!r}; give a stride of "
+                "1 or more and less padding",
+                name=full,
+                lengths=lengths,
+                stride=stride,
+                padding=padding,
             )
         parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
         workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
@@ -115,11 +109,6 @@ class Convolutions(Builder):
 
         With `cover` the last window extends beyond the edge if elements would be left out, as with `ceil_mode` of
         PyTorch. No window begins in the padding at the end; with `cover_all` of Chainer one may.
-
-        Raises
-        ------
-        GraphError
-            If the window is larger than the padded image, or the padding than half the window.
         """
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)
@@ -130,13 +119,7 @@ class Convolutions(Builder):
     def average_pool(
         self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
     ) -> Tensor:
-        """The mean of each window; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If the window is larger than the padded image, or the padding than half the window.
-        """
+        """The mean of each window; its gradient reads nothing."""
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)
         return self.run(
@@ -144,19 +127,12 @@ class Convolutions(Builder):
         )
 
     def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
-        """Adaptive average pooling: the means of the given number of equal parts; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If the image has fewer elements than parts.
-        """
+        """Adaptive average pooling: the means of the given number of equal parts; its gradient reads nothing."""
         full = self.named(name)
         sizes = self._each(full, "size", lengths, self._rank(full, x))
         if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
-            raise GraphError(
-                "{model!w}: {full} makes {lengths!r} of an image of {shape!w}; give a larger image",
-                model=self.model,
+            raise self.fault(
+                "{full} makes {lengths!r} of an image of {shape!w}; give a larger image",
                 full=full,
                 lengths=lengths,
                 shape=x.shape[2:],
@@ -164,20 +140,11 @@ class Convolutions(Builder):
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
     def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
-        """The image resized, by linear interpolation or to the nearest element; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If a length is not positive.
-        """
+        """The image resized, by linear interpolation or to the nearest element; its gradient reads nothing."""
         full = self.named(name)
         if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
-            raise GraphError(
-                "{model!w}: {full} makes an image of {lengths}; give lengths of 1 or more",
-                model=self.model,
-                full=full,
-                lengths=lengths,
+            raise self.fault(
+                "{full} makes an image of {lengths}; give lengths of 1 or more", full=full, lengths=lengths
             )
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
@@ -193,18 +160,16 @@ class Convolutions(Builder):
         places = []
         for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
             if min(k, s, d) < 1 or p < 0:
-                fault = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
-                raise GraphError(
-                    "{model!w}: {name} has {fault!w}; give 1 or more, 0 of padding",
-                    model=self.model,
+                raise self.fault(
+                    "{name} has kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}; give 1 or "
+                    "more, 0 of padding",
                     name=name,
-                    fault=fault,
+                    **options,
                 )
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
-                raise GraphError(
-                    "{model!w}: {name} has a window of {d} on a padded length of {n}; give a larger image, more "
+                raise self.fault(
+                    "{name} has a window of {d} on a padded length of {n}; give a larger image, more "
                     "padding or a smaller kernel",
-                    model=self.model,
                     name=name,
                     d=d * (k - 1) + 1,
                     n=n + 2 * p,
@@ -220,8 +185,12 @@ class Convolutions(Builder):
         shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):
-            fault = f"{shortened(name)} has a padding of {padding} around windows of {kernel}"
-            raise GraphError("{model!w}: {fault!w}; give at most half the window", model=self.model, fault=fault)
+            raise self.fault(
+                "{name} has a padding of {padding} around windows of {kernel}; give at most half the window",
+                name=name,
+                padding=padding,
+                kernel=kernel,
+            )
         return shape, prod(shape) * prod(window)
 
     def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from remat_algos.errors import GraphError
-from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.convolutions import Convolutions
 from remat_algos.zoo.network import Tensor
@@ -19,7 +17,8 @@ Expert = Callable[[Tensor, str], Tensor]
 class Layers(Convolutions, Norms, Products):
     """Operations of a network: each method adds one or several and returns a `Tensor`.
 
-    docs/layers.md has a table for each.
+    docs/layers.md has a table for each. `name` is that of the operation, within the current scopes and with a number if
+    it is in use. Sizes, axes and shapes that do not fit raise a GraphError.
 
     Examples
     --------
@@ -38,18 +37,15 @@ class Layers(Convolutions, Norms, Products):
     # ---------------------------------------------------------------- losses
 
     def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
-
-        Raises
-        ------
-        GraphError
-            Unless there is one target per row of scores.
-        """
+        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities."""
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
-            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(
-                "{model!w}: {fault!w}; give a target for each row of scores", model=self.model, fault=fault
+            raise self.fault(
+                "{name} has scores of shape {scores!w} for targets of {targets!w}; give a target for each row of "
+                "scores",
+                name=name,
+                scores=x.shape,
+                targets=targets.shape,
             )
         if self.settings.primitive:
             axis = -1 if prod(targets.shape) == rows[-1] else 1
@@ -70,13 +66,7 @@ class Layers(Convolutions, Norms, Products):
         )
 
     def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
-        """The mean of the squared differences: one number; its gradient reads x.
-
-        Raises
-        ------
-        GraphError
-            If the shapes differ.
-        """
+        """The mean of the squared differences: one number; its gradient reads x."""
         self._same_shape(name, [x, target])
         if self.settings.primitive:
             with self.scope(name):
@@ -85,17 +75,14 @@ class Layers(Convolutions, Norms, Products):
         return self.run("MeanSquare", [x, target], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
 
     def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
-        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities.
-
-        Raises
-        ------
-        GraphError
-            Unless the scores have three axes and the targets two.
-        """
+        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities."""
         if (len(x.shape), len(targets.shape)) != (3, 2):
-            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
-            raise GraphError(
-                "{model!w}: {fault!w}; give (steps, batch, classes) and (batch, length)", model=self.model, fault=fault
+            raise self.fault(
+                "{name} has scores of shape {scores!w} for targets of {targets!w}; give (steps, batch, classes) and "
+                "(batch, length)",
+                name=name,
+                scores=x.shape,
+                targets=targets.shape,
             )
         rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
         return self.run(
@@ -111,17 +98,12 @@ class Layers(Convolutions, Norms, Products):
     # ---------------------------------------------------------------- mixtures of experts
 
     def routed(self, x: Tensor, expert: Expert, experts: int, chosen: int, capacity: int) -> tuple[Tensor, Tensor]:
-        """Rows of x transformed by their experts, and the load balancing loss.
-
-        Raises
-        ------
-        GraphError
-            If more experts are chosen than there are.
-        """
+        """Rows of x transformed by their experts, and the load balancing loss."""
         if chosen > experts:
-            fault = f"each word takes {shortened(chosen)} of {shortened(experts)} experts"
-            raise GraphError(
-                "{model!w}: {fault!w}; give chosen={experts} or less", model=self.model, fault=fault, experts=experts
+            raise self.fault(
+                "each word takes {chosen} of {experts} experts; give chosen={experts} or less",
+                chosen=chosen,
+                experts=experts,
             )
         rows = self.view(x, prod(x.shape[:-1]), x.shape[-1])
         with self.scope("moe"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.errors import GraphError
-from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.pointwise import Pointwise
@@ -19,11 +17,6 @@ class Norms(Pointwise):
         """Batch norm, per channel over the batch; its gradient reads x, the means and the inverse deviations.
 
         It may be recomputed: its change of the running statistics is an effect, bound to its first run.
-
-        Raises
-        ------
-        GraphError
-            If x has no axis of channels.
         """
         full = self.named(name)
         self._axis(full, x, 1)
@@ -35,13 +28,7 @@ class Norms(Pointwise):
         return self._norm("BatchNorm", full, x, channels, extra, running)
 
     def layer_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """Layer norm, per row over the last axis; its gradient reads x, the means and the inverse deviations.
-
-        Raises
-        ------
-        GraphError
-            If x is a single number, without an axis.
-        """
+        """Layer norm, per row over the last axis; its gradient reads x, the means and the inverse deviations."""
         full = self.named(name)
         self._axis(full, x, -1)
         if self.settings.primitive:
@@ -49,13 +36,7 @@ class Norms(Pointwise):
         return self._norm("LayerNorm", full, x, x.shape[-1:], _statistics(x.shape[:-1]))
 
     def rms_norm(self, x: Tensor, name: str = "norm") -> Tensor:
-        """RMS norm, per row over the last axis, without means; its gradient reads x and the inverse deviations.
-
-        Raises
-        ------
-        GraphError
-            If x is a single number, without an axis.
-        """
+        """RMS norm, per row over the last axis, without means; its gradient reads x and the inverse deviations."""
         full = self.named(name)
         self._axis(full, x, -1)
         weight = self.parameter(f"{full}.weight", x.shape[-1:])
@@ -73,19 +54,12 @@ class Norms(Pointwise):
         )
 
     def group_norm(self, x: Tensor, groups: int = 32, name: str = "norm") -> Tensor:
-        """Group norm, per example and group of channels; its gradient reads x, the means and the inverse deviations.
-
-        Raises
-        ------
-        GraphError
-            If the channels do not divide into the groups, or there are none.
-        """
+        """Group norm, per example and group of channels; its gradient reads x, the means and the inverse deviations."""
         full = self.named(name)
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
-            raise GraphError(
-                "{model!w}: {full} has {shape} channels in {groups!r} groups; give a divisor",
-                model=self.model,
+            raise self.fault(
+                "{full} has {shape} channels in {groups!r} groups; give a divisor",
                 full=full,
                 shape=x.shape[1],
                 groups=groups,
@@ -95,19 +69,11 @@ class Norms(Pointwise):
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
 
     def local_response_norm(self, x: Tensor, size: int = 5, name: str = "norm") -> Tensor:
-        """Local response norm, by sums of squares over neighbouring channels; its gradient reads x and these sums.
-
-        Raises
-        ------
-        GraphError
-            If x has no axis of channels, or there are no neighbours.
-        """
+        """Local response norm, by sums of squares over neighbouring channels; its gradient reads x and these sums."""
         full = self.named(name)
         self._axis(full, x, 1)
         if size < 1:
-            raise GraphError(
-                "{model!w}: {full} goes over {size} channels; give 1 or more", model=self.model, full=full, size=size
-            )
+            raise self.fault("{full} goes over {size} channels; give 1 or more", full=full, size=size)
         return self.run(
             "LocalResponseNorm",
             [x],
@@ -148,7 +114,7 @@ class Norms(Pointwise):
         )
         rstd = self._step("Rsqrt", f"{full}.rstd", [variance])
         for state, batch, what in zip(running or (), (mean, variance), ("mean", "var"), strict=False):
-            self._moving(f"{shortened(full)}.moving_{what}", state, batch)
+            self._moving(f"{full}.moving_{what}", state, batch)
         normal = self._step("Multiply", f"{full}.normal", [centred, rstd])
         return self._step("Add", full, [self._step("Multiply", f"{full}.scaled", [normal, weight]), bias])
 

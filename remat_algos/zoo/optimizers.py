@@ -20,15 +20,10 @@ STATE = ROLES.index("state")
 
 
 class UpdateStep(NamedTuple):
-    """An operation of the update of p; `m` stands for `m(p)`, `m@new` for `m(p)@new`, `p` for the parameter.
+    """An operation of the update of p: what it reads and writes, by name.
 
-    Parameters
-    ----------
-    name, op : str
-    reads : tuple of str
-        Residents, and values of earlier steps.
-    writes : tuple of str
-        Residents; a write to p makes no value.
+    Reads are residents and values of earlier steps: `p` is the parameter, `m` stands for `m(p)`, `m@new` for
+    `m(p)@new`. A write to p makes no value.
     """
 
     name: str
@@ -56,17 +51,7 @@ _UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: its states for each parameter, and its update.
-
-    Parameters
-    ----------
-    name : str
-    op : str
-        The operation of its updates, as `Labels.ops` has it.
-    states : tuple of str
-        Names of the states, each of the parameter's size.
-    steps : tuple of UpdateStep
-        The operations of an update, one by one.
+    """An optimizer: the names of its states, each of the parameter's size, and the operations of its update.
 
     Examples
     --------
@@ -124,13 +109,7 @@ OPTIMIZERS = {
 
 
 def optimizer_of(op: str) -> Optimizer | None:
-    """The optimizer whose updates are this operation, or None.
-
-    Examples
-    --------
-    >>> optimizer_of("AdamW").name, optimizer_of("ReLU")
-    ('adamw', None)
-    """
+    """The optimizer whose updates are this operation, or None."""
     return next((optimizer for optimizer in OPTIMIZERS.values() if optimizer.op == op), None)
 
 
@@ -145,30 +124,12 @@ def with_optimizer(
 
     `update(p)` reads `grad(p)`, the parameter and its optimizer states: `momentum(p)`, or `m(p)` and `v(p)`, which
     become residents. It allocates no bytes; it updates residents in place. A node that touches a parameter or a state
-    runs once. Only the id order makes a parameter be read before it changes.
+    runs once. Only the id order makes a parameter be read before it changes. Updates are outputs, and the gradients
+    that they read no longer are.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-        With gradients of parameters.
-    optimizer : {"sgd", "momentum", "adam", "adamw"}
-        adamw is adam with decoupled weight decay.
-    primitive : bool
-        If True, an update is a node per element-wise operation, each with a value of the parameter's size, as in
-        frameworks without fusion; by default it is one node.
-    cost : callable, optional
-        Compute of an operation, from its name, the bytes of the parameter, and the bytes that it reads and writes; 1 by
-        default.
-
-    Returns
-    -------
-    ComputationGraph
-        Updates are outputs, and the gradients that they read no longer are. Ids are unchanged.
-
-    Raises
-    ------
-    GraphError
-        If the optimizer is unknown, or no parameter has a gradient.
+    With `primitive` an update is a node per element-wise operation, each with a value of the parameter's size, as in
+    frameworks without fusion. `cost` gives the compute of an operation from its name, the bytes of the parameter, and
+    the bytes that it reads and writes; 1 by default.
 
     Examples
     --------

@@ -1,16 +1,16 @@
-"""Element-wise layers: activations, sums, products, masks, dropout."""
+"""Element-wise layers: activations, sums, products, masks, dropout; and layers that copy elements to other places."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.zoo.builder import Builder
+from remat_algos.zoo.builder import Builder, ExtraValue
 from remat_algos.zoo.network import Shape, Tensor
 
 
 class Pointwise(Builder):
-    """Element-wise layers."""
+    """Element-wise layers, and layers that copy elements to other places."""
 
     def pointwise(
         self,
@@ -20,13 +20,7 @@ class Pointwise(Builder):
         name: str = "",
         saves: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """An operation per element of the first tensor read, or of `shape`.
-
-        Raises
-        ------
-        GraphError
-            If another tensor does not broadcast to it.
-        """
+        """An operation per element of the first tensor read, or of `shape`."""
         self._some(name or op.lower(), reads)
         shape = reads[0].shape if shape is None else shape
         self._broadcast(name or op.lower(), reads, shape)
@@ -76,24 +70,12 @@ class Pointwise(Builder):
     # ---------------------------------------------------------------- sums and products
 
     def add(self, *tensors: Tensor, name: str = "add") -> Tensor:
-        """The sum; its gradient reads nothing.
-
-        Raises
-        ------
-        GraphError
-            If the shapes differ, or there is no tensor.
-        """
+        """The sum; its gradient reads nothing."""
         self._same_shape(name, tensors)
         return self.pointwise("Add", tensors, name=name)
 
     def multiply(self, x: Tensor, y: Tensor, name: str = "multiply") -> Tensor:
-        """The product, of the shape of x; its gradient reads both.
-
-        Raises
-        ------
-        GraphError
-            If y does not broadcast to x.
-        """
+        """The product, of the shape of x; its gradient reads both."""
         return self.pointwise("Multiply", [x, y], name=name)
 
     def scale(self, x: Tensor, name: str = "scale", factor: float = 0.5) -> Tensor:
@@ -102,13 +84,7 @@ class Pointwise(Builder):
         return self.run("Scale", [x], x.shape, name=full, elements=prod(x.shape), dtype=x.dtype, factor=factor)
 
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
-        """x where it is allowed, else minus infinity; its gradient reads the mask.
-
-        Raises
-        ------
-        GraphError
-            If the mask does not broadcast to x.
-        """
+        """x where it is allowed, else minus infinity; its gradient reads the mask."""
         return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
 
     # ---------------------------------------------------------------- dropout
@@ -137,13 +113,7 @@ class Pointwise(Builder):
     # ---------------------------------------------------------------- reductions
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
-        """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output.
-
-        Raises
-        ------
-        GraphError
-            If x is a single number, without an axis.
-        """
+        """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output."""
         self._axis(name, x, -1)
         if not self.settings.primitive:
             full = self.named(name)
@@ -164,3 +134,54 @@ class Pointwise(Builder):
     def _mean(self, x: Tensor, name: str) -> Tensor:
         """The mean of all elements."""
         return self.run("Mean", [x], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
+
+    # ---------------------------------------------------------------- copies
+
+    def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
+        """Tensors concatenated along an axis; its gradient reads nothing."""
+        self._some(name, tensors)
+        first = tensors[0].shape
+        axis = self._axis(name, tensors[0], axis)
+        for x in tensors[1:]:
+            if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
+                raise self.fault(
+                    "{name} joins shapes {shape!w} and {other!w}; give shapes that differ only on axis {axis}",
+                    name=name,
+                    shape=first,
+                    other=x.shape,
+                    axis=axis,
+                )
+        shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
+        return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
+
+    def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
+        """Copy equal parts along an axis: one node with several values."""
+        axis = self._axis(name, x, axis)
+        if parts < 1 or x.shape[axis] % parts:
+            raise self.fault(
+                "{name} cuts {shape} into {parts!r} equal parts; give a divisor",
+                name=name,
+                shape=x.shape[axis],
+                parts=parts,
+            )
+        shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
+        extra = [ExtraValue(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
+        return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
+
+    def crop(self, x: Tensor, *size: int, name: str = "crop") -> Tensor:
+        """The centre of an image, copied; its gradient reads nothing."""
+        now = x.shape[2:]
+        if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
+            raise self.fault("{name} takes {size} out of {now!w}; give a size that fits", name=name, size=size, now=now)
+        return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
+
+    def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
+        """A copy in another shape, as in frameworks without views; `view` adds no node."""
+        self._same_size(name, x, shape)
+        return self.run("Reshape", [x], shape, name=self.named(name), dtype=x.dtype)
+
+    def copy(self, x: Tensor, *shape: int, name: str = "copy") -> Tensor:
+        """A copy in another layout, as after a transposition."""
+        shape = shape or x.shape
+        self._same_size(name, x, shape)
+        return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
-from remat_algos.errors import GraphError
-from remat_algos.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
-from remat_algos.zoo.copies import Copies
 from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.pointwise import Pointwise
 
@@ -26,7 +23,7 @@ class LSTMWeights:
     bias: Tensor
 
 
-class Products(Pointwise, Copies):
+class Products(Pointwise):
     """Layers on tensors of shape (batch, length, width), and on rows."""
 
     def linear(
@@ -35,11 +32,6 @@ class Products(Pointwise, Copies):
         """A matrix product along the last axis; its gradient reads x.
 
         `parameters`, if shared with other layers: a weight (features, width of x), with or without a bias.
-
-        Raises
-        ------
-        GraphError
-            If a shared weight or bias has another shape, or x is a single number, without an axis.
         """
         full = self.named(name)
         before = x.shape[self._axis(full, x, -1)]
@@ -67,13 +59,7 @@ class Products(Pointwise, Copies):
     def embedding(
         self, tokens: Tensor, words: int, width: int, *, weight: Tensor | None = None, name: str = "embedding"
     ) -> Tensor:
-        """Look up a row of the weight for each token; its gradient reads the tokens, which are residents.
-
-        Raises
-        ------
-        GraphError
-            If a shared weight has another shape.
-        """
+        """Look up a row of the weight for each token; its gradient reads the tokens, which are residents."""
         full = self.named(name)
         if weight is None:
             weight = self.parameter(f"{full}.weight", (words, width))
@@ -83,24 +69,17 @@ class Products(Pointwise, Copies):
         return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
 
     def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
-        """A matrix product per example and head, with y or its transpose; its gradient reads both.
-
-        Raises
-        ------
-        GraphError
-            If the shapes or numbers of matrices do not fit. Only heads may share one, each the same number.
-        """
+        """A matrix product per example and head, with y or its transpose; its gradient reads both."""
         full = self.named(name)
-        fault = f"{shortened(full)} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
+        read = {"name": full, "shape": x.shape, "other": y.shape, "how": " transposed" if transposed else ""}
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
-            raise GraphError(
-                "{model!w}: {fault!w}; give equal numbers of matrices, or heads that divide",
-                model=self.model,
-                fault=fault,
+            raise self.fault(
+                "{name} multiplies {shape!w} by {other!w}{how!w}; give equal numbers of matrices, or heads that divide",
+                **read,
             )
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
         if x.shape[-1] != inner:
-            raise GraphError("{model!w}: {fault!w}; give equal inner lengths", model=self.model, fault=fault)
+            raise self.fault("{name} multiplies {shape!w} by {other!w}{how!w}; give equal inner lengths", **read)
         shape = (*x.shape[:-1], columns)
         return self.run(
             "MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype, transposed=transposed
@@ -128,12 +107,6 @@ class Products(Pointwise, Copies):
         float32; dropout in it draws the same mask each time, from its stored seed. Otherwise the scores, of
         batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is added to the scaled
         scores. With `kv_heads` k and v have fewer heads, each shared by several heads of q.
-
-        Raises
-        ------
-        GraphError
-            If the heads do not divide the widths, or batches, widths and lengths do not fit, or mask and bias the
-            scores.
         """
         kv_heads = heads if kv_heads is None else kv_heads
         scores = self._scores(name, q, k, v, heads, kv_heads)
@@ -146,16 +119,24 @@ class Products(Pointwise, Copies):
     def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
         """The shape of the scores: batch, heads, rows of q, rows of k."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
-            fault = f"{shortened(name)} reads shapes {q.shape}, {k.shape} and {v.shape}"
-            raise GraphError(
-                "{model!w}: {fault!w}; give (batch, length, width) of one batch", model=self.model, fault=fault
+            raise self.fault(
+                "{name} reads shapes {q!w}, {k!w} and {v!w}; give (batch, length, width) of one batch",
+                name=name,
+                q=q.shape,
+                k=k.shape,
+                v=v.shape,
             )
         width, before = q.shape[-1], k.shape[-1]
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
-            fault = (
-                f"{shortened(name)} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
+            raise self.fault(
+                "{name} has width {width} in {heads} heads, and keys of width {key_width} in {kv_heads} heads; give "
+                "numbers that divide",
+                name=name,
+                width=width,
+                heads=heads,
+                key_width=before,
+                kv_heads=kv_heads,
             )
-            raise GraphError("{model!w}: {fault!w}; give numbers that divide", model=self.model, fault=fault)
         self._same_shape(name, [k, v])
         return q.shape[0], heads, q.shape[1], k.shape[1]
 

@@ -16,17 +16,9 @@ PREFIX = "model:"
 class Option:
     """An option of a model, settable as text.
 
-    Parameters
-    ----------
-    name : str
-    kind : str
-        Its type, as in the signature: "int", "str", "tuple[int, ...] | None".
-    default : object
-        Default of the variant, else of the family.
-    own : bool
-        True if it belongs to the family; the others are those of `Settings`, common to all models.
-    choices : tuple of str
-        Allowed names, if few.
+    `kind` is its type, as in the signature: "int", "str", "tuple[int, ...] | None"; `default` that of the variant, else
+    of the family. An `own` option belongs to the family; the others are those of `Settings`. `choices` are allowed
+    names.
     """
 
     name: str
@@ -76,13 +68,7 @@ class Option:
 
 
 def is_reference(text: str) -> bool:
-    """True if the text names a model, not a file.
-
-    Examples
-    --------
-    >>> is_reference("model:vgg19"), is_reference("vgg19.json")
-    (True, False)
-    """
+    """True if the text names a model, not a file."""
     return text.startswith(PREFIX)
 
 
@@ -90,11 +76,6 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
     """Split a reference, with or without its `model:`, into the model and the text of each option.
 
     Escapes are those of URLs: `%26` is an ampersand.
-
-    Raises
-    ------
-    GraphError
-        If an option is repeated or has no value.
 
     Examples
     --------

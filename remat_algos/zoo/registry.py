@@ -28,16 +28,10 @@ LARGEST_OPTION = 4096
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Family(Registered):
-    """Models built by one function.
+    """Models built by one function, `function(net, *, batch, ...)`, which builds into a `Layers`.
 
-    Parameters
-    ----------
-    function : callable
-        `function(net, *, batch, ...)` builds into a `Layers`.
-    variants : mapping of str to mapping
-        Name of each model of the family, and its options that differ from the defaults.
-    grows : mapping of str to sequence of int or callable
-        Ascending values of an option, unless every number from 1 on is valid.
+    `variants` has the name of each model, and its options that differ from the defaults; `grows` the ascending values
+    of an option, unless every number from 1 on is valid.
     """
 
     variants: Variants
@@ -84,13 +78,7 @@ def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Cal
 
 
 def list_families() -> Entries[Family]:
-    """List all families, by name.
-
-    Examples
-    --------
-    >>> "resnet" in [family.name for family in list_families()]
-    True
-    """
+    """List all families, by name."""
     return FAMILIES.all()
 
 
@@ -110,13 +98,7 @@ def list_models() -> list[str]:
 
 
 def get_family(model: str) -> Family:
-    """Look up the family of a model, or a family by name.
-
-    Raises
-    ------
-    GraphError
-        If the name is unknown; the nearest are offered.
-    """
+    """Look up the family of a model, or a family by name; GraphError offers the nearest."""
     for candidate in list_families():
         if model == candidate.name or model in candidate.variants:
             return candidate
@@ -130,13 +112,7 @@ def get_family(model: str) -> Family:
 
 
 def options_of(model: str) -> dict[str, Option]:
-    """The options of a model or a family, by name: its own, then the common ones.
-
-    Raises
-    ------
-    GraphError
-        If the name is unknown; the nearest are offered.
-    """
+    """The options of a model or a family, by name: its own, then the common ones."""
     choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
     variant = family.variants.get(model, {})
@@ -147,11 +123,6 @@ def options_of(model: str) -> dict[str, Option]:
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
     """Read a reference, with or without its `model:`, into the model and its options.
-
-    Raises
-    ------
-    GraphError
-        If the name is unknown, or an option is repeated or has no value.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.text.amounts import size_of
-from remat_algos.wording import listed, quoted, spelled
+from remat_algos.wording import listed, spelled
 
 CHOICES = {
     "dropout": ("mask", "single"),
@@ -81,8 +81,9 @@ class Settings:
     def __post_init__(self) -> None:
         element_bytes(self.dtype)
         if "float" not in self.dtype:
-            fault = f"dtype is {quoted(self.dtype)}, which has no gradients"
-            raise GraphError("{fault!w}; use float32, float16 or bfloat16", fault=fault)
+            raise GraphError(
+                "dtype is {dtype!r}, which has no gradients; use float32, float16 or bfloat16", dtype=self.dtype
+            )
         for name, known in CHOICES.items():
             chosen = as_text(getattr(self, name), name, known[0])
             if chosen not in known:
@@ -102,8 +103,9 @@ class Settings:
             if size_of(self.workspace) < 0:
                 raise ValueError
         except ValueError as error:
-            shown = quoted(self.workspace)
-            raise GraphError("workspace is {shown!w}; give bytes, or a size such as 64MiB", shown=shown) from error
+            raise GraphError(
+                "workspace is {workspace!r}; give bytes, or a size such as 64MiB", workspace=self.workspace
+            ) from error
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -135,12 +137,7 @@ def kind_of(annotation: Any) -> str:
 
 
 def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
-    """Return a value of the option's type, numbers as Python's own.
-
-    Raises
-    ------
-    GraphError
-        If it has another type or is not positive.
+    """Return a value of the option's type, numbers as Python's own; GraphError for another type, or below the minimum.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
@@ -54,8 +53,6 @@ def deepspeech2(
 
     Parameters
     ----------
-    net : Layers
-        Where it is built.
     batch : int
     sequence : int
         Frames of the spectrogram, of 161 frequencies; the first convolution takes every second. The transcript has a
@@ -75,11 +72,6 @@ def deepspeech2(
     gated : bool
         Gated recurrent units instead of a clipped ReLU.
 
-    Raises
-    ------
-    GraphError
-        If there are more than three convolutions.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -87,11 +79,8 @@ def deepspeech2(
     67689053
     """
     if convolutions > len(WINDOWS):
-        raise GraphError(
-            "{model!w}: convolutions is {convolutions}; give 1 to {n_WINDOWS}",
-            model=net.model,
-            convolutions=convolutions,
-            n_WINDOWS=len(WINDOWS),
+        raise net.fault(
+            "convolutions is {convolutions}; give 1 to {n_WINDOWS}", convolutions=convolutions, n_WINDOWS=len(WINDOWS)
         )
     x = _heard(net, batch, sequence, [(width, (11,), (2,))] if flat else WINDOWS[:convolutions])
     steps = x.shape[0] // batch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.families.resnet import scores
 from remat_algos.zoo.layers import Layers
@@ -39,7 +38,6 @@ def densenet(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side.
     depth : int
@@ -53,11 +51,6 @@ def densenet(
         A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019, instead of
         concatenating all again.
 
-    Raises
-    ------
-    GraphError
-        If the depth is another.
-
     References
     ----------
     .. [1] huang2017, table 1.
@@ -70,10 +63,7 @@ def densenet(
     (28681000, 568)
     """
     if not stages and depth not in BY_DEPTH:
-        known = ", ".join(map(str, BY_DEPTH))
-        raise GraphError(
-            "{model!w}: depth is {depth}; give {known!w}, or stages", model=net.model, depth=depth, known=known
-        )
+        raise net.fault("depth is {depth}; give {known!l}, or stages", depth=depth, known=list(BY_DEPTH))
     blocks = stages or BY_DEPTH[depth]
     x = net.input("image", (batch, 3, image, image))
     with net.block("stem"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
@@ -52,8 +51,6 @@ def diffusion_unet(
 
     Parameters
     ----------
-    net : Layers
-        Where it is built.
     batch : int
     image : int
         Side of the image, or of its latent, in pixels.
@@ -78,12 +75,6 @@ def diffusion_unet(
     dropout_layers : bool
         With dropout in the residual blocks.
 
-    Raises
-    ------
-    GraphError
-        If the image cannot be halved so often, or nowhere is it as small as `attended` says, or groups or heads do not
-        divide the channels.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -92,18 +83,19 @@ def diffusion_unet(
     """
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):
-        raise GraphError(
-            "{model!w}: an image of {image} cannot be halved {halvings} times; give a multiple of "
-            "{value}, or fewer multipliers",
-            model=net.model,
+        raise net.fault(
+            "an image of {image} cannot be halved {halvings} times; give a multiple of {value}, or fewer multipliers",
             image=image,
             halvings=len(levels) - 1,
             value=1 << len(levels) - 1,
         )
     factors = [1 << level for level in range(len(levels))]
     if unknown := set(attended or ()) - set(factors):
-        found = f"attended has {min(unknown)}, but the image is {', '.join(map(str, factors))} times smaller"
-        raise GraphError("{model!w}: {found!w}; give some of these", model=net.model, found=found)
+        raise net.fault(
+            "attended has {unknown}, but the image is {factors!l} times smaller; give some of these",
+            unknown=min(unknown),
+            factors=factors,
+        )
     x = net.input("noisy", (batch, channels, image, image))
     noise = net.input("noise", x.shape)
     text = net.input("text", (batch, sequence, context)) if sequence else None

@@ -14,8 +14,6 @@ def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int 
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Examples.
     depth : int

@@ -46,7 +46,6 @@ def googlenet(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side: from 79 on, or from 47 on without the auxiliary classifiers.
     width : int

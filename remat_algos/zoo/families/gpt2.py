@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import divisors_of, family, multiples_of
@@ -36,8 +35,6 @@ def gpt2(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Texts.
     sequence : int
@@ -55,11 +52,6 @@ def gpt2(
     fused : bool
         Whether attention is one operation, which keeps no scores; the GPT-2 of its day did not have it.
 
-    Raises
-    ------
-    GraphError
-        If the text is longer than there are positions.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -67,9 +59,8 @@ def gpt2(
     124439808
     """
     if sequence > positions:
-        raise GraphError(
-            "{model!w}: {sequence} words have {positions} positions; give positions={sequence} too",
-            model=net.model,
+        raise net.fault(
+            "{sequence} words have {positions} positions; give positions={sequence} too",
             sequence=sequence,
             positions=positions,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family, multiples_of
@@ -37,8 +36,6 @@ def llama(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Texts.
     sequence : int
@@ -58,11 +55,6 @@ def llama(
     fused : bool
         Whether attention is one operation, which keeps no scores.
 
-    Raises
-    ------
-    GraphError
-        If the heads do not divide the width into even lengths: rotary positions rotate pairs.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -80,22 +72,14 @@ def llama(
 
 
 def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: Tensor | None) -> Tensor:
-    """x, and what its normed rows gather from one another; fused where there is no mask.
-
-    Raises
-    ------
-    GraphError
-        If the heads do not divide the width into even lengths.
-    """
+    """x, and what its normed rows gather from one another; fused where there is no mask."""
     width = x.shape[-1]
     if width % (2 * heads):
-        remedy = f"give a width that {2 * heads} divides"
-        raise GraphError(
-            "{model!w}: width {width} in {heads} heads leaves no pairs for rotary positions; {remedy!w}",
-            model=net.model,
+        raise net.fault(
+            "width {width} in {heads} heads leaves no pairs for rotary positions; give a width that {divisor} divides",
             width=width,
             heads=heads,
-            remedy=remedy,
+            divisor=2 * heads,
         )
     normal = net.rms_norm(x, "input_norm")
     with net.scope("self_attn"):

@@ -14,19 +14,7 @@ State = tuple[Tensor, Tensor]  # h and c
 
 @dataclass(slots=True)
 class Stack:
-    """LSTM cells on top of one another, with their states as they go from step to step.
-
-    Parameters
-    ----------
-    net : Layers
-        What they are built into.
-    name : str
-        Of the stack.
-    weights : list of LSTMWeights
-        Those of each cell, the lowest first.
-    states : list of (Tensor, Tensor)
-        h and c of each cell.
-    """
+    """LSTM cells on top of one another, with their states as they go from step to step."""
 
     net: Layers
     name: str
@@ -72,8 +60,6 @@ def lstm(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Sequences.
     steps : int

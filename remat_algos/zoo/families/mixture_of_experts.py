@@ -34,8 +34,6 @@ def mixture_of_experts(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Texts.
     sequence : int
@@ -60,11 +58,6 @@ def mixture_of_experts(
         Words that there are.
     fused : bool
         Whether attention is one operation, which keeps no scores.
-
-    Raises
-    ------
-    GraphError
-        If more experts are chosen than there are.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.families.resnet import scores
 from remat_algos.zoo.layers import Layers
@@ -28,7 +27,6 @@ def mobilenet_v2(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side.
     stages : tuple of int
@@ -36,11 +34,6 @@ def mobilenet_v2(
     width : int
         Percent of the published channels, rounded to multiples of 8; the last convolution keeps its 1280 below 100.
     classes : int
-
-    Raises
-    ------
-    GraphError
-        If there are not seven stages.
 
     References
     ----------
@@ -54,9 +47,8 @@ def mobilenet_v2(
     (3504872, 300774272)
     """
     if len(stages) != len(STAGES):
-        raise GraphError(
-            "{model!w}: {n_stages} stages are given; give the blocks of each of the {n_STAGES}",
-            model=net.model,
+        raise net.fault(
+            "{n_stages} stages are given; give the blocks of each of the {n_STAGES}",
             n_stages=len(stages),
             n_STAGES=len(STAGES),
         )

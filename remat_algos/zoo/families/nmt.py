@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.families.lstm import Stack
 from remat_algos.zoo.layers import Layers
@@ -32,8 +31,6 @@ def nmt(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Sentences.
     steps : int
@@ -45,11 +42,6 @@ def nmt(
     source_words, words : int
         Words of the source and of the target language.
 
-    Raises
-    ------
-    GraphError
-        If the width is odd: it is halved for the two directions.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -58,11 +50,7 @@ def nmt(
     ['attention.step0.tanh', 'attention.step1.tanh', 'attention.step2.tanh']
     """
     if width % 2:
-        raise GraphError(
-            "{model!w}: width {width} is halved for the two directions; give an even one",
-            model=net.model,
-            width=width,
-        )
+        raise net.fault("width {width} is halved for the two directions; give an even one", width=width)
     states = _encoder(net, _words(net, "source", batch, steps, source_words, width), depth, width)
     attention = _Attention(net, states, width)
     first = [(_initial(net, states[-1], f"h{k}"), _initial(net, states[-1], f"c{k}")) for k in range(depth)]

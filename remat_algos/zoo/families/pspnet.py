@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
@@ -26,8 +25,6 @@ def pspnet(
 
     Parameters
     ----------
-    net : Layers
-        Where it is built.
     batch : int
     image : int
         Side of the image in pixels.
@@ -38,11 +35,6 @@ def pspnet(
     classes : int
         Scores per pixel.
 
-    Raises
-    ------
-    GraphError
-        If no such stages have this depth, or the image is smaller than the pyramid.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -50,9 +42,8 @@ def pspnet(
     385
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
-        raise GraphError(
-            "{model!w}: depth is {depth}; give {min_depth} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
-            model=net.model,
+        raise net.fault(
+            "depth is {depth}; give {min_depth} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)",
             depth=depth,
             min_depth=MIN_DEPTH,
         )

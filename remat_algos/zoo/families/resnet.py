@@ -53,7 +53,6 @@ def resnet(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side.
     depth : int
@@ -73,11 +72,6 @@ def resnet(
         A bottleneck halves the image by its first convolution, as in [1]_, else by its second, as torchvision does.
     biased_stem : bool
         The first convolution has a bias, as in the graph of kusumoto2019.
-
-    Raises
-    ------
-    GraphError
-        If no number of blocks gives the depth.
 
     References
     ----------
@@ -112,11 +106,6 @@ def resnet(
 
 def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
     """Blocks of each of four stages; see `resnet`.
-
-    Raises
-    ------
-    GraphError
-        If no number of blocks gives the depth.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.families.resnet import block_windows, preactivated, residual, scores
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
@@ -37,7 +36,6 @@ def resnet_cifar(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side.
     depth : int
@@ -51,11 +49,6 @@ def resnet_cifar(
     classes : int
     preactivation : bool
         Norm and ReLU stand before each convolution, and nothing stands on the sum.
-
-    Raises
-    ------
-    GraphError
-        If no number of blocks gives the depth.
 
     References
     ----------
@@ -72,9 +65,8 @@ def resnet_cifar(
     n_units, rest = divmod(depth - 2, per_unit)
     if not stages and (rest or n_units < 1):
         near = [n * per_unit + 2 for n in (max(1, n_units), max(1, n_units) + 1)]
-        raise GraphError(
-            "{model!w}: no number of blocks gives a depth of {depth}; give {lower}, {upper}, or stages",
-            model=net.model,
+        raise net.fault(
+            "no number of blocks gives a depth of {depth}; give {lower}, {upper}, or stages",
             depth=depth,
             lower=near[0],
             upper=near[1],

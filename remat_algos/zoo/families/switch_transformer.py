@@ -32,8 +32,6 @@ def switch_transformer(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Texts.
     sequence : int

@@ -33,8 +33,6 @@ def transformer(
 
     Parameters
     ----------
-    net : Layers
-        What it is built into.
     batch : int
         Sentences.
     sequence : int

@@ -24,8 +24,6 @@ def unet(
 
     Parameters
     ----------
-    net : Layers
-        Where it is built.
     batch : int
     image : int
         Side of the image in pixels.
@@ -42,11 +40,6 @@ def unet(
     wide_last : bool
         The last up-convolution keeps its channels, as in the graph that kusumoto2019 published, instead of halving
         them.
-
-    Raises
-    ------
-    GraphError
-        If the image is too small for the depth.
 
     Examples
     --------

@@ -37,7 +37,6 @@ def vgg(
 
     Parameters
     ----------
-    net : Layers
     batch, image : int
         Images, and the pixels of a side.
     depth : int
@@ -51,11 +50,6 @@ def vgg(
     classes : int
     norm : bool
         A batch norm follows each convolution.
-
-    Raises
-    ------
-    GraphError
-        If the depth is another.
 
     References
     ----------

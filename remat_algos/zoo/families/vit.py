@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from remat_algos.errors import GraphError
 from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import divisors_of, family, multiples_of
@@ -38,8 +37,6 @@ def vit(
 
     Parameters
     ----------
-    net : Layers
-        Where it is built.
     batch : int
     image : int
         Side of the image in pixels.
@@ -54,11 +51,6 @@ def vit(
     dropout_layers : bool
         With dropout behind positions, attention and linear layers; torchvision's models leave it at rate 0.
 
-    Raises
-    ------
-    GraphError
-        If the patches do not divide the image, or the heads the width.
-
     Examples
     --------
     >>> from remat_algos.zoo.registry import build
@@ -66,11 +58,8 @@ def vit(
     ((1, 197, 768),)
     """
     if image % patch:
-        raise GraphError(
-            "{model!w}: an image of {image} does not divide into patches of {patch}; give a multiple",
-            model=net.model,
-            image=image,
-            patch=patch,
+        raise net.fault(
+            "an image of {image} does not divide into patches of {patch}; give a multiple", image=image, patch=patch
         )
     x = net.convolution(net.input("image", (batch, 3, image, image)), width, patch, stride=patch, name="conv_proj")
     token = net.view(net.parameter("class_token", (1, 1, width)), batch, 1, width)

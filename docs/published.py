@@ -11,16 +11,10 @@ MACS_TOLERANCE = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Figures of a model, as printed in its source.
+    """Figures of a model, as printed in its source: "25,557,032" or "0.27 M"; "" if the source has none.
 
-    Parameters
-    ----------
-    parameters, macs : str
-        "25,557,032" or "0.27 M"; "" if the source has none. Multiply-adds of one example.
-    source : str
-        Key in docs/references.bib.
-    note : str
-        The reason why ours differs, or "".
+    Multiply-adds are those of one example. `source` is a key in docs/references.bib, `note` the reason why ours
+    differs.
     """
 
     parameters: str
