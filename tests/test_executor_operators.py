@@ -19,8 +19,7 @@ from remat_algos.executor import array_backend, mixing
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
-from remat_algos.executor.run import execute
-from remat_algos.executor.shrinking import shrink
+from remat_algos.executor.run import execute, shrink
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
 from tests import cuda_stub

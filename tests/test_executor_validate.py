@@ -20,8 +20,7 @@ from remat_algos.executor import validate as validate_module
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
 from remat_algos.executor.operators import SyntheticOperators
-from remat_algos.executor.run import execute
-from remat_algos.executor.shrinking import shrink
+from remat_algos.executor.run import execute, shrink
 from remat_algos.executor.validate import MonitoredOperators, validate
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate

@@ -1,5 +1,5 @@
 from .execution import Execution as Execution
 from .operators import Operators as Operators
 from .operators import SyntheticOperators as SyntheticOperators
-from .shrinking import shrink as shrink
-from .validation import Validation as Validation
+from .run import shrink as shrink
+from .validate import Validation as Validation

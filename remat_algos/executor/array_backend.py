@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.errors import BackendError
-from remat_algos.wording import first_line
 
 MEMINFO = Path("/proc/meminfo")
 BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
@@ -31,17 +30,8 @@ Array = Any
 class Backend:
     """An array library and its device; made by `backend`.
 
-    Parameters
-    ----------
-    name : {"numpy", "cupy"}
-    xp : module
-        numpy or cupy.
-    device : str
-        Name of the device.
-    stream : cupy.cuda.Stream, optional
-        The stream of all operations.
-    pool : cupy.cuda.MemoryPool, optional
-        Pool of arrays that are not counted: residents, scratch, temporaries.
+    `stream` is that of all operations of CuPy, `pool` its pool of arrays that are not counted: residents, scratch,
+    temporaries.
 
     Examples
     --------
@@ -118,30 +108,9 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name, ready to run on.
-
-    Parameters
-    ----------
-    name : {"numpy", "cupy"}
-        "numpy" runs on the processors, "cupy" on the GPU.
-
-    Returns
-    -------
-    Backend
-
-    Raises
-    ------
-    BackendError
-        If the name is unknown or the GPU cannot be used: one sentence with what is missing and what to do.
-
-    Examples
-    --------
-    >>> backend("numpy").synchronize()
-    """
+    """The backend of that name, "numpy" or "cupy", ready to run on; BackendError if the GPU cannot be used."""
     if name not in BACKENDS:
-        raise BackendError(
-            "no backend is called {name!r}; known: {backends!w}", name=name, backends=", ".join(BACKENDS)
-        )
+        raise BackendError("no backend is called {name!r}; known: {known!l}", name=name, known=BACKENDS)
     if name == "numpy":
         return Backend("numpy", np, processors())
     cupy = usable_cupy()
@@ -162,14 +131,7 @@ def _gpu(cupy: Any, device: int) -> Backend:
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Free bytes of a GPU, by its runtime, or of this machine; None if unknown.
-
-    Examples
-    --------
-    >>> free = free_memory(backend("numpy"))
-    >>> free is None or free > 0
-    True
-    """
+    """Free bytes of a GPU, by its runtime, or of this machine; None if unknown."""
     if backend.name == "cupy":
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:
@@ -185,32 +147,7 @@ def free_memory(backend: Backend) -> int | None:
 
 
 def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:
-    """Kernels of a file, compiled by CuPy on first use, once for each device.
-
-    Parameters
-    ----------
-    cupy : module
-    file : str
-        In kernels/cuda.
-    *names : str
-
-    Returns
-    -------
-    list of cupy.RawKernel
-
-    Raises
-    ------
-    BackendError
-        If there is no compiler.
-
-    Examples
-    --------
-    >>> class Here:  # in place of CuPy
-    ...     cuda = type("cuda", (), {"runtime": type("runtime", (), {"getDevice": lambda: 0})})
-    ...     RawModule = lambda code: type("Module", (), {"get_function": lambda self, name: name})()
-    >>> cuda_kernels(Here, "mixing.cu", "mix", "checksum")
-    ['mix', 'checksum']
-    """
+    """Kernels of a file in kernels/cuda, compiled by CuPy on first use, once for each device."""
     return _built(cupy.RawModule, cupy.cuda.runtime.getDevice(), file, names)
 
 
@@ -225,8 +162,9 @@ def try_kernels(cupy: Any) -> None:
         checksum((1,), (32,), (word, np.int64(4), found))
         total = int(found[0])
     except Exception as error:
-        message = f"the CUDA device does not run kernels ({first_line(error)}); free it, or use backend numpy"
-        raise BackendError("{message!w}", message=message) from error
+        raise BackendError(
+            "the CUDA device does not run kernels ({error!e}); free it, or use backend numpy", error=error
+        ) from error
     if total == 0:
         raise BackendError("the CUDA device runs kernels without effect; reinstall CuPy, or use backend numpy")
 

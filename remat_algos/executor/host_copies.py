@@ -143,17 +143,8 @@ class StreamEngine:
 class HostCopies:
     """The stores and loads of a run, by instance, and the bytes on the host.
 
-    Parameters
-    ----------
-    on : Backend
-    simulation : Simulation
-    link : Link, optional
-        Rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory.
-
-    Raises
-    ------
-    OutOfMemoryError
-        When it is entered, if the host has too little memory.
+    `link` gives rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory, which
+    it checks when it is entered.
 
     Examples
     --------

@@ -13,7 +13,6 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.wording import shortened
 
 CHUNK = 512  # bytes: granularity of GPU allocators
 PATTERN = 0xA5  # over freed bytes in checked runs: as a float32 it is tiny, as an index far outside
@@ -36,9 +35,11 @@ class Memory(Protocol):
     def total(self) -> int:
         """Bytes reserved on the device."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
         """uint8[nbytes]; `key` frees it. OutOfMemoryError if there is no room."""
@@ -48,23 +49,18 @@ class Memory(Protocol):
 
     def peak(self) -> int:
         """Maximum of `used` since the last call, with temporaries of operators if they are visible."""
+        return self.used
 
     def close(self) -> None:
         """Free everything."""
 
 
-class TrackingMemory:
+class TrackingMemory(Memory):
     """NumPy arrays, counted as a GPU allocator would: each request rounded up to 512 bytes.
 
     An array counts until it is garbage-collected: if an operator still refers to it after `free`, it stays in `used`.
-
-    Parameters
-    ----------
-    backend : Backend
-    limit : int, optional
-        Maximum of `used` in bytes; 0 or more.
-    pattern : bool
-        Fill each allocated array with another byte, and overwrite freed ones.
+    `limit` is the maximum of `used` in bytes. With `pattern` each allocated array is filled with another byte, and a
+    freed one is overwritten.
 
     Examples
     --------
@@ -75,18 +71,13 @@ class TrackingMemory:
     (1024, 513)
     """
 
+    used = used_raw = total = 0
+
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
-        self.used = self.used_raw = self.total = 0
         self._limit = checked_limit(limit)
         self._pattern, self._bytes = pattern, cycle(BYTES)
         self._arrays: dict[int, Array] = {}
         self._overdue: dict[int, weakref.ref[Any]] = {}  # by id: neither arrays nor weak references to them can be keys
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
         """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit."""
@@ -113,10 +104,6 @@ class TrackingMemory:
         number = id(array)
         self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # called at once if unreferenced
 
-    def peak(self) -> int:
-        """The current use: nothing is freed between two calls of one step."""
-        return self.used
-
     def close(self) -> None:
         """Release all arrays."""
         self._arrays.clear()
@@ -135,23 +122,17 @@ class TrackingMemory:
         return count_out
 
 
-class PoolMemory:
+class PoolMemory(Memory):
     """Arrays from a separate CuPy memory pool; temporaries of operators come from it too.
 
     The counts are the pool's own, read once per step, since the pool scans all its chunks for them; a memory hook
-    counts allocations and frees in between.
-
-    Parameters
-    ----------
-    backend : Backend
-    limit : int, optional
-        Maximum bytes that the pool reserves; 0 or more.
-    pattern : bool
-        Fill each allocated array with another byte, and overwrite freed ones.
+    counts allocations and frees in between. `limit` is the maximum of bytes that the pool reserves; `pattern` is as for
+    `TrackingMemory`.
     """
 
+    used_raw = 0
+
     def __init__(self, backend: Backend, limit: int | None = None, pattern: bool = False) -> None:
-        self.used_raw = 0
         self._xp, self._pattern, self._bytes = backend.xp, pattern, cycle(BYTES)
         bytes_allowed = checked_limit(limit)
         self._pool = backend.xp.cuda.MemoryPool()
@@ -178,9 +159,6 @@ class PoolMemory:
             inside.enter_context(self._hook)
             self._inside = inside.pop_all()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
         """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit, or what the device has."""
@@ -262,24 +240,12 @@ def _pool_hook(cuda: Any) -> Any:
     return PoolHook()
 
 
-class ArenaMemory:
+class ArenaMemory(Memory):
     """One slab, with a slice for each buffer of an allocation; a buffer written over another shares its slice.
 
     Buffers are filled with a pattern when they begin, unless they are written over another one, and when they end: a
-    value there that is still needed is destroyed, and this is detected. If 512 divides all offsets, real layers
-    compute the same bits on a GPU as from its pool; at other offsets libraries may choose kernels that sum in other
-    orders.
-
-    Parameters
-    ----------
-    backend : Backend
-    allocation : Allocation
-        Buffers may overlap where they should not.
-
-    Raises
-    ------
-    AllocationError
-        If a buffer lies outside the arena, where a GPU cannot read it, or not on the buffer it is written over.
+    value there that is still needed is destroyed, and this is detected. If 512 divides all offsets, real layers compute
+    the same bits on a GPU as from its pool; at other offsets libraries may choose kernels that sum in other orders.
 
     Examples
     --------
@@ -293,11 +259,12 @@ class ArenaMemory:
     (True, 100)
     """
 
+    used = used_raw = total = 0
+
     def __init__(self, backend: Backend, allocation: Allocation) -> None:
         buffers = allocation.buffers
         _check_places(allocation, WORD if backend.name == "cupy" else 1)
         self.total = allocation.size
-        self.used = self.used_raw = 0
         self._backend = backend
         self._over = buffers.over.tolist()
         self._end = (allocation.offset + buffers.size).tolist()
@@ -311,9 +278,6 @@ class ArenaMemory:
         except MemoryError:
             raise OutOfMemoryError("the arena does not fit", requested=self.total) from None
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
         """The slice of a buffer: the same array if it is written over another one."""
@@ -338,10 +302,6 @@ class ArenaMemory:
         if array.size:
             array.fill(PATTERN)
 
-    def peak(self) -> int:
-        """The current use."""
-        return self.used
-
     def close(self) -> None:
         """Release the slab."""
         self._arrays.clear()
@@ -354,11 +314,11 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     outside = (offset < 0) | (offset + buffers.size > allocation.size)
     if outside.any():
         i = int(outside.argmax())
-        at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
         raise AllocationError(
-            "buffer {name} lies at {at}, outside the arena of {size} bytes",
+            "buffer {name} lies at {begin}:{end}, outside the arena of {size} bytes",
             name=buffers.name(i),
-            at=at,
+            begin=offset[i],
+            end=offset[i] + buffers.size[i],
             size=allocation.size,
         )
     above = np.flatnonzero(buffers.over >= 0)
@@ -366,9 +326,14 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
     if elsewhere.size:
         i = int(elsewhere[0])
         below = int(buffers.over[i])
-        names = shortened(buffers.name(i)), shortened(buffers.name(below))
-        lies = f"buffer {names[0]} lies at {offset[i]}, and {names[1]} at {offset[below]}"
-        raise AllocationError("{lies!w}, over which it is written; give both one offset", lies=lies)
+        raise AllocationError(
+            "buffer {name} lies at {offset}, and {below} at {below_offset}, over which it is written; give both one "
+            "offset",
+            name=buffers.name(i),
+            offset=offset[i],
+            below=buffers.name(below),
+            below_offset=offset[below],
+        )
     if (offset % multiple).any():
         i = int((offset % multiple != 0).argmax())
         raise AllocationError(

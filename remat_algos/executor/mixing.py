@@ -39,15 +39,7 @@ class Mixer(Protocol):
 
 
 def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
-    """The mixer of a backend, for nodes of up to `max_inputs` inputs.
-
-    Examples
-    --------
-    >>> from remat_algos.executor.array_backend import backend
-    >>> array = np.array([1, 0, 0, 0, 2], np.uint8)  # the words 1 and 2
-    >>> int(mixer(backend("numpy")).checksum(array)) == (1 * 1 + 2 * 3) * WEIGHT % 2**32
-    True
-    """
+    """The mixer of a backend, for nodes of up to `max_inputs` inputs."""
     return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, max_inputs)
 
 
@@ -73,7 +65,7 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to `out`."""
+        """See `Mixer`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
@@ -109,7 +101,7 @@ class NumpyMixer:
         return self._odd
 
     def checksum(self, array: Array) -> int:
-        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
+        """See `Mixer`."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= BLOCK:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -221,7 +213,7 @@ class CudaMixer:
         self._max_blocks = 32 * int(properties["multiProcessorCount"])
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to `out`."""
+        """See `Mixer`."""
         if out.size == 0:
             return
         table = self._nothing
@@ -241,7 +233,7 @@ class CudaMixer:
         self._mix((self._blocks(out.size),), (self.THREADS,), arguments)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
+        """See `Mixer`."""
         if array.size == 0:
             return 0
         self._add_up(array, self._take(1))

@@ -31,15 +31,10 @@ Seconds = NDArray[np.float64]
 class MixingCosts:
     """Seconds of a node of `SyntheticOperators`, by its work.
 
-    Parameters
-    ----------
-    call : float
-        Seconds for each result and workspace, and each input of a result.
-    written, read, wrapped, summed : float
-        Seconds for each word of a result; for each word of an input that a result reads; for each word of a result and
-        each shorter input, which repeats; for each word of an input that is longer than a result.
-    residual : float
-        Largest deviation from the measured times, as a share.
+    `call` is for each result and workspace, and each input of a result; `written` for each word of a result; `read` for
+    each word of an input that a result reads; `wrapped` for each word of a result and each shorter input, which
+    repeats; `summed` for each word of an input that is longer than a result. `residual` is the largest deviation from
+    the measured times, as a share.
 
     Examples
     --------
@@ -63,26 +58,7 @@ class MixingCosts:
 
 @cache
 def mixing_costs(backend: str) -> MixingCosts:
-    """Measure synthetic operators on a backend: once per process, within a second.
-
-    Parameters
-    ----------
-    backend : {"numpy", "cupy"}
-
-    Returns
-    -------
-    MixingCosts
-
-    Raises
-    ------
-    BackendError
-        If the backend cannot run here.
-
-    Examples
-    --------
-    >>> mixing_costs("numpy").written > 0
-    True
-    """
+    """Measure synthetic operators on a backend: once per process, within a second."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
     graph = _yardstick(_sizes(backend))

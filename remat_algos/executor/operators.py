@@ -65,11 +65,10 @@ class Operators(Protocol):
 def check_operators(operators: object) -> None:
     """Raise TypeError for an object that lacks a method of `Operators`, or a class."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
-        methods = "prepare, residents, run and checksum"
         raise ArgumentTypeError(
-            "operators are {operators!r}; give an object with the methods of Operators: {methods!w}",
+            "operators are {operators!r}; give an object with the methods of Operators: prepare, residents, run and "
+            "checksum",
             operators=operators,
-            methods=methods,
         )
 
 

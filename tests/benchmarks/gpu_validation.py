@@ -30,8 +30,7 @@ from remat_algos.allocate.pools import cupy_pool
 from remat_algos.errors import AllocationError, BudgetError, GraphError
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.mixing_costs import mixing_costs
-from remat_algos.executor.run import execute
-from remat_algos.executor.shrinking import shrink
+from remat_algos.executor.run import execute, shrink
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line about changes of the graph."""
-    from remat_algos.executor.shrinking import shrink
+    from remat_algos.executor.run import shrink
     from remat_algos.plan.plan import Plan
 
     order = read_order(arguments.plan)

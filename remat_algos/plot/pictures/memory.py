@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import ArgumentError
-from remat_algos.executor.validation import Validation
+from remat_algos.executor.validate import Validation
 from remat_algos.ir.arrays import Int64
 from remat_algos.plan.plan import Plan
 from remat_algos.plot import axes
