@@ -18,14 +18,12 @@ import numpy as np
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError, about
 from remat_algos.text.decimals import ABSURD
-from remat_algos.wording import quoted
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Check = Callable[[Any, str], Any]
 """Converts an argument for its function; raises TypeError with the name of the parameter."""
 
-LONGEST_TEXT = 60  # characters of an argument in a message
 SOURCES = {
     "Allocation": "pack(Buffers.of(simulation)) returns one",
     "BoundCurve": "bound_curve returns one",
@@ -222,7 +220,7 @@ def as_flag(argument: Any, what: str) -> bool:
     """Return an argument that is True or False, or 1 or 0, as bool."""
     if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
         return bool(argument)
-    raise ArgumentTypeError("{what!w} is {shown!w}; give True or False", what=what, shown=_shown(argument))
+    raise ArgumentTypeError("{what!w} is {argument!r}; give True or False", what=what, argument=argument)
 
 
 def as_whole_number(argument: Any, what: str) -> int:
@@ -243,7 +241,7 @@ def as_whole_number(argument: Any, what: str) -> int:
         if isinstance(number, Real) and float(number).is_integer():
             return int(float(number))
     kind = ArgumentError if isinstance(number, Real) else ArgumentTypeError
-    raise kind("{what!w} is {shown!w}; give a whole number", what=what, shown=_shown(argument))
+    raise kind("{what!w} is {argument!r}; give a whole number", what=what, argument=argument)
 
 
 def as_seed(argument: Any) -> int:
@@ -252,7 +250,7 @@ def as_seed(argument: Any) -> int:
     if not 0 <= seed < ABSURD:
         raise about(
             "seed",
-            ArgumentError("seed is {shown!w}; give a whole number, 0 or more and below 2**63", shown=_shown(seed)),
+            ArgumentError("seed is {argument!r}; give a whole number, 0 or more and below 2**63", argument=seed),
         )
     return seed
 
@@ -261,16 +259,16 @@ def as_number(argument: Any, what: str) -> Any:
     """Return an argument that is a number, of any type."""
     if isinstance(argument, Real) and not isinstance(argument, bool):
         return argument
-    raise ArgumentTypeError("{what!w} is {shown!w}; give a number", what=what, shown=_shown(argument))
+    raise ArgumentTypeError("{what!w} is {argument!r}; give a number", what=what, argument=argument)
 
 
 def as_text(argument: Any, what: str, example: str | None = None) -> str:
     """Return an argument that is a text."""
     if isinstance(argument, str):
         return argument
+    such = ", such as {example!r}" if example else ""
     raise ArgumentTypeError(
-        "{text!w}",
-        text=f"{what} is {_shown(argument)}; give a text" + (f", such as {quoted(example)}" if example else ""),
+        "{what!w} is {argument!r}; give a text" + such, what=what, argument=argument, example=example
     )
 
 
@@ -278,14 +276,14 @@ def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
     """Return an argument that is the path of a file."""
     if isinstance(argument, str | os.PathLike):
         return argument
-    raise ArgumentTypeError("{what!w} is {shown!w}; give the path of a file", what=what, shown=_shown(argument))
+    raise ArgumentTypeError("{what!w} is {argument!r}; give the path of a file", what=what, argument=argument)
 
 
 def check_callable(argument: Any, what: str) -> Any:
     """Return an argument that is callable."""
     if callable(argument):
         return argument
-    raise ArgumentTypeError("{what!w} is {shown!w}; give a function", what=what, shown=_shown(argument))
+    raise ArgumentTypeError("{what!w} is {argument!r}; give a function", what=what, argument=argument)
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
@@ -304,17 +302,17 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
     """
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(
-            "{what!w} is {shown!w}; give a list, such as {example!w}",
+            "{what!w} is {argument!r}; give a list, such as {example!r}",
             what=what,
-            shown=_shown(argument),
-            example=_shown([argument]),
+            argument=argument,
+            example=[argument],
         )
     try:
         entries = None if isinstance(argument, bytes | Mapping) else list(argument)
     except TypeError:
         entries = None
     if entries is None:
-        raise ArgumentTypeError("{what!w} is {shown!w}; give a list", what=what, shown=_shown(argument))
+        raise ArgumentTypeError("{what!w} is {argument!r}; give a list", what=what, argument=argument)
     return entries if entry is None else [entry(each, f"{what}[{i}]") for i, each in enumerate(entries)]
 
 
@@ -322,7 +320,7 @@ def as_sequence(argument: Any, what: str) -> Sequence[Any]:
     """Return an argument that is a list or tuple."""
     if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
         return argument
-    raise ArgumentTypeError("{what!w} is {shown!w}; give a list or tuple", what=what, shown=_shown(argument))
+    raise ArgumentTypeError("{what!w} is {argument!r}; give a list or tuple", what=what, argument=argument)
 
 
 def as_texts(argument: Any, what: str) -> str | list[str]:
@@ -331,10 +329,6 @@ def as_texts(argument: Any, what: str) -> str | list[str]:
 
 
 SIMPLE: dict[Any, Check] = {bool: as_flag, int: as_whole_number, float: as_number}
-
-
-def _shown(argument: Any) -> str:
-    return quoted(argument, LONGEST_TEXT)
 
 
 def _with_article(noun: str) -> str:

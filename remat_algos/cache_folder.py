@@ -11,15 +11,7 @@ from pathlib import Path
 def cache_place() -> Path:
     """Where the folders of the cache lie, made or not: REMAT_CACHE_DIR, or else among the user's caches.
 
-    Raises
-    ------
-    RuntimeError
-        If the user has no home.
-
-    Examples
-    --------
-    >>> cache_place().is_absolute()
-    True
+    RuntimeError if the user has no home.
     """
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
@@ -32,20 +24,8 @@ def cache_place() -> Path:
 def cache_folder(name: str, content: str) -> Path | None:
     """A folder of the cache, made on the first call; None, with a warning, if none can be trusted.
 
-    It lies in `cache_place`. There is no other place: in a temporary folder another user can take the name first.
-
-    Parameters
-    ----------
-    name : str
-        Of the folder.
-    content : str
-        What is kept there, for the warning.
-
-    Examples
-    --------
-    >>> folder = cache_folder("plans", "plans")
-    >>> folder is None or folder.name == "plans"
-    True
+    It lies in `cache_place`. There is no other place: in a temporary folder another user can take the name first. The
+    warning says that `content` is not kept.
     """
     try:
         folder = cache_place() / name

@@ -143,17 +143,7 @@ def until_stopped(*, memory: bool = False) -> Iterator[Ending]:
 
 @contextmanager
 def interrupted_as(message: str) -> Iterator[None]:
-    """Raise a KeyboardInterrupt as Interrupted with this message.
-
-    Examples
-    --------
-    >>> try:
-    ...     with interrupted_as("interrupted before it began"):
-    ...         raise KeyboardInterrupt
-    ... except Interrupted as interrupt:
-    ...     print(interrupt)
-    interrupted before it began
-    """
+    """Raise a KeyboardInterrupt as Interrupted with this message."""
     try:
         yield
     except Interrupted:
@@ -178,14 +168,7 @@ _core_limit = 2**31
 
 
 class Stopwatch:
-    """CPU time of this thread and wall-clock time since it was made, in seconds.
-
-    Examples
-    --------
-    >>> stopwatch = Stopwatch()
-    >>> 0 <= stopwatch.spent, 0 <= stopwatch.passed
-    (True, True)
-    """
+    """CPU time of this thread and wall-clock time since it was made, in seconds."""
 
     __slots__ = ("_begun",)
 
@@ -204,13 +187,7 @@ class Stopwatch:
 
 
 class _Stages:
-    """The last call of a progress callback, and the current stage as a share of the whole.
-
-    Parameters
-    ----------
-    report : callable, optional
-        A `Progress`.
-    """
+    """The last call of a progress callback, and the current stage as a share of the whole."""
 
     __slots__ = ("begin", "begun", "count", "done", "end", "lock", "name", "report", "reported")
 
@@ -245,18 +222,6 @@ class _Stages:
 
 class Clock:
     """Deadline and progress of a search, and how it ended; only it and `Stopwatch` read the time.
-
-    Parameters
-    ----------
-    time_limit : float, optional
-        Seconds from now.
-    progress : callable, optional
-        A `Progress`.
-
-    Raises
-    ------
-    ValueError
-        If `time_limit` is not a number of seconds, 0 or more.
 
     Examples
     --------
@@ -445,16 +410,10 @@ class Clock:
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:
-    """Seconds for the search of a command, whose limit includes start-up, reading, printing and writing.
+    """Seconds for the search of a command that began at `started`, by `time.monotonic`.
 
-    Printing and writing are estimated as a share of the time of start-up and reading.
-
-    Parameters
-    ----------
-    time_limit : float or None
-        Seconds for the whole command.
-    started : float
-        Its start, by `time.monotonic`.
+    Its limit includes start-up, reading, printing and writing; these two are estimated as a share of the time of the
+    former.
 
     Examples
     --------

@@ -98,7 +98,7 @@ class Effort:
         (6000000, 3)
         """
         if name not in EFFORTS:
-            raise ArgumentError("effort is {name!r}; use {efforts!w}", name=name, efforts=", ".join(EFFORTS))
+            raise ArgumentError("effort is {name!r}; use {known!l}", name=name, known=EFFORTS)
         return TABLE[name]
 
 

@@ -32,11 +32,7 @@ _PIECE = 2**20
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
     r"""Read the text of a UTF-8 file, without a byte order mark; GraphError for anything else.
 
-    Parameters
-    ----------
-    path : path
-    remedy : str, optional
-        Remedy for text that is not UTF-8; by default, to save the file as UTF-8.
+    `remedy` is that for text that is not UTF-8; by default, to save the file as UTF-8.
 
     Examples
     --------
@@ -63,17 +59,7 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read the bytes of a file, decompressed if gzip; GraphError if it is missing or too large.
-
-    Examples
-    --------
-    >>> import gzip
-    >>> from tempfile import mkdtemp
-    >>> file = Path(mkdtemp()) / "graph.txt.gz"
-    >>> _ = file.write_bytes(gzip.compress(b"A B"))
-    >>> read_bytes(file)
-    b'A B'
-    """
+    """Read the bytes of a file, decompressed if gzip; GraphError if it is missing or too large."""
     limit = read_limit()
     shown = shortened_path(os.fspath(path))
     try:
@@ -101,28 +87,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
-    """The error for a file that the system does not let read.
-
-    Examples
-    --------
-    >>> unreadable("graph.txt", PermissionError(13, "Permission denied"))
-    GraphError('graph.txt cannot be read: permission denied')
-    """
+    """The error for a file that the system does not let read."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> str:
-    """Read the first bytes of a file as text, with invalid bytes replaced.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> file = Path(mkdtemp()) / "graph.gr"
-    >>> _ = file.write_bytes(b"p tw 3 2")
-    >>> beginning(file, 4)
-    'p tw'
-    """
+    """Read the first bytes of a file as text, with invalid bytes replaced."""
     with open(path, "rb") as file:
         data = file.read(size)
     if data[:2] == _GZIP:
@@ -135,13 +106,7 @@ def beginning(path: str | os.PathLike[str], size: int) -> str:
 
 
 def read_limit() -> int:
-    """Maximum number of bytes read from a file.
-
-    Examples
-    --------
-    >>> read_limit() == READ_LIMIT or LIMIT_VARIABLE in os.environ
-    True
-    """
+    """Maximum number of bytes read from a file."""
     wanted = os.environ.get(LIMIT_VARIABLE)
     try:
         return parse_bytes(wanted) if wanted else READ_LIMIT

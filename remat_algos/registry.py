@@ -32,12 +32,7 @@ def modules_in(package: ModuleType) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A registered function, described by its signature and docstring.
-
-    Parameters
-    ----------
-    function : callable
-    """
+    """A registered function, described by its signature and docstring."""
 
     function: Callable[..., Any]
 
@@ -95,13 +90,7 @@ def check_brackets(decorator: str, function: object) -> None:
 
 
 class Registry(Generic[Entry]):
-    """Registered functions by name; the files of a package are imported on demand.
-
-    Parameters
-    ----------
-    package : module
-        Its files are named like the functions that they register.
-    """
+    """Registered functions by name; the files of a package, named like them, are imported on demand."""
 
     def __init__(self, package: ModuleType) -> None:
         self.package = package

@@ -16,7 +16,6 @@ from remat_algos.cost.devices import Device
 from remat_algos.cost.links import Link
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import ArgumentError, BackendError, GraphError
-from remat_algos.wording import first_line, shortened
 
 MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply
 
@@ -33,18 +32,11 @@ Seconds = Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Measured times of operations, each repeated.
+    """Measured times of operations, in seconds, each repeated.
 
-    Parameters
-    ----------
-    products : mapping of str to mapping of int to sequence of float
-        By type of element and order n: seconds of the product of two n x n matrices.
-    streams : sequence of (int, sequence of float)
-        Bytes read and written, and the seconds that it took.
-    launches : sequence of float
-        Seconds of an operation on one element.
-    copies : (mapping, mapping), optional
-        Out and into: by bytes the seconds of a copy between the device and pinned memory of the host.
+    `products` has them by type of element and order n, of the product of two n x n matrices; `streams` by bytes read
+    and written; `launches` of an operation on one element; `copies` out and into, by bytes, of a copy between the
+    device and pinned memory of the host.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
@@ -57,17 +49,6 @@ class Timings:
 
         The link has one latency and a rate each way, by least squares of the relative errors, so that copies of all
         sizes count alike.
-
-        Parameters
-        ----------
-        name : str
-        memory : int
-        source : str
-        multiprocessors : int, optional
-
-        Returns
-        -------
-        Device
 
         Examples
         --------
@@ -140,9 +121,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     """
     element_bytes(dtype)
     if dtype not in MEASURABLE:
-        raise GraphError(
-            "products of {dtype} cannot be measured; use {measurable!w}", dtype=dtype, measurable=", ".join(MEASURABLE)
-        )
+        raise GraphError("products of {dtype} cannot be measured; use {known!l}", dtype=dtype, known=MEASURABLE)
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
     if repeats < 1 or size < 1:
@@ -153,8 +132,9 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     except (ImportError, RuntimeError) as error:  # wheels of CuPy come without NVRTC and cuBLAS
         if backend == "numpy":
             raise
-        message = f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {CUDA_PARTS}"
-        raise BackendError("{message!w}", message=message) from error
+        raise BackendError(
+            "{library} cannot be measured here ({error!e}); " + CUDA_PARTS, library=library.version, error=error
+        ) from error
     return timings.device(
         library.name,
         library.memory,
@@ -167,22 +147,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
 class Library:
     """An array library and its device.
 
-    Parameters
-    ----------
-    arrays : module
-        NumPy, or a module with its functions.
-    finish : callable
-        Waits for all started operations.
-    name : str
-        Name of the device.
-    memory : int
-        Bytes of the device.
-    version : str
-        Name and version of the library.
-    pinned : callable, optional
-        Takes bytes of host memory that copies to and from the device may use without a detour.
-    multiprocessors : int, optional
-        Number of multiprocessors of the device.
+    `arrays` is NumPy, or a module with its functions; `finish` waits for all started operations; `version` has the name
+    of the library too. `pinned` takes bytes of host memory that copies to and from the device may use without a detour.
     """
 
     arrays: Any
@@ -209,20 +175,7 @@ def _cupy() -> Library:
 
 
 def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:
-    """Time matrix products, streams, launches, and copies to and from the host if the device is not the host.
-
-    Parameters
-    ----------
-    library : Library
-    dtypes : iterable of str
-        The types whose products are timed.
-    repeats, size : int
-        As in `calibrate`.
-
-    Returns
-    -------
-    Timings
-    """
+    """Time matrix products of `dtypes`, streams, launches, and copies to and from a host that is another device."""
     products = {dtype: dict(_products(library, dtype, repeats, size)) for dtype in dtypes}
     return Timings(products, _streams(library, repeats), _launches(library, repeats), _copies(library, repeats))
 

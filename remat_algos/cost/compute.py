@@ -11,7 +11,6 @@ from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.wording import LONGEST_PATH, quoted
 
 COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
 """Methods of counting."""
@@ -33,41 +32,15 @@ def compute_costs(
     dtype: str = "float32",
     products: ArrayLike | None = None,
 ) -> tuple[Int64, str]:
-    """The cost of running each node once, and its unit.
+    """The cost of running each node once, int64[n], and its unit: "FLOPs", "ns", or "" for pure numbers.
 
-    Parameters
-    ----------
-    ops : sequence of str
-        The kind of operation of each node.
-    flops : array_like of int
-        FLOPs of each node, a multiplication and an addition counted as two.
-    bytes_moved : array_like of int
-        Bytes that each node reads and writes.
-    cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}, optional
-        "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
-        (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in
-        ns, at least 1; 0 without FLOPs and bytes, since nothing is launched. "occupancy": the same, but products
-        compute whole waves of tiles. "measured": a roofline on a device that was measured.
-    device : Device, str or path, optional
-        For "roofline" and "occupancy" a name of the table, "A100 80GB" by default, or a file; for "measured" the file
-        that `remat calibrate` wrote.
-    dtype : str, optional
-        The type of the elements, on which the FLOP/s of the device depend.
-    products : array_like of int, optional
-        Number of elements of the result of each node that is a product of matrices or a convolution, 0 for other nodes;
-        for "occupancy".
+    `flops` count a multiplication and an addition as two; `products` has the number of elements of the result of each
+    node that is a product of matrices or a convolution, 0 for other nodes, for "occupancy".
 
-    Returns
-    -------
-    costs : int64[n]
-    unit : str
-        "FLOPs", "ns", or "" for pure numbers.
-
-    Raises
-    ------
-    GraphError
-        For an unknown cost, device or dtype, a device with a cost that needs no device, or one without
-        multiprocessors, or no products, for "occupancy".
+    "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
+    (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in ns, at
+    least 1; 0 without FLOPs and bytes, since nothing is launched. "occupancy": the same, but products compute whole
+    waves of tiles. "measured": a roofline on a device that was measured, in a file that `remat calibrate` wrote.
 
     Examples
     --------
@@ -108,7 +81,7 @@ def _counts(numbers: ArrayLike, what: str, size: int) -> Int64:
     counts = frozen(numbers, np.int64, what, size)
     if size and counts.min() < 0:
         at = int(np.argmin(counts))
-        raise GraphError("{what!w}[{at}] is {counts}; give 0 or more", what=what, at=at, counts=counts[at])
+        raise GraphError("{what!w}[{at}] is {count}; give 0 or more", what=what, at=at, count=counts[at])
     return counts
 
 
@@ -116,13 +89,9 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
     if isinstance(device, Device):
         return device
     if cost == "measured" and (device is None or (isinstance(device, str) and named_device(device))):
-        source = (
-            "no device"
-            if device is None
-            else f"{quoted(device, LONGEST_PATH)}, whose numbers are those of its data sheet"
-        )
-        remedy = "run `remat calibrate -o my_device.json` and name that file"
-        raise GraphError('cost "measured" was given {source!w}; {remedy!w}', source=source, remedy=remedy)
+        given = "no device" if device is None else "'{device!p}', whose numbers are those of its data sheet"
+        remedy = "; run `remat calibrate -o my_device.json` and name that file"
+        raise GraphError('cost "measured" was given ' + given + remedy, device=device)
     return get_device(DEFAULT_DEVICE if device is None else device)
 
 

@@ -16,7 +16,6 @@ from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import quoted
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -84,9 +83,8 @@ class Device:
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise GraphError(
-                    '"{key!w}" of a device is {shown!w}; give text', key=key, shown=_shown(getattr(self, key))
-                )
+                entry = getattr(self, key)
+                raise GraphError('"{key!w}" of a device is ' + _shown(entry) + "; give text", key=key, entry=entry)
         if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
             raise GraphError(
                 '"flops" of {name!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}', name=self.name
@@ -98,18 +96,13 @@ class Device:
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not _is_count(self.memory, 2**63):
-            raise GraphError(
-                '"memory" of {name!r} is {shown!w}; give whole bytes, above 0',
-                name=self.name,
-                shown=_shown(self.memory),
-            )
+            raise self._wrong("memory", self.memory, "give whole bytes, above 0")
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
             if not _is_count(number, _MAX_COUNT) and not (key == "multiprocessors" and number is None):
-                fault = f'"{key}" of {quoted(self.name)} is {_shown(number)}'
-                raise GraphError("{fault!w}; give a whole number above 0, or leave it out", fault=fault)
+                raise self._wrong(key, number, "give a whole number above 0, or leave it out")
         if self.link is not None and not isinstance(self.link, Link):
-            raise GraphError('"link" of {name!r} is {shown!w}; give a Link', name=self.name, shown=_shown(self.link))
+            raise self._wrong("link", self.link, "give a Link")
 
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
@@ -118,14 +111,13 @@ class Device:
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
             expected = "a number, 0 or more" if or_zero else "a number above 0"
-            raise GraphError(
-                '"{what!w}" of {name!r} is {shown!w}; give {expected!w}',
-                what=what,
-                name=self.name,
-                shown=_shown(number),
-                expected=expected,
-            )
+            raise self._wrong(what, number, f"give {expected}")
         return float(number)
+
+    def _wrong(self, what: str, entry: Any, remedy: str) -> GraphError:
+        """The error for an entry."""
+        template = '"{what!w}" of {name!r} is ' + _shown(entry) + "; " + remedy
+        return GraphError(template, what=what, name=self.name, entry=entry)
 
     def rate(self, dtype: str) -> float:
         """FLOP/s for a type of element.
@@ -152,12 +144,7 @@ class Device:
 
     @property
     def wave(self) -> int:
-        """Elements of a product that all multiprocessors compute at a time, a tile each.
-
-        Raises
-        ------
-        GraphError
-            If the number of multiprocessors is not stated.
+        """Elements of a product that all multiprocessors compute at a time, a tile each; GraphError if not stated.
 
         Examples
         --------
@@ -165,8 +152,11 @@ class Device:
         True
         """
         if self.multiprocessors is None:
-            remedy = 'give its file the key "multiprocessors", or use cost "roofline" or "measured"'
-            raise GraphError("device {name!r} states no multiprocessors; {remedy!w}", name=self.name, remedy=remedy)
+            raise GraphError(
+                'device {name!r} states no multiprocessors; give its file the key "multiprocessors", or use cost '
+                '"roofline" or "measured"',
+                name=self.name,
+            )
         return self.multiprocessors * self.tile**2
 
     def record(self) -> dict[str, Any]:
@@ -201,8 +191,9 @@ def _is_count(number: object, limit: int) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and 0 < number < limit
 
 
-def _shown(number: object) -> str:
-    return "missing" if number is None else quoted(number)
+def _shown(entry: object) -> str:
+    """The part of a template that shows the field `entry`."""
+    return "missing" if entry is None else "{entry!r}"
 
 
 # TFLOP/s by type, GB/s, GiB, multiprocessors and the source at NVIDIA. Rates are of dense matrix products: not sparse
@@ -252,17 +243,7 @@ _DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitl
 
 
 def list_devices() -> list[Device]:
-    """The devices of the table, as docs/costs.md shows them.
-
-    Returns
-    -------
-    list of Device
-
-    Examples
-    --------
-    >>> [device.name for device in list_devices()][:3]
-    ['Titan X', 'GTX 1080 Ti', 'RTX 2080 Ti']
-    """
+    """The devices of the table, as docs/costs.md shows them."""
     return list(_DEVICES.values())
 
 
@@ -272,21 +253,9 @@ def named_device(name: str) -> Device | None:
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
-    """Return a device of the table, or from a file.
+    """Return a device of the table, by its name regardless of case, blanks and hyphens, or from a JSON file.
 
-    Parameters
-    ----------
-    name_or_path : str or path
-        A name, regardless of case, blanks and hyphens; or a JSON file written by `Device.save` or `remat calibrate`.
-
-    Returns
-    -------
-    Device
-
-    Raises
-    ------
-    GraphError
-        If the name is unknown (the nearest are offered), or the file is not of the format.
+    GraphError if the name is unknown, with the nearest ones, or the file is not of the format.
 
     Examples
     --------
@@ -308,25 +277,10 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
-    """Return a link of the table, of given rates, or of a device.
+    """Return a link of the table, of given rates, or of a device; `Link.of` reads texts and records.
 
-    Parameters
-    ----------
-    link : Link, Device, str, path or mapping
-        A text or record as `Link.of` reads it, or the file of a device that states a link.
-    host : int or str, optional
-        Bytes of host memory, "64GiB" for example, in place of the link's own limit.
-    share : float or str, optional
-        Share of the rates that plans use, such as "95%", in place of the link's own.
-
-    Returns
-    -------
-    Link
-
-    Raises
-    ------
-    GraphError
-        If the text is none of these, the device has no link, the limit is not above 0, or the share is impossible.
+    `host` are bytes of host memory, "64GiB" for example, and `share` a share of the rates that plans use, such as
+    "95%", in place of the link's own. GraphError if the text is no link, or the device has none.
 
     Examples
     --------
@@ -337,8 +291,11 @@ def get_link(link: AnyLink, host: int | str | None = None, share: float | str | 
     if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):
         device = _read(Path(link), f"; give {FORMS}, or the file of a device")
     if device is not None and device.link is None:
-        remedy = 'give its file the key "link", measure it by `remat calibrate --backend cupy`, or give rates: 50GB/s'
-        raise GraphError("device {name!r} states no link; {remedy!w}", name=device.name, remedy=remedy)
+        raise GraphError(
+            'device {name!r} states no link; give its file the key "link", measure it by `remat calibrate --backend '
+            "cupy`, or give rates: 50GB/s",
+            name=device.name,
+        )
     found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
     if host is not None:
         found = replace(found, host=host_limit(host) if isinstance(host, str) else host)
@@ -353,7 +310,7 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
         record = json_of(read_text(file))
     except GraphError as error:
-        raise GraphError("{error!w}{remedy!w}", error=error, remedy="" if file.exists() else remedy) from error
+        raise GraphError(error.template + ("" if file.exists() else remedy), **error.fields) from error
     except ValueError as error:
         raise GraphError("{file!p}: {error!w}; is the file whole?", file=file, error=error) from error
     try:
@@ -364,11 +321,11 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
 
 def _device(record: Any) -> Device:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise GraphError('not a device: expected "format": "{format!w}"', format=FORMAT)
+        raise GraphError('not a device: expected "format": "{wanted!w}"', wanted=FORMAT)
     if isinstance(record.get("version"), bool) or record.get("version") != VERSION:
         raise GraphError(
-            "version {get!r} is not supported; this release reads version {version}",
-            get=record.get("version"),
+            "version {found!r} is not supported; this release reads version {version}",
+            found=record.get("version"),
             version=VERSION,
         )
     fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}

@@ -87,7 +87,7 @@ class Link:
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise GraphError('"{key!w}" of a link is {getattr!r}; give text', key=key, getattr=getattr(self, key))
+                raise GraphError('"{key!w}" of a link is {entry!r}; give text', key=key, entry=getattr(self, key))
         object.__setattr__(self, "out", self._checked("out", "bytes/s, a number above 0"))
         object.__setattr__(self, "into", self._checked("into", "bytes/s, a number above 0"))
         object.__setattr__(self, "latency", self._checked("latency", "seconds, a number, 0 or more", or_zero=True))
@@ -411,15 +411,5 @@ FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out
 
 
 def list_links() -> list[Link]:
-    """The links of the table, as docs/costs.md shows them.
-
-    Returns
-    -------
-    list of Link
-
-    Examples
-    --------
-    >>> [link.name for link in list_links()]
-    ['pcie4', 'pcie5', 'nvlink-c2c']
-    """
+    """The links of the table, as docs/costs.md shows them."""
     return list(_LINKS.values())

@@ -36,38 +36,12 @@ def operator_costs(
     device: AnyDevice | None = None,
     dtypes: Sequence[str] | None = None,
 ) -> tuple[Int64, str]:
-    """The cost of running each operator of a captured model once, and its unit.
+    """The cost of running each operator of a captured model once, int64[n], and its unit: "ns", "FLOPs", or "".
 
-    Parameters
-    ----------
-    cost : {"roofline", "occupancy", "flops"} or callable
-        "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes /
-        1500, without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles
-        of 64 x 64, one on each multiprocessor. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here.
-    flops : sequence of int
-        FLOPs of each operator, a multiplication and an addition counted as two.
-    bytes_moved : sequence of int
-        Bytes that each operator reads and writes.
-    products : sequence of int
-        Number of elements of the result of each operator that is a product of matrices or a convolution, 0 for others.
-    device : Device, str or path, optional
-        For "roofline" and "occupancy": a name of the table, or a file.
-    dtypes : sequence of str, optional
-        The type of the elements of each operator, on which the FLOP/s of the device depend; by default float32.
-
-    Returns
-    -------
-    costs : int64[n]
-    unit : str
-        "ns", "FLOPs", or "" for weights.
-
-    Raises
-    ------
-    GraphError
-        For an unknown name or device, a device with a cost that needs none, or a callable that returns anything but a
-        number of 0 or more.
-    TypeError
-        If `cost` is neither a name nor a callable.
+    "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes / 1500,
+    without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles of 64 x 64,
+    one on each multiprocessor. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here. The FLOP/s of a
+    device depend on `dtypes`, by default float32. The other arguments are those of `compute_costs`.
 
     Examples
     --------

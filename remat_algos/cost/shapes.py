@@ -24,27 +24,7 @@ DTYPES: Mapping[str, int] = {
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of one element.
-
-    Parameters
-    ----------
-    dtype : str
-        A key of `DTYPES`.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    GraphError
-        If the type is unknown; the nearest are offered.
-
-    Examples
-    --------
-    >>> element_bytes("bfloat16")
-    2
-    """
+    """Bytes of one element of a type; GraphError for one that is no key of `DTYPES`."""
     try:
         return DTYPES[dtype]
     except (KeyError, TypeError):  # TypeError: a list, for example
@@ -52,28 +32,10 @@ def element_bytes(dtype: str) -> int:
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """Bytes of a contiguous tensor.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        An empty one is a scalar.
-    dtype : str
-        A key of `DTYPES`.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    GraphError
-        If the type is unknown.
+    """Bytes of a contiguous tensor; the shape of a scalar is empty.
 
     Examples
     --------
-    A batch of two images in float32:
-
     >>> tensor_bytes((2, 3, 224, 224), "float32")
     1204224
     """
@@ -82,18 +44,6 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
     """The error for an unknown name, with the nearest names, then all.
-
-    Parameters
-    ----------
-    what : str
-        The kind of name, for the message.
-    name : object
-        The unknown name.
-    known : iterable of str
-
-    Returns
-    -------
-    GraphError
 
     Examples
     --------

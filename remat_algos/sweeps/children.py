@@ -31,7 +31,6 @@ from remat_algos.text.units import format_bytes
 from remat_algos.wording import first_line, shortened
 
 LOOK, SIGN = 0.05, 1.0  # seconds between looks at the memory of a job, and at whether its process lives
-LONGEST = 300  # characters of a reason
 START = 120.0  # seconds in which a process has to import all
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -44,16 +43,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 class Conditions:
     """Under which jobs are solved.
 
-    Parameters
-    ----------
-    modules : tuple of str
-        To be imported first, such as one that registers solvers.
-    timeout : float, optional
-        Seconds after which a job is ended.
-    memory : int, optional
-        Bytes above which it is ended.
-    retries : int
-        How often it is tried.
+    `modules` are imported first, such as one that registers solvers. A job is ended after `timeout` seconds, or above
+    `memory` bytes, and tried `retries` times.
     """
 
     modules: tuple[str, ...] = ()
@@ -95,14 +86,12 @@ class Child:
             self._wait(START, None)
             self._received()
         except Died as error:
-            why = shortened(str(error), LONGEST)
             if self.process.wait() < 0:
-                raise NotStarted(why) from error
-            host = shortened(socket.gethostname())
+                raise NotStarted(str(error)) from error
             raise SweepError(
-                "the process that solves jobs does not start on {host!w}: {why!w}; install there what it lacks",
-                host=host,
-                why=why,
+                "the process that solves jobs does not start on {host}: {why!w}; install there what it lacks",
+                host=socket.gethostname(),
+                why=str(error),
             ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
@@ -217,20 +206,8 @@ def solved(
 ) -> tuple[dict[str, Any], str]:
     """Solve a job in the process of this thread; executors run this.
 
-    Parameters
-    ----------
-    record : mapping
-        As `job_record` gives it.
-    graph : str or bytes
-        The file of its npz, or the npz, for workers that do not see the folder.
-    conditions : Conditions
-
-    Returns
-    -------
-    figures : dict
-        With "outcome" and, of a job that died, its "reason".
-    plan : str
-        JSON, or empty.
+    `record` is that of `job_record`, `graph` the file of its npz, or the npz, for workers that do not see the folder.
+    The figures have an "outcome" and, of a job that died, its "reason"; the plan is JSON, or empty.
     """
     child = getattr(_OF_THREAD, "child", None)
     if child is not None and (child.modules != conditions.modules or child.has_ended()):

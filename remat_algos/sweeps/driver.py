@@ -37,15 +37,13 @@ from remat_algos.sweeps.jobs import (
     placed_of_rows,
 )
 from remat_algos.sweeps.results import SweepResults, results_of
-from remat_algos.sweeps.worker import FAILED
-from remat_algos.wording import shortened
+from remat_algos.sweeps.worker import FAILED, reason_of
 
 AHEAD = 2  # jobs that an executor has for each of its workers
 WORKERS = 32  # of an executor that does not say how many it has
 LOOK = 1.0  # seconds between looks at the number of workers
 LOST = 20  # times that an executor may lose a job, through no fault of the job
 PAUSE, PATIENCE = 1.0, 120.0  # seconds before processes that did not start are tried again, and until no more are tried
-LONGEST = 300  # characters of a reason
 GRAPHS = 8  # that the driver keeps in memory
 
 ExecutorFactory = Callable[[], Executor]
@@ -133,9 +131,10 @@ def sweep(
         try:
             importlib.import_module(module)
         except Exception as error:
-            why = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
             raise SweepError(
-                "module {module!r} cannot be imported ({why!w}); mend it, or name another", module=module, why=why
+                "module {module!r} cannot be imported ({why!w}); mend it, or name another",
+                module=module,
+                why=reason_of(error),
             ) from error
     placed = placed_of_file(jobs) if isinstance(jobs, str | os.PathLike) else placed_of_rows(jobs)
     if not placed:
@@ -209,8 +208,14 @@ def _errors_of(placed: PlacedJob) -> Iterator[None]:
     try:
         yield
     except (RematError, TypeError, ValueError) as error:
-        what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
-        raise SweepError("{place!w} ({what!w}): {error!w}", place=place, what=what, error=error) from error
+        raise SweepError(
+            "{place!w} ({graph}, budget {budget}, by {solver}): {error!w}",
+            place=place,
+            graph=graph_name(job),
+            budget=str(job.budget),
+            solver=job.solver,
+            error=error,
+        ) from error
 
 
 def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
@@ -312,11 +317,10 @@ class _Drive:
             self._anew(make)
             return
         except Exception as error:
-            why = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
             raise SweepError(
                 "the executor accepts no jobs ({why!w}); run the sweep again with one that runs and has workers: "
                 "finished jobs are kept",
-                why=why,
+                why=" ".join(str(error).split()) or type(error).__name__,
             ) from error
         self.flying[future] = name
         future.add_done_callback(self.back.put)
@@ -344,8 +348,7 @@ class _Drive:
             self.waiting.append(name)
             return
         except Exception as error:
-            reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
-            figures, plan = {"outcome": FAILED, "reason": reason}, ""
+            figures, plan = {"outcome": FAILED, "reason": reason_of(error)}, ""
         if figures["outcome"] == FAILED and self.tries[name] < self.conditions.retries:
             self.waiting.append(name)
         else:
@@ -371,14 +374,14 @@ class _Drive:
                 "for {patience:g} s no process that solves jobs has started ({reason!w}); free memory or disk "
                 "space, or use fewer processes, and run the sweep again: finished jobs are kept",
                 patience=PATIENCE,
-                reason=shortened(reason, LONGEST),
+                reason=reason,
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
         """Take a new executor in place of a broken one, which has lost its jobs."""
         self.broken += 1
         if self.broken > LOST:
-            raise SweepError("{broken!w} executors broke one after the other; mend what makes them", broken=self.broken)
+            raise SweepError("{broken} executors broke one after the other; mend what makes them", broken=self.broken)
         self.executor, self.graphs = make(), OrderedDict()
         names = list(self.flying.values())
         self.flying.clear()

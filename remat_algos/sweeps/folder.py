@@ -31,7 +31,6 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import shortened, shortened_path
 
 FORMAT, VERSION = "remat-sweep", 1
 NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
@@ -45,39 +44,24 @@ RECORD = 4096  # bytes that are read of the file of a driver
 
 
 class SweepFolder:
-    """The folder of a sweep.
-
-    Parameters
-    ----------
-    path : Path
-        It is made if it is missing; one that holds other things is refused.
-    create : bool
-        False: only one that is there is opened.
-
-    Raises
-    ------
-    SweepError
-        If it is not the folder of a sweep.
-    OSError
-        If it cannot be made or read.
-    """
+    """The folder of a sweep, made if it is missing, unless `create` is false; one of other things is refused."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
-        self.path, shown = path, shortened_path(path)
+        self.path = path
         mark = path / "sweep.json"
         try:
             record = json_of(mark.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if not create:
                 raise SweepError(
-                    "{shown!w} is not the folder of a sweep; name that of `remat sweep -o`", shown=shown
+                    "{folder!p} is not the folder of a sweep; name that of `remat sweep -o`", folder=path
                 ) from None
             if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
                 raise SweepError(
-                    "{shown!w} holds other files; name a new folder, or that of a sweep", shown=shown
+                    "{folder!p} holds other files; name a new folder, or that of a sweep", folder=path
                 ) from None
             if path.exists() and not path.is_dir():
-                raise SweepError("{shown!w} is a file; name a folder", shown=shown) from None
+                raise SweepError("{folder!p} is a file; name a folder", folder=path) from None
             path.mkdir(parents=True, exist_ok=True)
             record = {"format": FORMAT, "version": VERSION}
             write_whole(mark, (json.dumps(record) + "\n").encode(), durable=True)
@@ -85,12 +69,13 @@ class SweepFolder:
             record = None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise SweepError(
-                "{shown!w} is not the folder of a sweep: its sweep.json is another file; name a new folder", shown=shown
+                "{folder!p} is not the folder of a sweep: its sweep.json is another file; name a new folder",
+                folder=path,
             )
         if (found := record.get("version")) != VERSION:
             raise SweepError(
-                "{shown!w} has version {found}; this release reads version {version}; name a new folder",
-                shown=shown,
+                "{folder!p} has version {found}; this release reads version {version}; name a new folder",
+                folder=path,
                 found=found,
                 version=VERSION,
             )
@@ -118,9 +103,9 @@ class SweepFolder:
     def read_graph(self, name: str) -> ComputationGraph:
         """Read a graph; SweepError if its npz is not there or damaged."""
         if not self.has_graph(name):
-            file = shortened_path(self.graph_file(name))
             raise SweepError(
-                "{file!w} is missing or damaged; run the sweep again, which writes it from its source", file=file
+                "{file!p} is missing or damaged; run the sweep again, which writes it from its source",
+                file=self.graph_file(name),
             )
         return from_npz(self.graph_file(name).read_bytes())
 
@@ -198,9 +183,9 @@ def _make(folder: Path) -> None:
     try:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
-        file = shortened_path(f"{folder.parent.name}/{folder.name}")
         raise SweepError(
-            "{file!w} is a file, where the sweep has a folder; remove it and run the sweep again", file=file
+            "{file!p} is a file, where the sweep has a folder; remove it and run the sweep again",
+            file=f"{folder.parent.name}/{folder.name}",
         ) from error
 
 
@@ -324,15 +309,15 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
     same_jobs = record.get("jobs", jobs) == jobs
     if same_jobs and count == part[1] and number != part[0]:
         return
-    process, host = (shortened(record.get(name, "?")) for name in ("process", "host"))
-    what = f"part {number}/{count} of {'these jobs' if same_jobs else 'another list of jobs'}"
     raise SweepError(
-        "{folder!p}: process {process!w} on {host!w} solves {what!w}; run the sweep again when it has "
-        "ended, or remove {file!p} if it no longer runs",
+        "{folder!p}: process {process} on {host} solves part {number}/{count} of {jobs}; run the sweep again when it "
+        "has ended, or remove {file!p} if it no longer runs",
         folder=file.parents[1],
-        process=process,
-        host=host,
-        what=what,
+        process=record.get("process", "?"),
+        host=record.get("host", "?"),
+        number=number,
+        count=count,
+        jobs="these jobs" if same_jobs else "another list of jobs",
         file=file,
     )
 

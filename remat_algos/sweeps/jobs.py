@@ -31,7 +31,7 @@ from remat_algos.plan.request import Request
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import AUTO, list_solvers
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import did_you_mean, shortened, shortened_path
+from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
@@ -193,10 +193,9 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
         names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # that there is no such solver is told below
         if unknown := [name for name in unknown if name not in names]:
-            what = f"no key of a job, argument of solve or option of {shortened(job.solver)}"
             raise ArgumentError(
-                "{what!w} is called {unknown!r}{did_you_mean!w}",
-                what=what,
+                "no key of a job, argument of solve or option of {solver} is called {unknown!r}{did_you_mean!w}",
+                solver=job.solver,
                 unknown=unknown[0],
                 did_you_mean=did_you_mean(unknown[0], names),
             )
@@ -303,15 +302,17 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
     try:
         text = read_text(file)
     except GraphError as error:
-        raise SweepError("{error!w}", error=error) from error
-    jobs, named = list[PlacedJob](), shortened_path(file.name)
+        raise SweepError(error.template, **error.fields) from error
+    jobs, named = list[PlacedJob](), file.name
     for line, row in (_lines if file.suffix in LINES else _rows)(text):
         try:
-            jobs += ((f"{named}, line {line:,}", job) for job in _combinations(_placed(row(), file.parent)))
+            jobs += (
+                (f"{shortened_path(named)}, line {line:,}", job) for job in _combinations(_placed(row(), file.parent))
+            )
         except (TypeError, ValueError) as error:
-            raise SweepError("{named!w}, line {line:,}: {error!w}", named=named, line=line, error=error) from error
+            raise SweepError("{named!p}, line {line:,}: {error!w}", named=named, line=line, error=error) from error
     if not jobs:
-        raise SweepError("{named!w} holds no jobs; write an object with a graph and a budget in each line", named=named)
+        raise SweepError("{named!p} holds no jobs; write an object with a graph and a budget in each line", named=named)
     return jobs
 
 

@@ -26,7 +26,7 @@ from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import fine_percent, format_seconds
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import counted, one_line, shortened, shortened_path
+from remat_algos.wording import counted, one_line
 
 COLUMNS = (
     *(
@@ -50,7 +50,6 @@ COLUMNS = (
 TABLES = (".csv", ".parquet")
 _NUMBER = re.compile(r"\d{1,29}")
 REASONS = 5  # that are printed
-LONGEST = 500  # characters of a reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,15 +183,15 @@ class SweepResults(Sequence[dict[str, Any]]):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
         job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
         if (outcome := self.rows[i]["outcome"]) != PLANNED:
-            reason = shortened(self.rows[i]["reason"], LONGEST)
+            reason = self.rows[i]["reason"]
             raise PlanError("row {i} has no plan: {outcome}, {reason!w}", i=i, outcome=outcome, reason=reason)
         try:
             record = json_of(store.plan_text(job))
         except (OSError, ValueError):
             record = None
         if not isinstance(record, dict):
-            file = shortened_path(store.result_file(job))
-            raise PlanError("{file!w} is damaged, and holds no plan; remove it, and run the sweep again", file=file)
+            file = store.result_file(job)
+            raise PlanError("{file!p} is damaged, and holds no plan; remove it, and run the sweep again", file=file)
         return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
 
     def csv(self) -> str:
@@ -214,9 +213,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         elif file.suffix == ".parquet":
             write_whole(file, _parquet({name: [row[name] for row in self.rows] for name in COLUMNS}))
         else:
-            raise SweepError(
-                "{name!p} is none of {tables!w}; name one of them", name=file.name, tables=", ".join(TABLES)
-            )
+            raise SweepError("{name!p} is none of {tables!l}; name one of them", name=file.name, tables=TABLES)
 
 
 def results_of(
@@ -224,14 +221,7 @@ def results_of(
 ) -> SweepResults:
     """The results in a folder: all, in the order of graph, budget and solver; or those of jobs, in their order.
 
-    Parameters
-    ----------
-    store : SweepFolder
-    stop : Stop
-    jobs : sequence of (str, str), optional
-        Names of jobs, and what they call their graphs.
-    total : int
-        Their number, with those that are not listed yet.
+    `jobs` are names of jobs, and what they call their graphs; `total` is their number, with those not listed yet.
     """
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0

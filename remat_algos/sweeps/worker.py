@@ -35,6 +35,7 @@ from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
+LONGEST = 300  # characters of a reason
 GRAPHS = 2  # that a worker keeps; they count as its memory
 _HEAD = 8
 
@@ -79,13 +80,7 @@ def _read(inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The figures of a result, and the JSON of the plan.
-
-    Parameters
-    ----------
-    record : mapping
-        As `job_record` gives it, with the "file" of the graph.
-    """
+    """The figures of a result, and the JSON of the plan, for a record of `job_record` with the "file" of the graph."""
     begun, processor = time.monotonic(), time.process_time()
     _reset_memory()
     plan, size = "", {}
@@ -104,8 +99,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     except MemoryError:
         figures = {"outcome": FAILED, "reason": "not enough memory"}
     except Exception as error:
-        reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
-        figures = {"outcome": FAILED, "reason": reason}
+        figures = {"outcome": FAILED, "reason": reason_of(error)}
     spent = {
         "seconds": round(time.monotonic() - begun, 6),
         "cpu_seconds": round(time.process_time() - processor, 6),
@@ -114,6 +108,11 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         "versions": _versions(),
     }
     return figures | size | spent, plan
+
+
+def reason_of(error: Exception) -> str:
+    """The reason that is kept of an unexpected error: its kind, and its text in one line."""
+    return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
 
 
 def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -8,7 +8,6 @@ from typing import Any
 from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import no_size, parse_bytes
-from remat_algos.wording import quoted
 
 LONGEST = 4000  # digits that int() accepts
 
@@ -47,8 +46,8 @@ def cost_of(entry: Any) -> int | Decimal:
     if number is not None:
         return number
     point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
-    shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
-    raise ArgumentError("{shown!w} is not a cost; write a number{point!w}", shown=shown, point=point)
+    shown = str(entry) if isinstance(entry, str) else entry  # NumPy's text too
+    raise ArgumentError("{entry!r} is not a cost; write a number" + point, entry=shown)
 
 
 def _number(entry: Any) -> int | Decimal | None:

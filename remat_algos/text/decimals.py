@@ -35,7 +35,12 @@ def decimal(text: str) -> int | Decimal:
 
 def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
     """Bytes rounded up, with one notice if any was changed."""
-    return _whole(amounts, ROUND_CEILING, f"{source}: sizes with parts of a byte were rounded up")
+    if set(map(type, amounts)) <= {int}:
+        return list(amounts)  # type: ignore[arg-type]
+    whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
+    if any(a != b for a, b in zip(amounts, whole, strict=True)):
+        warn("{source!w}: sizes with parts of a byte were rounded up", source=source)
+    return whole
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
@@ -55,26 +60,20 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
         places = max(0, DIGITS - min(costs).adjusted())
         if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
             places = (Decimal(LARGEST_SCALED) / total).adjusted()
-            shown = f"{source}: costs from {min(costs):.3g} to {max(costs):.3g}"
+            known = {"source": source, "smallest": min(costs), "largest": max(costs)}
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
                 raise GraphError(
-                    "{shown!w} cannot be kept in one unit; write 0 for those that do not count", shown=shown
+                    "{source!w}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
+                    "those that do not count",
+                    **known,
                 )
             digits = min(costs).scaleb(places).adjusted() + 1
             warn(
-                "{shown!w} were rounded to 1e-{places!w}, so the smallest has {digits:digit}",
-                shown=shown,
+                "{source!w}: costs from {smallest:.3g} to {largest:.3g} were rounded to 1e-{places}, so the smallest "
+                "has {digits:digit}",
+                **known,
                 places=places,
                 digits=digits,
             )
     whole = [-1 if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
     return whole, 10**places
-
-
-def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list[int]:
-    if set(map(type, amounts)) <= {int}:
-        return list(amounts)  # type: ignore[arg-type]
-    whole = [a if isinstance(a, int) else int(a.to_integral_value(rounding)) for a in amounts]
-    if any(a != b for a, b in zip(amounts, whole, strict=True)):
-        warn("{notice!w}", notice=notice)
-    return whole

@@ -5,7 +5,6 @@ from decimal import ROUND_CEILING, Decimal
 
 from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
-from remat_algos.wording import quoted
 
 ROUNDS_UP = 999.5  # what is more has four digits
 UNSCALED = 100_000
@@ -41,9 +40,9 @@ def parse_bytes(text: str) -> int:
 
 def no_size(entry: object) -> ValueError:
     """The error for an entry that is not a size."""
-    shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
     return ArgumentError(
-        "{shown!w} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB", shown=shown
+        "{entry!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB",
+        entry=str(entry) if isinstance(entry, str) else entry,  # NumPy's text too
     )
 
 
