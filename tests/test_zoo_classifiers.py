@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docs.published import PUBLISHED
 from remat_algos import GraphError, differentiate, simulate
 from remat_algos.zoo import registry
 from remat_algos.zoo.families.mobilenet_v2 import scaled
 from remat_algos.zoo.families.resnet import stage_depths
 from remat_algos.zoo.registry import get_family
+from tests.raising import raises
 
 FAMILIES = ("resnet", "resnet_cifar", "vgg", "densenet", "googlenet", "mobilenet_v2")
 VARIANTS = [name for family in FAMILIES for name in get_family(family).variants]
@@ -35,13 +37,7 @@ def shapes(network, *names):
 
 # ---------------------------------------------------------------- parameters and multiply-adds
 
-PARAMETERS = {
-    # torchvision's documentation; 200: 64.7 M in he2016identity
-    "resnet18": 11_689_512,
-    "resnet34": 21_797_672,
-    "resnet50": 25_557_032,
-    "resnet101": 44_549_160,
-    "resnet152": 60_192_808,
+PARAMETERS = {  # of those that docs/published.py does not have in all digits
     "resnet200": 64_666_152,
     # he2016, table 6: 0.27, 0.46, 0.66, 0.85, 1.7 and 19.4 M; he2016identity: 1.7 M and, without norms, 10.2 M
     "resnet20": 269_722,
@@ -52,51 +48,16 @@ PARAMETERS = {
     "resnet1202": 19_421_274,
     "resnet164": 1_703_258,
     "resnet1001": 10_327_706,
-    # torchvision's documentation; 264: its rule
-    "vgg11": 132_863_336,
-    "vgg13": 133_047_848,
-    "vgg16": 138_357_544,
-    "vgg19": 143_667_240,
-    "vgg11_bn": 132_868_840,
-    "vgg13_bn": 133_053_736,
-    "vgg16_bn": 138_365_992,
-    "vgg19_bn": 143_678_248,
-    "densenet121": 7_978_856,
-    "densenet161": 28_681_000,
-    "densenet169": 14_149_480,
-    "densenet201": 20_013_928,
-    "densenet264": 33_337_704,
+    "densenet264": 33_337_704,  # torchvision's rule
     # kusumoto2019's graph; torchvision with its auxiliary classifiers
     "googlenet": 13_378_280,
     "googlenet_bn": 13_004_888,
-    "mobilenet_v2": 3_504_872,
-}
-
-GIGA_MACS = {  # torchvision's documentation, which calls them FLOPs
-    "resnet18": 1.814,
-    "resnet34": 3.664,
-    "resnet50": 4.089,
-    "resnet101": 7.801,
-    "resnet152": 11.514,
-    "vgg11": 7.609,
-    "vgg13": 11.308,
-    "vgg16": 15.470,
-    "vgg19": 19.632,
-    "vgg11_bn": 7.609,
-    "vgg13_bn": 11.308,
-    "vgg16_bn": 15.470,
-    "vgg19_bn": 19.632,
-    "densenet121": 2.834,
-    "densenet161": 7.728,
-    "densenet169": 3.360,
-    "densenet201": 4.291,
-    "googlenet_bn": 1.498,
-    "mobilenet_v2": 0.301,
 }
 
 
 def test_every_variant_has_its_count():
-    assert set(PARAMETERS) == set(VARIANTS)
+    exact = {name for name, given in PUBLISHED.items() if given.parameters.replace(",", "").isdigit()}
+    assert set(PARAMETERS) == set(VARIANTS) - exact
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -104,9 +65,8 @@ def test_parameters_are_the_published_ones(name):
     assert build(name, batch=1).n_parameters == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", GIGA_MACS)
-def test_multiply_adds_are_the_published_ones(name):
-    assert build(name, batch=1).macs == pytest.approx(GIGA_MACS[name] * 1e9, rel=0.01)
+def test_multiply_adds_of_googlenet_are_those_of_torchvision():
+    assert build("googlenet_bn", batch=1).macs == pytest.approx(1.498e9, rel=0.01)
 
 
 @pytest.mark.parametrize(("depth", "giga"), [(50, 3.8), (101, 7.6), (152, 11.3)])
@@ -424,20 +384,11 @@ TINY_TOO = [
     ("googlenet", {**TINY["googlenet"], "norm": True}),
     ("googlenet", {**TINY["googlenet"], "image": 47, "auxiliary": False}),
 ]
-SETTINGS = [
-    {},
-    {"counting": "paper"},
-    {"granularity": "layer"},
-    {"granularity": "primitive"},
-    {"dtype": "float16"},
-    {"dropout": "single", "cost": "unit"},
-]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize(("name", "options"), [*TINY.items(), *TINY_TOO], ids=str)
-def test_tiny_ones_differentiate_and_run(name, options, settings):
-    network = registry.build(name, batch=2, **{"classes": 10, **options}, **settings)
+@pytest.mark.parametrize(("name", "options"), TINY_TOO, ids=str)
+def test_options_that_no_model_has_differentiate_and_run(name, options):
+    network = registry.build(name, batch=2, **{"classes": 10, **options})
     training = differentiate(network.graph)
     peak = simulate(training, np.arange(training.n_nodes)).peak_memory
     assert network.graph.memory.max() < peak <= training.memory.sum() + training.workspace.max()
@@ -470,26 +421,22 @@ def test_every_variant_differentiates_and_ends_in_its_loss(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "fields"),
     [
-        (
-            "resnet",
-            {"depth": 1000},
-            "no number of bottlenecks gives a depth of 1000; give 998, 1001, stages, or bottleneck",
-        ),
-        ("resnet", {"depth": 3}, "give 14, 17"),
-        ("resnet18", {"depth": 19}, "resnet18: no number of basic blocks gives a depth of 19; give 18, 20, or stages"),
-        ("resnet_cifar", {"depth": 21}, "gives a depth of 21; give 20, 26, or stages"),
-        ("resnet164", {"depth": 1}, "gives a depth of 1; give 11, 20, or stages"),
-        ("vgg", {"depth": 15}, "depth is 15; give 11, 13, 16, 19"),
-        ("vgg", {"depth": 10}, "depth is 10; give 11"),
-        ("densenet", {"depth": 100}, "depth is 100; give 121, 161, 169, 201, 264, or stages"),
-        ("mobilenet_v2", {"stages": (1, 2)}, "2 stages are given; give the blocks of each of the 7"),
-        ("vgg19", {"image": 16}, "stage5.*give a larger image"),
-        ("googlenet", {"image": 78}, "head4a.*give a larger image"),
-        ("googlenet", {"image": 46, "auxiliary": False}, "pool4.*give a larger image"),
+        ("resnet", {"depth": 1000}, {"depth": 1000, "lower": 998, "upper": 1001}),
+        ("resnet", {"depth": 3}, {"lower": 14, "upper": 17}),
+        ("resnet18", {"depth": 19}, {"lower": 18, "upper": 20}),
+        ("resnet_cifar", {"depth": 21}, {"lower": 20, "upper": 26}),
+        ("resnet164", {"depth": 1}, {"lower": 11, "upper": 20}),
+        ("vgg", {"depth": 15}, {"depth": 15}),
+        ("vgg", {"depth": 10}, {"depth": 10}),
+        ("densenet", {"depth": 100}, {"depth": 100, "known": [121, 161, 169, 201, 264]}),
+        ("mobilenet_v2", {"stages": (1, 2)}, {"n_stages": 2}),
+        ("vgg19", {"image": 16}, {"name": "stage5.pool"}),
+        ("googlenet", {"image": 78}, {"name": "head4a.pool"}),
+        ("googlenet", {"image": 46, "auxiliary": False}, {"name": "pool4"}),
     ],
 )
-def test_impossible_wishes(name, options, said):
-    with pytest.raises(GraphError, match=said):
+def test_impossible_wishes(name, options, fields):
+    with raises(GraphError, model=name, **fields):
         build(name, batch=1, **options)

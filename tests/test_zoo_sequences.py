@@ -10,6 +10,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.registry import build
+from tests.raising import raises
 
 TEXT = {"batch": 2, "sequence": 5, "depth": 2, "words": 11}
 TINY = {
@@ -46,11 +47,7 @@ def shape(network, name):
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
-        # published: radford2019 (as its authors corrected them), touvron2023, dubey2024, jiang2024, fedus2022
-        ("gpt2_small", 124_439_808),
-        ("gpt2_medium", 354_823_168),
-        ("gpt2_large", 774_030_080),
-        ("gpt2_xl", 1_557_611_200),
+        # published: touvron2023, dubey2024, jiang2024, fedus2022
         ("llama_7b", 6_738_415_616),
         ("llama_13b", 13_015_864_320),
         ("llama3_8b", 8_030_261_248),
@@ -316,25 +313,11 @@ def test_the_learned_bias_of_switch_is_added_and_its_mask_is_a_mask():
 
 
 @pytest.mark.parametrize("model", TINY)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"granularity": "layer"},
-        {"granularity": "primitive"},
-        {"dtype": "float16"},
-        {"counting": "paper", "dropout": "single"},
-        {"granularity": "layer", "counting": "paper"},
-        {"granularity": "primitive", "optimizer": "adam"},
-    ],
-    ids=lambda settings: "-".join(settings.values()) or "default",
-)
-def test_builds_differentiates_and_runs(model, settings):
-    graph = tiny(model, **settings).graph
-    if graph.forward_of is None:
-        assert graph.output.sum() == 1  # the loss: nothing else is left unread
-        graph = differentiate(graph)
-    assert simulate(graph, np.arange(graph.n_nodes)).compute == graph.compute.sum()
+def test_the_loss_alone_is_left_unread(model):
+    graph = tiny(model).graph
+    assert graph.output.sum() == 1
+    training = differentiate(graph)
+    assert simulate(training, np.arange(training.n_nodes)).compute == training.compute.sum()
 
 
 @pytest.mark.parametrize("model", TINY)
@@ -361,19 +344,19 @@ def test_depth_and_length_add_the_same_nodes_each(model, option, per_step):
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "message"),
+    ("model", "options", "fields"),
     [
-        ("nmt", {"width": 5}, "width 5 is halved for the two directions; give an even one"),
-        ("gpt2_small", {"sequence": 1025}, "1025 words have 1024 positions; give positions=1025 too"),
-        ("gpt2_small", {"heads": 3}, "give numbers that divide"),
-        ("llama_7b", {"width": 6}, "width 6 in 2 heads leaves no pairs .* give a width that 4 divides"),
-        ("llama_7b", {"heads": 4, "kv_heads": 3}, "width 8 in 4 heads|give numbers that divide"),
-        ("mixtral_8x7b", {"chosen": 4}, "takes 4 of 3 experts; give chosen=3 or less"),
-        ("transformer_base", {"heads": 3}, "give numbers that divide"),
-        ("lstm", {"steps": 0}, "steps is 0; give a whole number from 1 on"),
-        ("switch_base_8", {"kv_heads": 2}, "no option 'kv_heads'"),
+        ("nmt", {"width": 5}, {"width": 5}),
+        ("gpt2_small", {"sequence": 1025}, {"sequence": 1025, "positions": 1024}),
+        ("gpt2_small", {"heads": 3}, {"width": 8, "heads": 3}),
+        ("llama_7b", {"width": 6}, {"width": 6, "divisor": 4}),
+        ("llama_7b", {"heads": 4, "kv_heads": 3}, {"heads": 4, "kv_heads": 3}),
+        ("mixtral_8x7b", {"chosen": 4}, {"chosen": 4, "experts": 3}),
+        ("transformer_base", {"heads": 3}, {"width": 8, "heads": 3}),
+        ("lstm", {"steps": 0}, {"name": "steps", "value": 0}),
+        ("switch_base_8", {"kv_heads": 2}, {"name": "kv_heads"}),
     ],
 )
-def test_impossible_wishes_are_refused(model, options, message):
-    with pytest.raises(GraphError, match=message):
+def test_impossible_wishes_are_refused(model, options, fields):
+    with raises(GraphError, model=model, **fields):
         tiny(model, **options)

@@ -5,57 +5,50 @@ import pytest
 from remat_algos.errors import GraphError
 from remat_algos.zoo.registry import build
 from remat_algos.zoo.settings import Settings
+from tests.raising import raises
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "fields"),
     [
-        ({"dtype": "float23"}, "float32"),
-        ({"dtype": "int64"}, "dtype is 'int64', which has no gradients; use float32, float16 or bfloat16"),
-        ({"dropout": "singel"}, "dropout is 'singel'; did you mean single?"),
-        ({"counting": "papers"}, "counting is 'papers'; did you mean paper?"),
-        ({"granularity": "layers"}, "granularity is 'layers'; did you mean layer?"),
-        ({"cost": "flop"}, "cost is 'flop'; did you mean flops?"),
-        ({"optimizer": "adma"}, "optimizer is 'adma'; did you mean adam or adamw?"),
-        ({"parameter_gradients": 1}, "parameter_gradients is 1; give True or False"),
-        ({"workspace": "much"}, "workspace is 'much'; give bytes, or a size such as 64MiB"),
-        ({"workspace": -1}, "workspace is -1; give bytes, or a size such as 64MiB"),
-        ({"cost": "roofline", "device": "A1000"}, "A100"),
+        ({"dtype": "float23"}, {"name": "float23"}),
+        ({"dtype": "int64"}, {"dtype": "int64"}),
+        ({"dropout": "singel"}, {"name": "dropout", "offer": "did you mean single?"}),
+        ({"counting": "papers"}, {"name": "counting", "offer": "did you mean paper?"}),
+        ({"granularity": "layers"}, {"name": "granularity", "offer": "did you mean layer?"}),
+        ({"cost": "flop"}, {"name": "cost", "offer": "did you mean flops?"}),
+        ({"optimizer": "adma"}, {"name": "optimizer", "offer": "did you mean adam or adamw?"}),
+        ({"parameter_gradients": 1}, {"parameter_gradients": 1}),
+        ({"workspace": "much"}, {"workspace": "much"}),
+        ({"workspace": -1}, {"workspace": -1}),
+        ({"cost": "roofline", "device": "A1000"}, {"what": "device", "name": "A1000"}),
     ],
 )
-def test_an_unknown_choice_is_refused_and_the_nearest_offered(settings, sentence):
-    with pytest.raises(GraphError) as error:
+def test_an_unknown_choice_is_refused_and_the_nearest_offered(settings, fields):
+    with raises(GraphError, **fields):
         Settings(**settings)
-    assert sentence in str(error.value)
-    assert "\n" not in str(error.value)
+    with raises(GraphError, **fields):
+        build("resnet50", **settings)
 
 
 def test_a_choice_that_is_no_text_is_a_wrong_kind():
-    with pytest.raises(TypeError, match=r"^granularity is 3; give a text, such as 'operation'$"):
+    with pytest.raises(TypeError, match="granularity is 3"):
         Settings(granularity=3)
-    with pytest.raises(TypeError, match=r"^model is 50; give a text$"):
+    with pytest.raises(TypeError, match="model is 50"):
         build(50)
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "sentence"),
+    ("model", "options", "fields"),
     [
-        ("googlnet", {}, "no model is called 'googlnet'; did you mean googlenet"),
-        ("warp", {}, "no model is called 'warp'; there are the families "),
-        ("resnet50", {"bacth": 8}, "resnet50 has no option 'bacth'; did you mean batch?"),
-        ("resnet50", {"granularty": "layer"}, "resnet50 has no option 'granularty'; did you mean granularity?"),
-        ("resnet50", {"batch": 0}, "resnet50: batch is 0; give a whole number from 1 on"),
-        ("resnet50", {"batch": -1}, "resnet50: batch is -1; give a whole number from 1 on"),
-        ("resnet50", {"batch": "8"}, "resnet50: batch is '8'; give a whole number from 1 on"),
-        ("resnet50", {"batch": True}, "resnet50: batch is True; give a whole number from 1 on"),
-        ("resnet50", {"batch": 2.5}, "resnet50: batch is 2.5; give a whole number from 1 on"),
-        ("resnet50", {"batch": None}, "resnet50: batch is None; give a whole number from 1 on"),
-        ("resnet50", {"dtype": "float23"}, "float32"),
-        ("resnet50", {"optimizer": "adma"}, "did you mean adam or adamw?"),
+        ("googlnet", {}, {"model": "googlnet", "offer": "did you mean googlenet or googlenet_bn or unet?"}),
+        ("warp", {}, {"model": "warp"}),
+        ("resnet50", {"bacth": 8}, {"name": "bacth", "offer": "did you mean batch?"}),
+        ("resnet50", {"granularty": "layer"}, {"name": "granularty", "offer": "did you mean granularity?"}),
+        *(("resnet50", {"batch": batch}, {"name": "batch", "value": batch}) for batch in (0, -1, "8", True, 2.5, None)),
+        ("vgg19", {"batch": 10**30}, {"model": "vgg19"}),
     ],
 )
-def test_a_wrong_model_or_option_is_refused_and_the_nearest_offered(model, options, sentence):
-    with pytest.raises(GraphError) as error:
+def test_a_wrong_model_or_option_is_refused_and_the_nearest_offered(model, options, fields):
+    with raises(GraphError, **fields):
         build(model, **options)
-    assert sentence in str(error.value)
-    assert "\n" not in str(error.value)

@@ -162,8 +162,8 @@ class Builder:
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
             raise self.fault(
-                "{full} shows {shape!w} as {view!r}; give no more elements than there are",
-                full=full,
+                "{name} shows {shape!w} as {view!r}; give no more elements than there are",
+                name=full,
                 shape=x.shape,
                 view=shape,
             )

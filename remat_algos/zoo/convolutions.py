@@ -132,8 +132,8 @@ class Convolutions(Builder):
         sizes = self._each(full, "size", lengths, self._rank(full, x))
         if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
             raise self.fault(
-                "{full} makes {lengths!r} of an image of {shape!w}; give a larger image",
-                full=full,
+                "{name} makes {lengths!r} of an image of {shape!w}; give a larger image",
+                name=full,
                 lengths=lengths,
                 shape=x.shape[2:],
             )
@@ -144,7 +144,7 @@ class Convolutions(Builder):
         full = self.named(name)
         if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
             raise self.fault(
-                "{full} makes an image of {lengths}; give lengths of 1 or more", full=full, lengths=lengths
+                "{name} makes an image of {lengths}; give lengths of 1 or more", name=full, lengths=lengths
             )
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
@@ -168,11 +168,11 @@ class Convolutions(Builder):
                 )
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise self.fault(
-                    "{name} has a window of {d} on a padded length of {n}; give a larger image, more "
+                    "{name} has a window of {window} on a padded length of {length}; give a larger image, more "
                     "padding or a smaller kernel",
                     name=name,
-                    d=d * (k - 1) + 1,
-                    n=n + 2 * p,
+                    window=d * (k - 1) + 1,
+                    length=n + 2 * p,
                 )
             place = -(-room // s) if cover else room // s
             places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding

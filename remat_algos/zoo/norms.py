@@ -59,9 +59,9 @@ class Norms(Pointwise):
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
             raise self.fault(
-                "{full} has {shape} channels in {groups!r} groups; give a divisor",
-                full=full,
-                shape=x.shape[1],
+                "{name} has {channels} channels in {groups!r} groups; give a divisor",
+                name=full,
+                channels=x.shape[1],
                 groups=groups,
             )
         if self.settings.primitive:
@@ -73,7 +73,7 @@ class Norms(Pointwise):
         full = self.named(name)
         self._axis(full, x, 1)
         if size < 1:
-            raise self.fault("{full} goes over {size} channels; give 1 or more", full=full, size=size)
+            raise self.fault("{name} goes over {size} channels; give 1 or more", name=full, size=size)
         return self.run(
             "LocalResponseNorm",
             [x],

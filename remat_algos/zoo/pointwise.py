@@ -159,9 +159,9 @@ class Pointwise(Builder):
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
             raise self.fault(
-                "{name} cuts {shape} into {parts!r} equal parts; give a divisor",
+                "{name} cuts {length} into {parts!r} equal parts; give a divisor",
                 name=name,
-                shape=x.shape[axis],
+                length=x.shape[axis],
                 parts=parts,
             )
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
@@ -172,7 +172,9 @@ class Pointwise(Builder):
         """The centre of an image, copied; its gradient reads nothing."""
         now = x.shape[2:]
         if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
-            raise self.fault("{name} takes {size} out of {now!w}; give a size that fits", name=name, size=size, now=now)
+            raise self.fault(
+                "{name} takes {size} out of {image!w}; give a size that fits", name=name, size=size, image=now
+            )
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:
