@@ -281,40 +281,13 @@ class Device:
     """Functions that CuPy has; of their arguments only `asarray` takes arrays of NumPy."""
 
     NAMES = (
-        *(
-            "arange",
-            "argsort",
-            "broadcast_to",
-            "clip",
-            "concatenate",
-            "cumsum",
-            "empty",
-            "empty_like",
-            "exp",
-            "flatnonzero",
-            "full",
-            "isnan",
-            "log",
-        ),
-        *(
-            "logaddexp",
-            "matmul",
-            "maximum",
-            "minimum",
-            "moveaxis",
-            "ones",
-            "repeat",
-            "searchsorted",
-            "sqrt",
-            "tanh",
-            "where",
-            "zeros",
-        ),
+        "arange argsort broadcast_to clip concatenate cumsum empty empty_like exp flatnonzero full isnan log logaddexp "
+        "matmul maximum minimum moveaxis ones repeat searchsorted sqrt tanh where zeros"
     )
     uint32, int64 = np.uint32, np.int64
 
     def __getattr__(self, name):
-        assert name in self.NAMES, f"look whether CuPy has {name}, then list it here"
+        assert name in self.NAMES.split(), f"look whether CuPy has {name}, then list it here"
 
         def function(*arguments, **options):
             lists = [x for a in arguments for x in (a if isinstance(a, list | tuple) else [a])]
