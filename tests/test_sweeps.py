@@ -78,6 +78,17 @@ def folder(swept, tmp_path):
     return shutil.copytree(swept.folder, tmp_path / "copy")
 
 
+@pytest.fixture
+def in_process(monkeypatch):
+    """Jobs are solved by threads of this process, which start at once: for tests that are not about processes."""
+
+    def solved(record, graph, conditions):
+        return worker_module.answered({**record, "file": graph})
+
+    monkeypatch.setattr(driver_module, "solved", solved)
+    monkeypatch.setattr(driver_module, "Processes", ThreadPoolExecutor)
+
+
 # ---------------------------------------------------------------- jobs
 
 
@@ -197,8 +208,9 @@ def test_a_file_of_jobs_that_cannot_be_read_names_the_line(name, text, fields, t
         read_jobs(tmp_path / name)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_graph_is_differentiated_unless_a_job_says_otherwise(tmp_path):
-    rows = [{"graph": CHAIN, "gradients": gradients} for gradients in (True, False, {"factor": 3})]
+    rows = [{"graph": CHAIN, "gradients": gradients, "effort": "fast"} for gradients in (True, False, {"factor": 3})]
     found = ra.sweep(rows, tmp_path / "results", processes=1)
     assert [row["nodes"] for row in found] == [20, 10, 20]
     assert [row["one_pass"] for row in found] == [28, 10, 37]
@@ -231,6 +243,7 @@ def test_the_results_are_those_of_solve(swept):
     assert {row["outcome"] for row in swept} == {"planned", "infeasible"}
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_finished_sweep_solves_nothing_and_reads_no_model(tmp_path, monkeypatch):
     rows = [{"graph": "model:vgg11", "budget": ["90%", "80%"], "solver": "chen_sqrt"}]
     first = ra.sweep(rows, tmp_path / "results", processes=1)
@@ -326,6 +339,7 @@ def test_the_number_of_a_process_that_has_gone_is_not_used_again(monkeypatch):
     child.kill()
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_solver_that_cannot_serve_the_graph_is_refused_in_its_words(tmp_path):
     found = ra.sweep([{"graph": CHAIN, "solver": "echo", "gradients": False}], tmp_path / "results", processes=1)
     assert found[0]["outcome"] == "refused"
@@ -358,6 +372,7 @@ def test_an_executor_that_breaks_is_made_anew_by_a_callable(tmp_path, swept):
     assert lasting(found) == lasting(swept)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_failed_job_is_solved_again_if_asked(tmp_path, monkeypatch):
     rows = [{"graph": CHAIN, "solver": "counting"}]
     ran = [ra.sweep(rows, tmp_path / "results", processes=1, retries=1, modules=[SOLVERS])]  # it does not know COUNTED
@@ -578,6 +593,7 @@ def test_a_command_that_is_stopped_ends_soon_and_keeps_what_is_finished(sent, tm
     assert 3 <= len(ra.read_sweep(tmp_path / "results")) < 99
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_interrupt_ends_a_sweep_with_the_results_until_then(tmp_path):
     def progress(done, total, text):
         if done > 300:
@@ -593,6 +609,7 @@ def test_an_interrupt_ends_a_sweep_with_the_results_until_then(tmp_path):
 # ---------------------------------------------------------------- parts
 
 
+@pytest.mark.usefixtures("in_process")
 def test_parts_are_equal_shares_that_make_a_whole(tmp_path, swept):
     parts = [ra.sweep(ROWS, tmp_path / "results", processes=1, part=(i, 5)) for i in range(1, 6)]
     assert sorted(map(len, parts)) == [2, 2, 2, 3, 3]
@@ -604,11 +621,12 @@ def test_parts_are_equal_shares_that_make_a_whole(tmp_path, swept):
             ra.sweep(ROWS, tmp_path / "results", part=part)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_jobs_that_are_added_between_parts_are_solved_once_all_parts_have_run_again(tmp_path, monkeypatch):
     monkeypatch.setenv("COUNTED", str(tmp_path / "counted"))
 
     def solved(n_jobs, part):
-        rows = [{"graph": CHAIN, "solver": "counting", "raw": True, "seed": list(range(n_jobs))}]
+        rows = [{"graph": CHAIN, "solver": "counting", "effort": "fast", "raw": True, "seed": list(range(n_jobs))}]
         return ra.sweep(rows, tmp_path / "results", processes=1, part=part, modules=[SOLVERS])
 
     assert len(solved(6, (1, 2))) == 3
@@ -661,6 +679,7 @@ def test_jobs_that_another_driver_has_solved_before_the_lock_are_not_solved_agai
     assert lasting(ra.sweep(ROWS, tmp_path / "results")) == lasting(swept)
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
 def test_the_lock_goes_with_the_driver_however_that_ends(error, tmp_path):
     def progress(done, total, text):
@@ -806,6 +825,7 @@ def test_texts_of_a_table_are_no_formulas_for_a_spreadsheet(swept):
     assert cells["seed"] == "-5"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_full_disk_is_one_error_and_what_is_written_stays(tmp_path, monkeypatch):
     written = SweepFolder.write_result
 
@@ -863,6 +883,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damaged_results_are_counted_and_solved_anew(name, swept, folder):
     planned = next(row for row in swept if row["outcome"] == "planned")
@@ -884,6 +905,7 @@ def test_a_result_under_the_name_of_another_is_not_counted(swept, folder):
     assert (len(found), found.damaged) == (12, 2)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, folder):
     part = next(folder.glob("results/*"))
     lost = len(list(part.iterdir()))
@@ -897,6 +919,7 @@ def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, folder):
     assert lasting(ra.sweep(ROWS, folder, processes=1)) == lasting(swept)
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("name", ["results", "drivers"])
 def test_a_file_in_the_place_of_a_folder_of_a_sweep_is_told(name, swept, folder):
     shutil.rmtree(next(folder.glob("results/*")))
@@ -917,6 +940,7 @@ def test_a_plan_that_is_damaged_is_told_with_its_file(plan, swept, folder):
         found.plan(i)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_damaged_graph_is_written_anew_from_its_source(tmp_path):
     rows = [{"graph": "model:vgg11", "budget": "80%", "solver": "chen_sqrt"}]
     first = ra.sweep(rows, tmp_path / "results", processes=1)
@@ -935,6 +959,7 @@ def test_results_of_several_versions_are_not_compared(swept):
     assert both.ratios() == {name: sorted(each * 2) for name, each in swept.ratios().items()}
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_job_that_is_listed_twice_is_one(tmp_path):
     row = {"graph": CHAIN, "budget": "60%", "solver": ["chen_sqrt", "no_remat"], "effort": "fast"}
     found = ra.sweep([row, row], tmp_path / "results", processes=1)
@@ -943,6 +968,7 @@ def test_a_job_that_is_listed_twice_is_one(tmp_path):
     assert list(found.summary()) == list(ra.read_sweep(tmp_path / "results").summary())
 
 
+@pytest.mark.usefixtures("in_process")
 def test_each_job_calls_its_graph_as_it_does(tmp_path):
     (tmp_path / "a.txt").write_text("0 1\n1 2\n")
     (tmp_path / "b.txt").write_text("0 1\n1 2\n")
@@ -986,6 +1012,7 @@ def test_the_command_solves_and_shows(jobs, remat, tmp_path):
     assert (shown.record["stop"], shown.record["left"]) == ("done", 0)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_log_has_a_line_of_progress_from_time_to_time(jobs, remat, monkeypatch):
     assert remat("sweep", jobs, "-o", "once", "--processes", "1").err == ""
     monkeypatch.setattr("remat_algos.cli.commands.sweep.LOG_SECONDS", 0.0)
@@ -995,6 +1022,7 @@ def test_a_log_has_a_line_of_progress_from_time_to_time(jobs, remat, monkeypatch
     assert "4 done, 0 left" in lines[-1]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
     (tmp_path / "jobs.csv").write_text(
         "graph,solver,seed\ngraph.txt,raising,0\ngraph.txt,raising,1\ngraph.txt,no_remat,0\n"
