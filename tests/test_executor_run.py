@@ -14,7 +14,7 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.allocate.traces import Trace
-from remat_algos.errors import AllocationError, ScheduleError, StaleValueError
+from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError, StaleValueError
 from remat_algos.executor import run as run_module
 from remat_algos.executor.execution import live_memory
 from remat_algos.executor.memories import TrackingMemory
@@ -433,3 +433,44 @@ def test_what_is_written_over_a_read_is_made_last():
         found = execute(graph, simulation, None, allocation, checking=True)
         assert found.differs_from(base) == []
         assert found.used.tolist() == found.predicted.tolist() != base.used.tolist()
+
+
+# ---------------------------------------------------------------- what is given for a schedule
+
+TRAINING = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
+OTHER = ComputationGraph.from_edges([(0, 1)])
+
+
+def test_a_plan_its_record_its_file_and_its_simulation_are_one_schedule(tmp_path):
+    plan = solve(TRAINING, "70%")
+    plan.save(tmp_path / "plan.json")
+    forms = [plan, plan.record(), tmp_path / "plan.json", plan.simulation, plan.schedule, plan.schedule.order.tolist()]
+    for form in forms:
+        assert execute(TRAINING, form).checksums.tolist() == execute(TRAINING, plan.schedule).checksums.tolist()
+
+
+def test_claims_of_a_plan_are_verified_before_it_runs():
+    record = solve(TRAINING, "70%").record()
+    with pytest.raises(ClaimError, match="claims peak_memory 1"):
+        execute(TRAINING, record | {"peak_memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "word"),
+    [
+        ({"graph": [(0, 1)]}, TypeError, "graph is a list"),
+        ({"schedule": None}, TypeError, "None cannot be run"),
+        ({"schedule": "nowhere.json"}, PlanError, "no such file"),
+        ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "of another graph"),
+        ({"operators": SyntheticOperators(OTHER)}, GraphError, "made for another graph"),
+        ({"operators": 3}, TypeError, "operators are 3"),
+        ({"operators": SyntheticOperators}, TypeError, "methods of Operators"),
+        ({"allocation": 3}, TypeError, "allocation is an int"),
+        ({"seed": "x"}, TypeError, "seed is 'x'"),
+        ({"limit": -1}, AllocationError, "limit is -1"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(options, error, word):
+    given = {"graph": TRAINING, "schedule": solve(TRAINING, "70%").schedule} | options
+    with pytest.raises(error, match=word):
+        execute(**given)
