@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.links import FORMS, Link, host_limit
+from remat_algos.cost.links import FORMS, Link, host_limit, plain_name
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
@@ -249,7 +249,7 @@ def list_devices() -> list[Device]:
 
 def named_device(name: str) -> Device | None:
     """The device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
-    return next((device for known, device in _DEVICES.items() if _plain(known) == _plain(name)), None)
+    return next((device for known, device in _DEVICES.items() if plain_name(known) == plain_name(name)), None)
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
@@ -300,10 +300,6 @@ def get_link(link: AnyLink, host: int | str | None = None, share: float | str | 
     if host is not None:
         found = replace(found, host=host_limit(host) if isinstance(host, str) else host)
     return found if share is None else Link.of(found, share)
-
-
-def _plain(name: str) -> str:
-    return name.lower().translate(str.maketrans("", "", " -_"))
 
 
 def _read(file: Path, remedy: str = _MISSING) -> Device:

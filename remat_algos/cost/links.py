@@ -149,7 +149,7 @@ class Link:
             return _of_record(link)
         if not isinstance(link, str):
             raise GraphError("link is {link!r}; give {forms!w}", link=link, forms=FORMS)
-        named = next((known for name, known in _LINKS.items() if _plain(name) == _plain(link)), None)
+        named = next((known for name, known in _LINKS.items() if plain_name(name) == plain_name(link)), None)
         if named is not None:
             return named
         if "/" not in link:
@@ -338,7 +338,8 @@ def _exact(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name regardless of case, blanks and hyphens."""
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.roofline import AnyDevice
+from remat_algos.cost.compute import AnyDevice
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.peaks import allocator_peak

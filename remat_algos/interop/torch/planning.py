@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from remat_algos.context import Clock
+from remat_algos.cost.compute import AnyDevice, Cost
 from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
-from remat_algos.cost.roofline import AnyDevice, Cost
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
 from remat_algos.interop.torch.calls import STATE, wait_for_copies
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
