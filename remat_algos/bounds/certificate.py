@@ -23,31 +23,16 @@ def rising_bounds(
     last: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[ComputeBound]:
-    """Yield increasing lower bounds on the compute of every schedule within a limit.
+    """Yield increasing lower bounds on the compute of every schedule within a limit of the peak, residents apart.
 
     First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
-    that proves the last of these; for "best", or with `last`, moment bounds of up to three nodes. Integer programs have
-    time limits of their own: a bound that was stopped by one holds, but may differ from machine to machine. If you stop
-    iterating, the last bound holds.
+    that proves the last of these; for "best", or with `last` (after a search, for the bound of the plan found), moment
+    bounds of up to three nodes. Integer programs have time limits of their own: a bound that was stopped by one holds,
+    but may differ from machine to machine. If you stop iterating, the last bound holds. The deadline of the clock ends
+    the search by OutOfTime.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int or None
-        Bytes of the peak, residents apart; None: no limit.
-    effort : {"fast", "default", "best"}
-    start : ComputeBound, optional
-        A bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
-    closure : ComputeBound, optional
-        The closure bound of exactly this limit, if known: it is not searched again.
-    last : bool
-        True after a search, for the bound of the plan found.
-    clock : Clock, optional
-        Its deadline ends the search by OutOfTime.
-
-    Yields
-    ------
-    ComputeBound
+    `start` is a bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
+    `closure` is the closure bound of exactly this limit, if known: it is not searched again.
 
     Examples
     --------
@@ -98,23 +83,7 @@ def rising_time_bounds(
     """Yield increasing lower bounds on the time of every plan within a limit, copies included.
 
     First one pass and bounds by prices; then moment bounds with the link, as `rising_bounds` has them without. If you
-    stop iterating, the last bound holds.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int or None
-        Bytes of the peak, residents apart; None: no limit.
-    times : LinkTimes
-    effort : {"fast", "default", "best"}
-    last : bool
-        True after a search, for the bound of the plan found.
-    clock : Clock, optional
-        Its deadline ends the search by OutOfTime.
-
-    Yields
-    ------
-    TimeBound
+    stop iterating, the last bound holds. The deadline of the clock ends the search by OutOfTime.
 
     Examples
     --------

@@ -256,15 +256,7 @@ def closure_bounds(
 
 
 def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[int, int]) -> int:
-    """The bound on compute by the moment of one node at one price, a single cut.
-
-    Examples
-    --------
-    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
-    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
-    >>> closure_proof(graph, 3, 3, (2, 0)), closure_proof(graph, 3, 0, (2, 0))
-    (20, 18)
-    """
+    """The bound on compute by the moment of one node at one price, a single cut."""
     closure = _Closure.of(graph)
     _check_moment(graph, node, price)
     closure.search.aim(max(0, min(limit, MAX_LIMIT)))
@@ -308,13 +300,6 @@ def closure_sides(graph: ComputationGraph, limit: int, bound: ComputeBound) -> t
     """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
 
     At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.
-
-    Examples
-    --------
-    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
-    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
-    >>> [nodes.tolist() for nodes in closure_sides(graph, 3, overhead_bound(graph, 3))]
-    [[], [0, 1]]
     """
     if bound.price is None:
         raise ArgumentError(
@@ -329,14 +314,7 @@ def closure_sides(graph: ComputationGraph, limit: int, bound: ComputeBound) -> t
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
-    """Values that are live in every schedule during the first run of a needed node, see `forced_bytes`.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
-    >>> forced_values(graph, 2)
-    [0, 1, 2]
-    """
+    """Values that are live in every schedule during the first run of a needed node, see `forced_bytes`."""
     _check_moment(graph, node, (0, 0))
     values: Int32 = _Closure.of(graph).search.side(node, 0, 0)[1]
     return values.tolist()

@@ -15,17 +15,8 @@ from remat_algos.text.units import fine_percent, format_bytes, percent
 class BoundCurve:
     """Lower bounds on compute that never fall as the limit falls.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limits : tuple of int
-        Bytes, rising.
-    bounds : tuple of ComputeBound
-        For each limit the largest.
-    closures : tuple of ComputeBound
-        For each limit the closure bound, which has a cut, or one pass.
-    stop : Stop
-        How the search ended.
+    For each limit, rising, `bounds` has the largest bound, `closures` the closure bound, which has a cut, or one pass.
+    `stop` is how the search ended.
     """
 
     graph: ComputationGraph
@@ -60,23 +51,8 @@ def bound_curve(
 ) -> BoundCurve:
     """Compute lower bounds for several limits, the largest first; each search starts at the last node and price.
 
-    With a link they bound the time of plans with copies.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limits : sequence of int
-        Bytes of the peak, in any order; equal ones count once.
-    clock : Clock
-    effort : {"fast", "default", "best"}
-        As in `rising_bounds`.
-    link : Link, optional
-        Over which values may be copied, at its full rates.
-
-    Returns
-    -------
-    BoundCurve
-        A limit that was not reached in time has the bound for the next larger one.
+    Equal limits count once. A limit that was not reached in time has the bound for the next larger one. With a link, at
+    its full rates, they bound the time of plans with copies.
 
     Examples
     --------

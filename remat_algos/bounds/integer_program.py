@@ -39,30 +39,11 @@ def solve_integer_program(
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a cost over 0/1 and other variables with lower and upper bounds on rows of a matrix.
+    """Minimize a cost over 0/1 and other variables, from 0 to `most`, with lower and upper bounds on rows of a matrix.
 
-    HiGHS cannot be interrupted: Ctrl-C takes effect when it returns.
-
-    Parameters
-    ----------
-    cost : float64[columns]
-        HiGHS' absolute tolerances are about 1e-6: the optimum should be far above 1.
-    entries : (int64[k], int64[k], float64[k])
-        Row, column and coefficient of each entry of the matrix.
-    low, high : float64[rows]
-    whole : bool or bool[columns]
-        Integer variables; others may be fractions.
-    most : float or float64[columns]
-        The largest value of each variable.
-    seconds : float, optional
-        Time limit.
-    gap : float
-        Relative distance of bound and objective at which it stops.
-
-    Returns
-    -------
-    scipy.optimize.OptimizeResult
-        Its `status` is 0 unless stopped; `mip_dual_bound` holds in either case.
+    `whole` are the integer variables. HiGHS' absolute tolerances are about 1e-6, so the optimum should be far above 1.
+    It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C takes effect when it returns.
+    Of SciPy's result, `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
 
     Examples
     --------
@@ -92,13 +73,6 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 
     If costs are small multiples of a common divisor, that is the unit, so HiGHS sees that the objective is whole.
 
-    Parameters
-    ----------
-    costs : int64[columns]
-        In compute.
-    one_pass : int
-        Compute of one pass.
-
     Examples
     --------
     >>> objective_unit(np.array([4, 0, 6]), 100)
@@ -124,13 +98,7 @@ def proven(dual: float | None, unit: float, margin: float) -> int | None:
 
 
 def next_multiple(amount: int, step: int) -> int:
-    """Round an amount up to a multiple of `step`; a step of 0 leaves it unchanged.
-
-    Examples
-    --------
-    >>> next_multiple(7, 3), next_multiple(7, 0)
-    (9, 7)
-    """
+    """Round an amount up to a multiple of `step`; a step of 0 leaves it unchanged."""
     return -(-amount // step) * step if step else amount
 
 

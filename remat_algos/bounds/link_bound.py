@@ -42,14 +42,9 @@ MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their numbe
 class LinkPrices:
     """The prices behind a lower bound on time, as exact numbers.
 
-    Parameters
-    ----------
-    byte : float
-        Of a byte that is live at the moment, in compute.
-    out : tuple of (int, float)
-        (start, price): price of link time out for values that no plan stores before `start`. They sum up to 1 at most.
-    into : float
-        Price of link time in, 1 at most.
+    byte : of a byte that is live at the moment, in compute
+    out : (start, price) of link time out for values that no plan stores before `start`; they sum up to 1 at most
+    into : price of link time in, 1 at most
     """
 
     byte: float = 0.0
@@ -82,21 +77,9 @@ class LinkPrices:
 class TimeBound:
     """A lower bound on the time of every plan within a limit, copies included, and its proof.
 
-    Parameters
-    ----------
-    time : int
-        In the unit of the graph's compute.
-    nodes : tuple of int
-        The nodes at whose first runs bytes are counted; none for the compute of one pass.
-    prices : LinkPrices, optional
-        The proof of a bound of one node by `time_proof`; None for those of an integer program.
-    infeasible : bool
-        True if no plan fits: the bytes that must be live at that run exceed the limit.
-
-    Examples
-    --------
-    >>> TimeBound(25)
-    TimeBound(time=25, nodes=(), prices=None, infeasible=False)
+    `time` is in the unit of the graph's compute. Bytes are counted at the first runs of the nodes; there are none for
+    the compute of one pass. The `prices` prove a bound of one node by `time_proof`; those of an integer program have
+    none. If it is `infeasible`, the bytes that must be live at that run exceed the limit.
     """
 
     time: int
@@ -171,14 +154,7 @@ def time_bounds(
     *,
     look: Callable[[], object] | None = None,
 ) -> Iterator[TimeBound]:
-    """Yield the rising bounds on the way to `time_bound`, all above one pass.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2)], memory=[2, 1, 1], workspace=[0, 2, 0])
-    >>> [bound.infeasible for bound in time_bounds(graph, 3, LinkTimes([1] * 3, [1] * 3))]
-    [True]
-    """
+    """Yield the rising bounds on the way to `time_bound`, all above one pass."""
     live = bytes_in_id_order(graph)
     most_first = np.argsort(-live, kind="stable")
     best, prices = graph.needed_compute, LinkPrices()
@@ -206,11 +182,6 @@ def time_bounds(
 
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
     """The lower bound on time that the node and prices of a bound prove, by a single cut.
-
-    Raises
-    ------
-    ValueError
-        If the node is not needed, or the prices of the link sum up to more than 1.
 
     Examples
     --------

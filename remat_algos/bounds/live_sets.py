@@ -32,19 +32,8 @@ def useful_values(graph: ComputationGraph) -> Bool:
 class LiveSetGraph:
     """Renumbered needed nodes and useful values of a graph.
 
-    Parameters
-    ----------
-    value_indptr, read_indptr : int64[n + 1]
-    read_indices : int32[k]
-    memory : int64[values]
-    own : int64[n]
-        Bytes that a run adds: all values of the node, even unused ones, and its workspace.
-    compute : int64[n]
-    once : uint8[n]
-    output : uint8[values]
-    spoiled_indptr : int64[n + 1]
-    spoiled : int32[m]
-        Nodes that must not run after each node.
+    `own` are the bytes that a run adds: all values of the node, even unused ones, and its workspace. `spoiled` are, in
+    rows, the nodes that must not run after each node.
     """
 
     value_indptr: Int64
@@ -103,18 +92,8 @@ def lowest_one_pass(
     """A lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
 
     If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
-    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-        Marks are ignored.
-    above : int
-        A known lower bound.
-    known : int
-        An upper bound on the lowest of these peaks.
-    look : callable, optional
-        Called every few milliseconds; an exception ends the search.
+    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a
+    known lower bound, `known` an upper bound on the lowest of these peaks. Marks of the graph are ignored.
 
     Examples
     --------

@@ -54,13 +54,8 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
     """Bytes live in every schedule at the first run of the node that is the last to make an output.
 
     All outputs are live there, beside its workspace and its other reads and values. Which node is the last depends on
-    the schedule: the bytes are the fewest over the nodes that no other output needs.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    live : int64[n], optional
-        Bytes known to be live at the first run of each node.
+    the schedule: the bytes are the fewest over the nodes that no other output needs. `live`, int64[n], are bytes known
+    to be live at the first run of each node.
 
     Examples
     --------
@@ -88,12 +83,6 @@ def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
 
     It is that of `lowest_order_with_copies`. If the set of waiting outputs depends on the order, no node is named.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
-    >>> peak_bound_with_copies(graph)
-    (7, [2])
     """
     bound = lowest_order_with_copies(graph)[0]
     live = _live(graph, np.zeros(graph.n_nodes, bool))
@@ -240,12 +229,6 @@ def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int6
     """int64[*]: an order of one pass that meets `one_pass_bound`, or None.
 
     It is None if the search found none better than the id order, or at the deadline of `clock`.
-
-    Examples
-    --------
-    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
-    >>> proven_one_pass(ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])).tolist()
-    [0, 1, 3, 2, 4]
     """
     try:
         order = _one_pass(graph, clock or Clock(), [0])[1:]
@@ -269,13 +252,7 @@ def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live at each needed node in id order; 0 at others.
-
-    Examples
-    --------
-    >>> bytes_in_id_order(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])).tolist()
-    [4, 6, 7]
-    """
+    """int64[n]: bytes live at each needed node in id order; 0 at others."""
     n = graph.n_nodes
     indptr, indices = graph.readers
     last = graph.producer.astype(np.int64)

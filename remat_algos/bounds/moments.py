@@ -50,18 +50,7 @@ ZERO, ONE = 0, 1  # columns of the constants
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkTimes:
-    """How long a link copies each value out to the host, and back in.
-
-    Parameters
-    ----------
-    out_time, in_time : int64[n_values]
-        In the unit of the graph's compute, latency included, 0 or more.
-
-    Examples
-    --------
-    >>> LinkTimes([3, 0], [2, 0]).out_time.tolist()
-    [3, 0]
-    """
+    """The times, int64[n_values], to copy each value out and back in: in units of compute, latency included."""
 
     out_time: Int64
     in_time: Int64
@@ -71,24 +60,11 @@ class LinkTimes:
             object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
 
     def divisor(self, graph: ComputationGraph) -> int:
-        """The greatest common divisor of costs and copies: the time of every plan is a multiple of it.
-
-        Examples
-        --------
-        >>> graph = ComputationGraph.from_edges([(0, 1)], compute=[4, 6])
-        >>> LinkTimes([10, 0], [8, 0]).divisor(graph)
-        2
-        """
+        """The greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, self.out_time, self.in_time]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
-        """bool[n_values]: values that a copy can free bytes of; outputs are pinned.
-
-        Raises
-        ------
-        ValueError
-            If the times are not those of the graph's values.
-        """
+        """bool[n_values]: values that a copy can free bytes of; ValueError for times of another graph."""
         for times in (self.out_time, self.in_time):
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
@@ -99,19 +75,11 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True)
 class MomentBound:
-    """A lower bound on the compute of every schedule within a limit, from moments.
+    """A lower bound, from moments, on the compute of every schedule within a limit; with link times, on the time.
 
-    Parameters
-    ----------
-    compute : int
-        In the unit of the graph's costs; with link times, a lower bound on the time of plans with copies.
-    nodes : tuple of int
-        The nodes whose first runs are the moments, each an ancestor of the next.
-    infeasible : bool
-        True if it is proven, in whole numbers, that no schedule fits; `compute` is then that of one pass.
-    status : {"optimal", "stopped", "infeasible"}
-        Status of the integer program: solved; stopped by its time limit or too large for floating point; shown to
-        have no solution.
+    The moments are first runs of the `nodes`, each an ancestor of the next. If it is proven, in whole numbers, that no
+    schedule fits, `infeasible` is True and `compute` that of one pass. `status` is that of the integer program:
+    "optimal"; "stopped", by its time limit or as too large for floating point; or "infeasible".
     """
 
     compute: int
@@ -129,35 +97,16 @@ def moment_bound(
     seconds: float | None = None,
     look: Callable[[], None] | None = None,
 ) -> MomentBound:
-    """Lower bound on compute from the values live at the first runs of some nodes, the moments.
+    """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
     0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value
     that a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
     moment are within the limit. It holds for any order and any number of runs, since the program's omissions
     (memory within a window, a second run in the same window) only lower it.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int
-        Bytes of the peak.
-    nodes : sequence of int
-        One to four needed nodes, each an ancestor of the next.
-    times : LinkTimes, optional
-        Bound the time of plans that may also copy values out to the host and back in.
-    seconds : float, optional
-        Time limit of HiGHS, whose bound at that time counts. It cannot be interrupted.
-    look : callable, optional
-        Called before the program is solved; an exception ends the call.
-
-    Returns
-    -------
-    MomentBound
-
-    Raises
-    ------
-    ValueError
-        If the nodes are not such a chain, or the times are not those of the graph.
+    Each node is an ancestor of the next. With link times it bounds the time of plans that may also copy values out to
+    the host and back in. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts. `look`
+    is called before the program is solved; an exception ends the call.
 
     Examples
     --------
@@ -189,33 +138,15 @@ def choose_moments(
 ) -> Iterator[MomentBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
-    Candidates are the comparable nodes that force the most bytes, and some evenly spread ones. The linear relaxation
-    of each is solved, then the integer program of those with the highest relaxation and of some that force the most
-    bytes, if they raise the relaxation: neither alone ranks them well. It ends when a moment gains little,
-    or if the program of the first is not solved in time: those of more moments are larger.
+    The first is the node that proves the closure bound. Candidates are the comparable nodes that force the most bytes,
+    and some evenly spread ones. The linear relaxation of each is solved, then the integer program of those with the
+    highest relaxation and of some that force the most bytes, if they raise the relaxation: neither alone ranks them
+    well. It ends when a moment gains little, or if the program of the first is not solved in time: those of more
+    moments are larger.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int
-        Bytes of the peak.
-    first : int
-        The first moment: the node that proves the closure bound.
-    times : LinkTimes, optional
-        As in `moment_bound`.
-    count : int
-        Maximum number of moments.
-    seconds : float, optional
-        Limit on the seconds of the processor in this thread. Each program has its own in any case, so results may
-        differ between machines, but little with their load.
-    clock : Clock, optional
-        Its deadline stops programs, too.
-    look : callable, optional
-        Called between programs; an exception ends the search.
-
-    Yields
-    ------
-    MomentBound
+    `seconds` are of the processor in this thread. Each program has its own limit in any case, so results may differ
+    between machines, but little with their load. The clock's deadline stops programs, too; `look` is called between
+    them.
 
     Examples
     --------
@@ -241,18 +172,7 @@ def choose_moments(
 
 
 class _MomentChoice:
-    """The search for more moments.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int
-    seconds : float
-        Of the processor.
-    clock : Clock
-    look : callable, optional
-    times : LinkTimes, optional
-    """
+    """The search for more moments; `seconds` are of the processor."""
 
     def __init__(
         self,

@@ -16,15 +16,9 @@ MAX_COMPUTE = 2**36  # in all, so that sums of need and shares stay in 64 bits
 class MomentPotential:
     """Before the first run of a node, the overhead still to come is at least `need` minus shares, in units of 2**-16.
 
-    The share of a node is subtracted if it has to run after the set, but not for the node of the moment: then its run
-    after the moment is no overhead.
-
-    Parameters
-    ----------
-    node : int
-    need : int
-    share : int64[n]
-        At most the compute of each node; the potential never falls by more than the cost of a move.
+    The share of a node, int64[n], is subtracted if it has to run after the set, but not for the node of the moment:
+    then its run after the moment is no overhead. It is at most the node's compute: the potential never falls by more
+    than the cost of a move.
     """
 
     node: int
@@ -36,18 +30,7 @@ class MomentPotential:
 class SearchGraph:
     """The rows of a graph for a search over live sets; all nodes are needed.
 
-    Parameters
-    ----------
-    reads : list of list of int
-        Values that each node reads.
-    values : list of range
-        Values of each node.
-    memory : int64[values]
-    own : int64[n]
-        Bytes that a run adds: all values of the node and its workspace.
-    compute : int64[n]
-    once : bool[n]
-    output : bool[values]
+    `own` are the bytes that a run adds: all values of the node and its workspace.
     """
 
     reads: list[list[int]]
@@ -66,17 +49,9 @@ def moment_potentials(
 
     For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
     the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
-    whole numbers; the proof is computed from these, so nothing depends on the precision of the program.
+    whole numbers; the proof is computed from these, so nothing depends on the precision of the program. `look` is
+    called for each node; an exception ends the call.
 
-    Parameters
-    ----------
-    limit : int
-    count : int
-    look : callable, optional
-        Called for each node; an exception ends the call.
-
-    Notes
-    -----
     Let v be the node, k(x) = 1 where value x is live when v first runs, and r(u) = 1 where u runs after that. A value x
     that is read later, of a node u, has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has
     k(x) + r(u) >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room beside what must be live, priced

@@ -35,30 +35,10 @@ BEST_PLACES = 3  # places of a row; between them and their neighbours the search
 class Candidate:
     """A schedule that a solver found, and what the solver knows about it.
 
-    Parameters
-    ----------
-    schedule : Schedule
-    details : mapping
-        The solver's choices; they go into the plan.
-    bound : int, optional
-        No schedule of the `scope` within the limit has less compute.
-    scope : {"any order", "fixed order", "canonical", "chain"}, optional
-    peak_bound : int, optional
-        No schedule of any order has a lower peak: a proof that nothing fits in less.
-    simulation : Simulation, optional
-        If the solver already needed it; the schedule is not simulated again.
-    run : int
-        Number of the run that found it, of a solver that runs more than once: the best of each run are kept.
-    solver : str
-        Filled in by the portfolio.
-    figures : (int, int)
-        Peak in bytes and compute, once there is a simulation.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> evaluated(graph, Schedule([0, 1, 2])).figures
-    (2, 3)
+    `details` are the solver's choices; they go into the plan. No schedule of the `scope` within the limit computes less
+    than `bound`. No schedule of any order has a lower peak than `peak_bound`: a proof that nothing fits in less. A
+    solver that has a `simulation` already gives it along. A solver that runs more than once numbers its runs: the best
+    of each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes and the compute.
     """
 
     schedule: Schedule
@@ -103,13 +83,6 @@ def near(
 
     In a long row 24 evenly spread places are tried first, then places between the best and their neighbours. Equal
     mirror counts are yielded once.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    rows : sequence of sequence of Recipe
-    limit : int, optional
-    clock : Clock
     """
     builder = _RowBuilder(graph, clock)
     max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))

@@ -44,13 +44,8 @@ SLACK = 64  # parts of the range of costs that one pass of labels may take
 class Point:
     """A chain with its cost and its peak.
 
-    Parameters
-    ----------
-    cost, peak : int
-    rows : list of int
-        Rows of the family, rising, without the first.
-    rounded : int
-        Cost unit with which the chain was found; 0 if costs were exact.
+    `rows` are rows of the family, rising, without the first; `rounded` is the unit of cost with which the chain was
+    found, 0 if costs were exact.
     """
 
     cost: int
@@ -60,19 +55,7 @@ class Point:
 
 
 class ChainProgram:
-    """The chains of a lower-set family under one cost model.
-
-    Parameters
-    ----------
-    steps : ChainSteps
-    max_peak : int
-        Upper limit of all peaks.
-    max_cost : int
-        Upper limit of all costs.
-    unit : int
-        All costs are multiples of it.
-    clock : Clock
-    """
+    """The chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
 
     def __init__(self, steps: ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
         self.steps = steps

@@ -34,15 +34,7 @@ Operations = Iterable[tuple[int, int]]
 
 
 def chain_of_stages(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused by solvers for chains, else None.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain_of_stages(differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)])))
-    >>> print(chain_of_stages(differentiate(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]))))
-    the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver
-    """
+    """Return why a graph is refused by solvers for chains, else None."""
     reason = training_graph(graph)
     stages = None if reason else stages_of(graph)
     if reason is None and (stages is None or len(stages) < MIN_STAGES):
@@ -58,16 +50,11 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
 
 
 class ForwardPeaks(NamedTuple):
-    """Peaks of the forward nodes of each stage.
+    """Peaks of the forward nodes of each stage, int64[k] each.
 
-    Parameters
-    ----------
-    first : int64[k]
-        Of a sweep over the stage, where the input stays.
-    following : int64[k]
-        The same where the input is counted and freed after its last read.
-    every : int64[k]
-        Where everything is kept that its backward nodes read, and its link.
+    first : of a sweep over the stage, where the input stays
+    following : the same where the input is counted and freed after its last read
+    every : where everything is kept that its backward nodes read, and its link
     """
 
     first: Int64
@@ -77,30 +64,20 @@ class ForwardPeaks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMemory:
-    """Bytes that the stages need: an upper or a lower estimate.
+    """Bytes that the stages need, int64[k] each: an upper or a lower estimate.
 
-    While stages a..b run, their input is live and is not counted. `keep` is in addition to what is counted before a,
-    and to the input of a + 1; it may be negative if the input of a is freed.
+    While stages a..b run, their input is live and is not counted.
 
-    Parameters
-    ----------
-    link : int64[k]
-        Bytes of the values that pass from each stage to later ones, 0 after the last.
-    keep : int64[k]
-        What stays of a stage, its link included, from its forward nodes to its backward nodes.
-    again, once : ForwardPeaks
-        Of stages that have run before, and of those that have not, where values that are never computed twice are not
-        there yet.
-    leaf : int64[k]
-        `again.every` without the link.
-    backward : int64[k]
-        Peak of its backward nodes, with the gradients.
-    gradients : int64[k]
-        Gradients that are live before the backward nodes of the stage, and its link if they read it.
-    fixed : int64[k]
-        Values of each stage that are never computed twice: where it is swept, they stay until all of it is run.
-    pinned : int
-        Outputs of the forward part.
+    link : values that pass from each stage to later ones, 0 after the last
+    keep : what stays of a stage, its link included, from its forward nodes to its backward nodes, in addition to what
+        is counted before a and to the input of a + 1; negative if the input of a is freed
+    again, once : peaks of stages that have run before; of those that have not, where values that are never computed
+        twice are not there yet
+    leaf : `again.every` without the link
+    backward : peak of the backward nodes, with the gradients
+    gradients : those live before the backward nodes of the stage, and its link if they read it
+    fixed : values that are never computed twice: where their stage is swept, they stay until all of it is run
+    pinned : all outputs of the forward part
     """
 
     link: Int64
@@ -144,19 +121,9 @@ class ChainStages:
     a recurrence that reads the last k steps. Backward nodes stay in id order. Those of stage a read forward values of
     stage a and its input only, and run after those of stage a + 1.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    nodes : int64[f]
-        Needed forward nodes.
-    stage : int64[f]
-        Stage of each of them, rising.
-    backward_nodes : int64[g]
-        Needed backward nodes.
-    backward_stage : int64[g]
-        Stage of each of them, falling.
-    state_stage, state : int64[p]
-        The values that pass from each stage to later ones, stages rising.
+    `nodes` are the needed forward nodes, int64[f], their stages rise; `backward_nodes` the needed backward nodes,
+    int64[g], their stages fall. `state` are the values that pass from each stage to later ones, int64[p], by
+    `state_stage`, rising.
 
     Examples
     --------

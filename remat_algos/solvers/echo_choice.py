@@ -22,15 +22,7 @@ REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The nodes that echo recomputes, and the values that stay stashed.
-
-    Parameters
-    ----------
-    maps : FeatureMaps
-    recomputed : bool[n]
-    stashed : bool[n_values]
-        Values of first runs that gradients and recomputations read.
-    """
+    """The nodes that echo recomputes, bool[n], and the values of first runs that stay stashed, bool[n_values]."""
 
     maps: FeatureMaps
     recomputed: Bool
@@ -74,24 +66,12 @@ class Choice:
 
 
 def by_frontiers(maps: FeatureMaps) -> Bool:
-    """bool[n]: nodes that stay on the mirror path.
+    """bool[n]: nodes that stay on the mirror path, as in echo2020 and as it was merged in apache/mxnet#18228.
 
     At first all cheap nodes are on it. The frontier is the set of nodes whose inputs all come from heavy or removed
     nodes; frontier nodes that share inputs form a group and are evaluated together. A group allocates its values and
     those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no
     less than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
-
-    References
-    ----------
-    echo2020 as it was merged in apache/mxnet#18228.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], memory=[2, 4, 4, 4]))
-    >>> maps = FeatureMaps.of(chain, [False, True, True, True, False, False, False, False])
-    >>> by_frontiers(maps).tolist()[:4]
-    [False, True, True, True]
     """
     return maps.recomputable & ~_FrontierGroups(maps).removed()
 

@@ -21,17 +21,9 @@ class FeatureMaps:
 
     Outputs are pinned and stay in any case: they are not counted, and reading them is no reason to recompute.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    recomputable : bool[n]
-        Nodes that may be recomputed.
-    read_back : bool[n_values]
-        Feature maps: forward values that a needed backward node reads.
-    reader : int32[k]
-        Needed forward nodes, one entry per read, ascending.
-    value : int32[k]
-        The forward value of each read.
+    `recomputable`, bool[n], are the nodes that may be recomputed; `read_back`, bool[n_values], the feature maps:
+    forward values that a needed backward node reads. `reader` and `value`, int32[k], are the reads of needed forward
+    nodes, by ascending reader.
 
     Examples
     --------

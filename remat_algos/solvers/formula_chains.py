@@ -45,16 +45,9 @@ RoundedChain = tuple[LowerSets, int]
 
 
 class FormulaChains:
-    """The chains of a family that are best by the formulas.
+    """The chains of a family that are best by the formulas; with `keep_last` the last block costs nothing.
 
-    Parameters
-    ----------
-    family : LowerSetFamily
-    clock : Clock
-    keep_last : bool
-        As in `canonical_schedule`; the last block then costs nothing.
-    smaller : FormulaChains, optional
-        Chains of a subfamily; their costs bound the search.
+    `smaller` are chains of a subfamily, whose costs bound the search.
 
     Examples
     --------
@@ -150,17 +143,9 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Candidates of a family: for one formula budget, near a limit, or along the whole curve.
+    """Candidates of a family, options as in `exact_dp`: for a formula budget, near a limit, or along the whole curve.
 
     One block comes first, then the best of a small family, then the best of the whole family.
-
-    Parameters
-    ----------
-    graph, limit, clock
-        As for every solver.
-    family : {"exact", "wide", "pruned"}
-    strategy, formula_budget, keep_last, lazy, cap
-        As in `exact_dp`.
     """
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)

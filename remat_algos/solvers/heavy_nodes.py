@@ -20,23 +20,11 @@ Words = str | Sequence[str] | None
 def recomputable_nodes(
     graph: ComputationGraph, only: Words = None, also: Words = None, heavy: Container[str] = HEAVY
 ) -> Bool:
-    """bool[n]: needed forward nodes that echo may recompute.
+    """bool[n]: needed forward nodes that echo may recompute; ValueError if a word names nothing in the graph.
 
     They are the nodes that are not heavy, restricted to `only` if given, and all nodes that `also` names, except nodes
-    that must run only once. Marks of the graph override all of this.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    only, also : str or sequence of str, optional
-        Operations, or layers: parts of the nodes' dotted names, with or without the digits at their end.
-    heavy : container of str
-        Kinds of operations that are heavy.
-
-    Raises
-    ------
-    ValueError
-        If a word names nothing in the graph.
+    that must run only once. Marks of the graph override all of this. Words name operations, or layers: parts of the
+    nodes' dotted names, with or without the digits at their end.
 
     Examples
     --------
@@ -60,11 +48,6 @@ def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
     """bool[n]: nodes with heavy kinds of operation, and of unknown operations those that cost more than the mean.
 
     By default convolutions and matrix products are heavy. The mean is over all needed forward nodes.
-
-    Examples
-    --------
-    >>> heavy_nodes(ComputationGraph.from_edges([(0, 1), (1, 2)], compute=[10, 1, 1])).tolist()
-    [True, False, False]
     """
     part = graph.forward & graph.needed
     # a whole number is above the mean if it is above the mean rounded down; cost times n may not fit into int64

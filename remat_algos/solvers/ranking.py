@@ -11,13 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 
 def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes.
-
-    Examples
-    --------
-    >>> cost_per_byte(ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 0], compute=[2, 4, 1])).tolist()
-    [0.5, 2.0, inf]
-    """
+    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes."""
     memory = graph.node_memory
     cost = np.full(graph.n_nodes, np.inf)
     return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
@@ -33,18 +27,7 @@ def rank(
 ) -> tuple[int, int, int]:
     """Sort key: schedules that fit by (compute, peak), then those above the compute limit, then above the memory limit.
 
-    Parameters
-    ----------
-    figures : (int, int)
-        Peak and compute.
-    limit, compute_limit : int, optional
-    lowest : bool
-        Prefer the lowest peak among schedules that fit; so it is without a limit.
-
-    Returns
-    -------
-    (int, int, int)
-        It begins with 0 if the schedule fits.
+    The first number is 0 if the schedule fits. Without a limit, or with `lowest`, the lowest peak comes first.
 
     Examples
     --------
@@ -61,11 +44,6 @@ def rank(
 
 class ParetoSet(Generic[Item]):
     """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
-
-    Parameters
-    ----------
-    figures : callable
-        Peak and compute of an item.
 
     Examples
     --------

@@ -46,11 +46,8 @@ Tree = tuple[SeparatorTree | None, Details]
 class Part:
     """The needed nodes of a graph that a recursion decides about, numbered from 0 in id order.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    simplified : bool
-        Leave out nodes without bytes that depend on none with bytes, except outputs: they run first, once.
+    A `simplified` part leaves out nodes without bytes that depend on none with bytes, except outputs: they run first,
+    once.
     """
 
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
@@ -81,18 +78,11 @@ class Part:
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
         """The schedule that a tree of separators makes; None if it would have more runs than `longest`.
 
-        The runs of a visit to a component follow from its separator, the targets, and the nodes to run for them, so a
-        later visit with the same three copies the earlier runs. Only two 64-bit hashes are compared; a wrong copy could
-        not make a wrong plan, since every schedule is simulated.
-
-        Parameters
-        ----------
-        tree : SeparatorTree
-        recursion_limit : int
-            Components of fewer bags are run in one pass.
-        batch : int
-            Bytes that a visit may bring beyond what is needed at once; `UNLIMITED`, or `PLAIN` as in the paper.
-        longest : int
+        Components of fewer than `recursion_limit` bags are run in one pass. A visit may bring `batch` bytes beyond what
+        is needed at once, or `UNLIMITED`, or `PLAIN` as in the paper. The runs of a visit to a component follow from
+        its separator, the targets, and the nodes to run for them, so a later visit with the same three copies the
+        earlier runs. Only two 64-bit hashes are compared; a wrong copy could not make a wrong plan, since every
+        schedule is simulated.
         """
         order = recursive_order(
             self.pred_indptr,
@@ -140,23 +130,9 @@ def by_recursion(
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
     Without a limit, and if schedules are short, all schedules of all trees. If there are weightless nodes, trees
-    without these come before trees of the whole graph.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    trees : callable
-        Makes trees of a part, one by one as they are needed.
-    n_trees : int
-        Number of trees of each part.
-    limit : int, optional
-    clock : Clock
-    recursion_limit : int, optional
-        By default several, and one pass without recursion.
-    batching : bool, optional
-        By default both.
-    length_limit : float
-        Runs per needed node above which a schedule is abandoned.
+    without these come before trees of the whole graph. `trees` makes the `n_trees` trees of a part, one by one as they
+    are needed. By default several recursion limits are tried, and one pass without recursion; with and without
+    batching.
     """
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
     parts = [simple, whole] if simple.weightless.size else [whole]
@@ -183,15 +159,7 @@ def by_recursion(
 
 
 class _Recursion:
-    """Makes schedules of trees, without duplicates.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int, optional
-    clock : Clock
-    length_limit : float
-    """
+    """Makes schedules of trees, without duplicates."""
 
     def __init__(self, graph: ComputationGraph, limit: int | None, clock: Clock, length_limit: float) -> None:
         self.graph = graph

@@ -51,31 +51,18 @@ def no_rows(graph: ComputationGraph, details: Details) -> Rows:
 class Solver(Registered):
     """A registered solver and its properties.
 
-    Parameters
-    ----------
-    function : callable
-        `function(graph, task, clock, **options)`, an iterator of `Candidate` or `Schedule`.
-    paper : str
-        Key of its paper in docs/references.bib, "" for none.
-    needs : callable
-        `needs(graph)` is the reason why it cannot serve, or None.
-    optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
-        Class of schedules in which its result is optimal.
-    improves : bool
-        True if it reads other solvers' candidates (`task.candidates`); then it runs after them.
-    portfolio : bool
-        True if "auto" runs it.
-    price : float
-        Seconds for 1,000 nodes, as measured by tests/benchmarks/test_solvers.py. Solvers run in this order; the effort
-        "fast" runs only those with a price of at most 0.1 and those that improve candidates.
-    min_nodes : int
-        On smaller graphs it is run by name only.
-    narrow : bool
-        True if it serves graphs of a special form only; "auto" skips it for others.
-    describe : callable
-        `describe(graph, details)` gives (label, text) of lines for the text of a plan.
-    explain : callable, optional
-        `explain(graph, **options)` is a `Report` of its decisions.
+    function : `function(graph, task, clock, **options)` yields `Candidate` or `Schedule`
+    paper : key of its paper in docs/references.bib, or ""
+    needs : `needs(graph)` is the reason why it cannot serve, or None
+    optimal_in : class of schedules in which its result is optimal, one of `SCOPES`
+    improves : it reads other solvers' candidates (`task.candidates`), so it runs after them
+    portfolio : "auto" runs it
+    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in this order; the
+        effort "fast" runs only those with a price of at most 0.1 and those that improve candidates
+    describe : `describe(graph, details)` gives (label, text) of lines for the text of a plan
+    explain : `explain(graph, **options)` is a `Report` of its decisions
+    min_nodes : on smaller graphs it is run by name only
+    narrow : it serves graphs of a special form only; "auto" skips it for others
     """
 
     paper: str
@@ -232,14 +219,7 @@ def in_order(solvers: Iterable[Solver]) -> list[Solver]:
 def list_candidates(
     graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
 ) -> list[Candidate]:
-    """All candidates of one solver that violate no mark, simulated, in the order in which it yields them.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> [candidate.figures for candidate in list_candidates(graph, "no_remat")]
-    [(2, 3)]
-    """
+    """All candidates of one solver that violate no mark, simulated, in the order in which it yields them."""
     stream = get_solver(solver).candidates(graph, Task(limit, seed=seed), Clock(), options)
     found = []
     for each in stream:

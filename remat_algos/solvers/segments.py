@@ -42,14 +42,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 
 
 class Cutter:
-    """Finds the cuts that divide runs of places into segments of about equal memory.
-
-    Parameters
-    ----------
-    memory : int64[f]
-        Bytes of the node at each place.
-    places : int64[k]
-        Places where a cut may fall, ascending.
+    """Finds cuts into segments of about equal memory: bytes by place, int64[f], and the places where a cut may fall.
 
     Examples
     --------

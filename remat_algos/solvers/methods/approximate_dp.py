@@ -33,15 +33,8 @@ def approximate_dp(
         The paper's family, each node with its ancestors, is "pruned"; "wide" adds the prefixes of the id order and,
         for each node, everything but the node and its descendants. Under a limit about 600 sets are used; in larger
         families only the sets of evenly spaced nodes, which the plan's details record as `thinned`.
-    strategy : {"time", "memory", "cache"}, optional
-        Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
-        as in the authors' program. By default minimum overhead, without a formula budget maximum overhead too.
-    formula_budget : int or str, optional
-        Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
-    keep_last : bool
-        Keep the last block, which has just run; formula (1) counts it as recomputed.
-    lazy : bool, optional
-        As in `canonical_schedule`; by default whichever is better.
+    strategy, formula_budget, keep_last, lazy : optional
+        As in `exact_dp`.
 
     References
     ----------

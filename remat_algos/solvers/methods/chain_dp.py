@@ -105,16 +105,9 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """What a table counts in.
+    """What a table counts in: float64[3, k], the costs of a sweep, of keeping all and of the leaf, in units of `unit`.
 
-    Parameters
-    ----------
-    columns : float64[3, k]
-        Cost of a sweep, of keeping all, of the leaf, in units of `unit`.
-    unit : int
-        Common divisor of the costs.
-    fixed : int
-        Compute of what is run once in any case.
+    `unit` is the common divisor of the costs, `fixed` the compute of what is run once in any case.
     """
 
     columns: Float64
@@ -131,21 +124,7 @@ class ChainCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainTable:
-    """The table of a chain up to a peak.
-
-    Parameters
-    ----------
-    chain : ChainStages
-    memory : StageMemory
-    costs : ChainCosts
-    highest : int
-        Peak in bytes.
-    unit : int
-        Bytes of a slot.
-    up : bool
-        Round bytes up, else down.
-    entries : float32[..]
-    """
+    """The table of a chain up to a peak of `highest` bytes, rounded `up` to slots of `unit` bytes, or down."""
 
     chain: ChainStages
     memory: StageMemory

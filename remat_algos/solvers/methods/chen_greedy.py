@@ -151,17 +151,7 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
 
 
 def allocated(simulation: Simulation) -> int:
-    """Bytes that the paper's static allocator needs: values in place where allowed, blocks shared.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4)], memory=[9, 1, 8, 1, 7]))
-    >>> once = simulate(chain, range(chain.n_nodes))
-    >>> once.peak_memory, allocated(once)
-    (34, 36)
-    """
+    """Bytes that the paper's static allocator needs: values in place where allowed, blocks shared."""
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.allocate.sharing import share_storage
@@ -206,20 +196,11 @@ def _smallest_allocated(
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """The result of algorithm 3 for one budget.
+    """The result of algorithm 3 for one budget B: a segment is cut at the first candidate place where it is larger.
 
-    Parameters
-    ----------
-    budget : int or float
-        B: a segment is cut at the first candidate place where it is larger.
-    cuts : list of int
-        Places after which it cuts.
-    x : int
-        Bytes of the nodes at the cuts and of the costly ones, which stay between the stages.
-    y : int
-        Bytes of the largest stage, the tail excluded.
-    next_budget : int
-        The smallest budget with other cuts; 0 if nothing was cut.
+    `cuts` are the places after which it cuts; x, the bytes of the nodes at the cuts and of the costly ones, which stay
+    between the stages; y, those of the largest stage, the tail excluded; `next_budget`, the smallest budget with other
+    cuts, 0 if nothing was cut.
     """
 
     budget: float

@@ -48,11 +48,7 @@ def exhaustive_lower_sets(
 
     Parameters
     ----------
-    strategy : {"time", "memory", "cache"}, optional
-        As in `exact_dp`.
-    formula_budget : int or str, optional
-        As in `exact_dp`.
-    keep_last, lazy : bool, optional
+    strategy, formula_budget, keep_last, lazy : optional
         As in `exact_dp`.
 
     References

@@ -106,15 +106,7 @@ def walk(
 
 
 class _Walks:
-    """The walks of a search, and the figures of the resulting schedules.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    clock : Clock
-    moves : bool
-        As in `greedy_remat`.
-    """
+    """The walks of a search, and the figures of the resulting schedules."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool) -> None:
         self.graph = graph
@@ -163,13 +155,7 @@ class _Walks:
 class _LimitSweep:
     """Walks along one order: for coarsely spaced falling limits, then finer ones, then bisected below the lowest met.
 
-    Parameters
-    ----------
-    walks : _Walks
-    start : Schedule
-    blocks : sequence of int
-        The most runs of a block, in the order in which they are tried.
-    details : mapping
+    `blocks` are the most runs of a block, in the order in which they are tried.
     """
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:

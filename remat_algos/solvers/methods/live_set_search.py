@@ -106,15 +106,7 @@ class _Result:
 
 
 class _Searches:
-    """Searches on one graph, with the candidates so far as upper bounds.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    task : Task
-    clock : Clock
-    max_states : int, optional
-    """
+    """Searches on one graph, with the candidates so far as upper bounds."""
 
     def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph

@@ -98,15 +98,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
 
 
 class _Programs:
-    """The programs that one search solves.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    constraints : Constraints, optional
-    clock : Clock
-    gap : float
-    """
+    """The programs that one search solves."""
 
     def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
@@ -209,13 +201,7 @@ class _Rows:
     Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live at the start of stage t; and for each node
     of stage t that reads x, whether x is live from the reader before, or from its own run, until then. In place of the
     paper's frees and running sums of bytes these give the bytes of each step as one row. Nodes stand for their places
-    in the order.
-
-    Parameters
-    ----------
-    places : _Places
-    top : int
-        Peak of one pass, in bytes.
+    in the order. `top` is the peak of one pass, in bytes.
     """
 
     def __init__(self, places: "_Places", top: int) -> None:
@@ -334,27 +320,9 @@ class _Places:
     Values are those that are read and no output. Outputs stay once they are there: their bytes are constants. Values
     that nothing reads are there while their place runs, and so are further instances of outputs.
 
-    Parameters
-    ----------
-    order : int32[m]
-        Node at each place.
-    reads, values : list of list of int
-        Values that each place reads, and makes.
-    readers, producer, sizes : dict
-        Of each value: the places that read it, the place that makes it, its bytes.
-    own : list of int
-        Bytes of the workspace of each place and of all that it makes.
-    pinned : list of int
-        Bytes of outputs that earlier places made.
-    compute : list of int
-    last_stage : list of int
-        The last stage that may recompute each place.
-    run_limits, region : list of int
-        Maximum runs of each place, or 0; its region, or -1.
-    region_limits : list of int
-        Byte limit of each region.
-    pinned_in : list of list of int
-        `pinned`, of each region.
+    `own` are bytes of the workspace of each place and of all that it makes, `pinned` of the outputs that earlier places
+    made, `pinned_in` the same for each region. `last_stage` is the last stage that may recompute each place.
+    `run_limits` are the maximum runs of each place, or 0; `region`, its region, or -1.
     """
 
     order: Int32

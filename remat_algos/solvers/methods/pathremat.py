@@ -30,13 +30,8 @@ def pathremat(
 
     Parameters
     ----------
-    recursion_limit : int, optional
-        Stretches of fewer bags are run in one pass. By default several values are tried and the best is taken.
-    batching : bool, optional
-        Let a side, when visited, compute everything that will be requested from it and that it can compute by then.
-    length_limit : float
-        Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
-        (`skipped`).
+    recursion_limit, batching, length_limit : optional
+        As in `twremat`, whose components are here stretches of bags; batching is on by default.
 
     References
     ----------

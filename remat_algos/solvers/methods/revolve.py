@@ -80,11 +80,6 @@ def forward_runs(n: int, checkpoints: int) -> int:
     """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the least with C(s + r, s) >= n.
 
     The last step of each reversal, which keeps what its gradient reads, is not counted.
-
-    Examples
-    --------
-    >>> [forward_runs(100, checkpoints) for checkpoints in (1, 2, 5, 10, 20)]
-    [4950, 845, 316, 222, 178]
     """
     if n <= 1:
         return 0
@@ -95,13 +90,7 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """The smallest optimal number of steps to the first checkpoint after the beginning.
-
-    Examples
-    --------
-    >>> first_checkpoint(10, 3), forward_runs(10, 3) == 4 + forward_runs(6, 2) + forward_runs(4, 3)
-    (4, True)
-    """
+    """The smallest optimal number of steps to the first checkpoint after the beginning."""
     if checkpoints == 1:
         return n - 1
     low, high = 1, n - 1  # the cost is convex in the number of steps
@@ -144,18 +133,7 @@ def _repetitions(n: int, checkpoints: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitChain:
-    """A chain of equal stages.
-
-    Parameters
-    ----------
-    stages : ChainStages
-    size : int
-        Bytes of each value.
-    cost : int
-        Compute of each forward node.
-    beside : int
-        Bytes at the peak other than checkpoints.
-    """
+    """A chain of equal stages: bytes of each value, compute of each node, bytes at the peak other than checkpoints."""
 
     stages: ChainStages
     size: int

@@ -54,19 +54,9 @@ BENDS = 2  # evenly spaced limits for each one at a bend
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
     """Limits between those of a curve, each in the middle of the interval in which most compute falls over most memory.
 
-    Half of the compute of an interval is taken to fall in each half of it.
-
-    Parameters
-    ----------
-    points : sequence of (int, int)
-        Limits, rising, and the compute of the best schedule within each, falling.
-    count : int
-        How many more; fewer where intervals have no byte in the middle, or the compute is the same at both ends.
-
-    Returns
-    -------
-    list of int
-        Bytes, rising.
+    Points are limits, rising, and the compute of the best schedule within each. Half of the compute of an interval is
+    taken to fall in each half of it. There are fewer than `count` where intervals have no byte in the middle, or the
+    compute is the same at both ends.
 
     Examples
     --------
@@ -175,18 +165,7 @@ def _run(
 
 
 class _LimitSearch:
-    """The searches on one graph, each with a share of the work.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    task : Task
-        Its candidates are the starts.
-    clock : Clock
-    max_moves : int, optional
-    part : float
-        Of the time that is left, and of the progress.
-    """
+    """The searches on one graph, each with a share of the work, in a `part` of the time and progress that are left."""
 
     def __init__(
         self,
