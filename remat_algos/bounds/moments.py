@@ -68,7 +68,7 @@ class LinkTimes:
         for times in (self.out_time, self.in_time):
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
-                    "link times are an array of {shape!w}; give a time of 0 or more for each value", shape=times.shape
+                    "link times are an array of {shape}; give a time of 0 or more for each value", shape=times.shape
                 )
         return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 

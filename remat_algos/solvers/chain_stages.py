@@ -29,6 +29,8 @@ MIN_STEPS, MORE_STAGES = 8, 10
 # Forward nodes in a step of a recurrence: more are no step but a network.
 MAX_STEP_NODES = 24
 
+NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
+
 Operations = Iterable[tuple[int, int]]
 """(operation, stage), in the order in which they are run."""
 
@@ -36,10 +38,8 @@ Operations = Iterable[tuple[int, int]]
 def chain_of_stages(graph: ComputationGraph) -> str | None:
     """Return why a graph is refused by solvers for chains, else None."""
     reason = training_graph(graph)
-    stages = None if reason else stages_of(graph)
-    if reason is None and (stages is None or len(stages) < MIN_STAGES):
-        cut = "it cannot be cut in two places where one value passes"
-        reason = f"the forward part is not a chain: {cut}; use another solver"
+    if reason is None and ((stages := stages_of(graph)) is None or len(stages) < MIN_STAGES):
+        return NO_CHAIN
     return reason
 
 

@@ -38,10 +38,11 @@ class Choice:
     ) -> "Choice":
         """The choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
         if mode not in MODES:
-            where = ", which is part of the reproduction of echo2020" if mode in REPRODUCED else ""
-            raise ArgumentError(
-                "mode is {mode!r}{where!w}; use {modes!w}", mode=mode, where=where, modes=" or ".join(MODES)
-            )
+            if mode in REPRODUCED:
+                raise ArgumentError(
+                    "mode is {mode!r}, which is part of the reproduction of echo2020; use exact or paper", mode=mode
+                )
+            raise ArgumentError("mode is {mode!r}; use exact or paper", mode=mode)
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
         return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))
 

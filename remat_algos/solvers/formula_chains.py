@@ -26,7 +26,7 @@ from remat_algos.solvers.ranking import WORST, Item, rank
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, quoted
+from remat_algos.wording import counted
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
@@ -298,9 +298,9 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
     """Raise ValueError for an unknown choice."""
     if strategy is not None and strategy not in STRATEGIES:
         raise ArgumentError(
-            "strategy is {strategy!r}; use {strategies!w}, or None for time, then memory",
+            "strategy is {strategy!r}; use {strategies!l}, or None for time, then memory",
             strategy=strategy,
-            strategies=", ".join(STRATEGIES),
+            strategies=STRATEGIES,
         )
     if keep_last not in (True, False):
         raise ArgumentError("keep_last is {keep_last!r}; use True or False", keep_last=keep_last)
@@ -320,14 +320,16 @@ def memory_centric_budgets(low: int, high: int) -> list[int]:
 
 def formula_bytes(budget: int | str) -> int:
     """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    wrong = f"formula_budget is {quoted(budget)}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
+    wrong = ArgumentError(
+        "formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB", budget=budget
+    )
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:
-        raise ArgumentError("{wrong!w}", wrong=wrong) from error
+        raise wrong from error
     limit = amount.memory_limit(0, 0)
     if limit is None or amount.least or "%" in str(budget):
-        raise ArgumentError("{wrong!w}", wrong=wrong)
+        raise wrong
     return min(limit, 2**62)
 
 

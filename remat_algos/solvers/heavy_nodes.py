@@ -10,10 +10,9 @@ from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.wording import comma_separated, listed
+from remat_algos.wording import comma_separated
 
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
-SHOWN = 12  # operations in an error message
 Words = str | Sequence[str] | None
 
 
@@ -67,7 +66,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
     names = comma_separated(words)
     if not names:
         raise ArgumentError(
-            "{option!w} is {words!r}, which names nothing; give operations or layers, or leave it out",
+            "{option} is {words!r}, which names nothing; give operations or layers, or leave it out",
             option=option,
             words=words,
         )
@@ -79,13 +78,18 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
         kind = kind_name(word)
         matches = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
         if not matches:
-            present = sorted({*filter(None, ops.values())})
-            known = f"it has the operations {listed(present, SHOWN)}" if present else "it names no operations"
+            operations = sorted({*filter(None, ops.values())})
+            if not operations:
+                raise ArgumentError(
+                    "{option} names {word!r}, no operation or layer of this graph; it names no operations",
+                    option=option,
+                    word=word,
+                )
             raise ArgumentError(
-                "{option!w} names {word!r}, no operation or layer of this graph; {known!w}",
+                "{option} names {word!r}, no operation or layer of this graph; it has the operations {operations!l}",
                 option=option,
                 word=word,
-                known=known,
+                operations=operations,
             )
         named[matches] = True
     return named

@@ -16,7 +16,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.task import Task
 from remat_algos.text.decimals import ABSURD
-from remat_algos.wording import did_you_mean, listed, quoted, shortened
+from remat_algos.wording import did_you_mean
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
@@ -98,20 +98,23 @@ class Solver(Registered):
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
-            known = listed(list(self.options)) or "none"
             unknown = next((name for name in options if name not in self.parameters), None)
             if unknown is None:
                 raise ArgumentTypeError("{name}: {error!e}", name=self.name, error=error) from error
             raise ArgumentTypeError(
-                "{name} has no option {option!r}; its options are {known!w}",
+                "{name} has no option {option!r}; its options are {known!l}",
                 name=self.name,
                 option=unknown,
-                known=known,
+                known=list(self.options) or ["none"],
             ) from None
         for name, option in options.items():
             if isinstance(option, int) and abs(option) >= ABSURD:
-                fault = f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}"
-                raise ArgumentError("{fault!w}; give at most 2**63 - 1", fault=fault)
+                raise ArgumentError(
+                    "{solver}: {option} is {value!r}; give at most 2**63 - 1",
+                    solver=self.name,
+                    option=name,
+                    value=option,
+                )
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
         """Its candidates; raises TypeError as `check_options` does."""
@@ -119,7 +122,7 @@ class Solver(Registered):
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
             raise ArgumentTypeError(
-                "{name} returned a {kind!w}; a solver yields candidates or schedules",
+                "{name} returned a {kind}; a solver yields candidates or schedules",
                 name=self.name,
                 kind=type(stream).__name__,
             )
@@ -160,17 +163,14 @@ def solver(
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
-            raise ArgumentError(
-                "optimal_in is {optimal_in!r}; use {scopes!w}", optimal_in=optimal_in, scopes=", ".join(SCOPES)
-            )
+            raise ArgumentError("optimal_in is {optimal_in!r}; use {scopes!l}", optimal_in=optimal_in, scopes=SCOPES)
         if function.__name__ in (AUTO, START):
             raise ArgumentError(
-                "{function!w} cannot name a solver: solve uses the word; name it otherwise", function=function.__name__
+                "{function} cannot name a solver: solve uses the word; name it otherwise", function=function.__name__
             )
-        known = Solver(
-            function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
+        SOLVERS.add(
+            Solver(function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow)
         )
-        SOLVERS.add(known)
         return function
 
     return register
@@ -240,7 +240,9 @@ def get_solver(name: str) -> Solver:
     """The solver of that name; ValueError, which lists the known ones, if the name is unknown."""
     found = find_solver(name)
     if found is None:
-        known = [solver.name for solver in list_solvers()]
-        near = did_you_mean(name, [AUTO, *known]) or f"; use {AUTO}, {', '.join(known)}"
-        raise ArgumentError("unknown solver {name!r}{near!w}", name=name, near=near)
+        known = [AUTO, *(solver.name for solver in list_solvers())]
+        near = did_you_mean(name, known)
+        if near:
+            raise ArgumentError("unknown solver {name!r}{near!w}", name=name, near=near)
+        raise ArgumentError("unknown solver {name!r}; use {known!l}", name=name, known=known)
     return found

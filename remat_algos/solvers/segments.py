@@ -28,7 +28,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
         return part.articulations()
     if candidates == "all":
         return np.arange(part.nodes.size)
-    raise ArgumentError("candidates is {candidates!r}; use {known!w}", candidates=candidates, known=", ".join(KNOWN))
+    raise ArgumentError("candidates is {candidates!r}; use {known!l}", candidates=candidates, known=KNOWN)
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:

@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.chain_table import fill_rows, operations, rows_of_table
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers.candidates import Candidate, coarse_first, evaluated
-from remat_algos.solvers.chain_stages import ChainStages, StageMemory, chain_of_stages, stages_of
+from remat_algos.solvers.chain_stages import NO_CHAIN, ChainStages, StageMemory, chain_of_stages, stages_of
 from remat_algos.solvers.registry import solver
 from remat_algos.solvers.segments import check_positive
 from remat_algos.solvers.task import Task
@@ -77,7 +77,7 @@ def chain_dp(
     check_positive(slots=slots, stages=stages)
     whole = stages_of(graph)
     if whole is None:
-        raise GraphError("{chain_of_stages!w}", chain_of_stages=chain_of_stages(graph) or "")
+        raise GraphError(NO_CHAIN)
     chain = whole.joined(stages)
     upper = chain.upper
     highest = max(upper.highest + upper.pinned, baseline(graph).peak_memory)
@@ -152,8 +152,12 @@ class ChainTable:
         unit = unit or _unit(memory, free, slots or _default_slots(k))
         width, rows = free // unit + 1, rows_of_table(k)
         if 4 * rows * width > MAX_TABLE:
-            takes = f"a table of {k:,} stages and {width - 1:,} slots takes {format_bytes(4 * rows * width)}"
-            raise GraphError("{takes!w}; give fewer slots or stages", takes=takes)
+            raise GraphError(
+                "a table of {stages:,} stages and {slots:,} slots takes {size}; give fewer slots or stages",
+                stages=k,
+                slots=width - 1,
+                size=format_bytes(4 * rows * width),
+            )
         costs = ChainCosts.of(chain)
         entries = np.empty(rows * width, np.float32)
         begin = end = k

@@ -16,9 +16,8 @@ from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near,
 from remat_algos.solvers.ranking import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
-from remat_algos.wording import comma_separated, quoted, shortened
+from remat_algos.wording import comma_separated
 
-KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
@@ -80,7 +79,7 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
         kinds = _kinds(graph, drop)
         return [(partial(_counts, _of_kinds(graph, kinds.__contains__)), {"drop": ",".join(kinds)})]
     if keep == "mxnet":
-        _operations(graph, "keep is 'mxnet', which goes by operations")
+        _operations(graph, "keep", keep)
         return [(partial(_counts, _of_kinds(graph, lambda kind: kind not in MXNET_KEEPS)), {"keep": keep})]
     light, cost = _of_kinds(graph, _is_light), cost_per_byte(graph)
     if threshold is not None:
@@ -96,13 +95,14 @@ def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: f
 
 
 def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
-    if keep not in KEEPS:
-        raise ArgumentError("keep is {keep!r}; use {keeps!w}", keep=keep, keeps=" or ".join(KEEPS))
+    if keep not in ("heavy", "mxnet"):
+        raise ArgumentError("keep is {keep!r}; use heavy or mxnet", keep=keep)
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
-        one, other = map(shortened, several[:2])
-        raise ArgumentError("{one!w} alone determines what is dropped; leave out {other!w}", one=one, other=other)
+        raise ArgumentError(
+            "{one} alone determines what is dropped; leave out {other}", one=several[0], other=several[1]
+        )
     if threshold is not None:
         try:
             sound = not isinstance(threshold, bool) and 0 <= float(threshold) < math.inf
@@ -126,12 +126,16 @@ def _is_light(kind: str) -> bool:
     return known is None or not known.heavy
 
 
-def _operations(graph: ComputationGraph, wish: str) -> list[str]:
+def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
     """The kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
-        raise ArgumentError("{wish!w}, and the graph names none; give a threshold", wish=wish)
+        raise ArgumentError(
+            "{option} is {wish!r}, which goes by operations, and the graph names none; give a threshold",
+            option=option,
+            wish=wish,
+        )
     return sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))
 
 
@@ -140,7 +144,7 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     wanted = comma_separated(drop)
     if not wanted:
         raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)
-    there = _operations(graph, f"drop is {quoted(','.join(wanted))}, which goes by operations")
+    there = _operations(graph, "drop", ",".join(wanted))
     for name in wanted:
         if operation_kind(name) is None and name not in there:
             raise ArgumentError(

@@ -105,8 +105,10 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
             count += len(states[j])
             clock.check()
             if count > MAX_STATES:
-                many = f"chains reach more than {MAX_STATES:,} states, too many to visit"
-                raise GraphError("{many!w}; use exact_dp or approximate_dp", many=many)
+                raise GraphError(
+                    "chains reach more than {max_states:,} states, too many to visit; use exact_dp or approximate_dp",
+                    max_states=MAX_STATES,
+                )
         clock.progress(i + 1)
     return states
 

@@ -13,7 +13,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
-from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -84,9 +84,6 @@ def live_set_search(
         raise ArgumentError(
             "max_states is {max_states!r}; give a whole number of sets, 1 or more", max_states=max_states
         )
-    reason = few_values(graph)
-    if reason is not None:
-        raise GraphError("{reason!w}", reason=reason)
     searches = _Searches(graph, task, clock, max_states)
     yield from searches.known
     if task.limit is None:

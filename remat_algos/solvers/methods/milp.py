@@ -20,7 +20,7 @@ from remat_algos.bounds.integer_program import (
 )
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -86,9 +86,6 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
     """
     if isinstance(mip_gap, bool) or not isinstance(mip_gap, int | float) or not 0 <= mip_gap < 1:
         raise ArgumentError("mip_gap is {mip_gap!r}; give a number from 0 to below 1, 0.01 for 1 %", mip_gap=mip_gap)
-    reason = few_nodes(graph)
-    if reason is not None:
-        raise GraphError("{reason!w}", reason=reason)
     programs = _Programs(graph, task.constraints, clock, mip_gap)
     yield programs.first
     if task.limit is None:
