@@ -26,7 +26,7 @@ from remat_algos.questions.compare import compare
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.methods.no_remat import no_remat
 from remat_algos.solvers.registry import (
     SCOPES,
@@ -37,7 +37,6 @@ from remat_algos.solvers.registry import (
     list_candidates,
     list_solvers,
 )
-from remat_algos.solvers.task import Task
 from tests.oracles import chains as chains_oracle
 from tests.oracles import live_sets, staged
 from tests.oracles.closure import forced_bytes, moment, result_bytes, two_path_bound

@@ -21,8 +21,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, evaluated
-from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.candidates import Candidate, evaluated, pareto
 from remat_algos.solvers.registry import Solver, any_graph, training_graph
 from remat_algos.zoo.random import chain
 

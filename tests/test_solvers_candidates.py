@@ -19,13 +19,15 @@ from remat_algos.solvers import candidates
 from remat_algos.solvers.candidates import (
     LONGEST_ROW,
     Candidate,
+    ParetoSet,
     coarse_first,
     evaluated,
     longest_row,
     near,
+    pareto,
+    rank,
     thinned,
 )
-from remat_algos.solvers.ranking import ParetoSet, pareto, rank
 from tests.strategies import training_graphs
 
 figures = st.tuples(st.integers(0, 6), st.integers(0, 6))

@@ -24,11 +24,11 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid
 from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
-from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 from tests.oracles.plain import plain

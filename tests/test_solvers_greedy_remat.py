@@ -16,10 +16,9 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.candidates import Task, pareto, rank
 from remat_algos.solvers.methods import greedy_remat
-from remat_algos.solvers.ranking import pareto, rank
 from remat_algos.solvers.registry import list_candidates
-from remat_algos.solvers.task import Task
 from remat_algos.zoo.registry import build
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle

@@ -13,11 +13,10 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import chain_program, formula_chains
+from remat_algos.solvers.candidates import Task, rank
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget
 from remat_algos.solvers.methods import liveness_dp
-from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import get_solver, list_candidates
-from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
 from remat_algos.zoo.random import parallel_chains
 from tests.strategies import training_graphs

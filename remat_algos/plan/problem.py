@@ -20,8 +20,7 @@ from remat_algos.plan.record import BOUND_DETAILS
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.ranking import rank
+from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes
 from remat_algos.wording import shortened

@@ -19,7 +19,7 @@ from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.registry import (
     AUTO,
     Solver,
@@ -30,7 +30,6 @@ from remat_algos.solvers.registry import (
     get_solver,
     list_solvers,
 )
-from remat_algos.solvers.task import Task
 from remat_algos.wording import listed
 
 POINTS = 100  # of one pass

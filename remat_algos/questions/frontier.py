@@ -25,7 +25,7 @@ from remat_algos.plan.solve import answered
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.wording import counted, one_line

@@ -1,27 +1,36 @@
-"""Candidates, which solvers yield, and rows of candidates near a limit."""
+"""The task of a solver, the candidates with which it answers, and their ranking."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from remat_algos.arguments import as_seed
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import Clock
+from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.ranking import WORST, Item, rank
 
+Item = TypeVar("Item")
 Details = Mapping[str, Any]
 Decision = Int64 | Schedule | None
 """Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
 Recipe = tuple[Callable[[], Decision], Details]
 """Makes a candidate; with the choices that it records."""
+
+WORST = (2, 2**63, 2**63)
+"""The rank of no candidate."""
 
 LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
 MAX_ROW_STEPS = 5_000_000  # steps in all schedules of a row; it has fewer candidates on larger graphs
@@ -71,6 +80,116 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
         if graph.mark is None:
             raise
         return Candidate(schedule, details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """The task of a solver, in addition to the graph and its own options.
+
+    limit : bytes of peak that a schedule should fit; None for the whole frontier
+    bound : lower bound on the compute of schedules that fit; a search that meets it can stop
+    slack : compute above the bound at which a search can stop all the same
+    closure : the closure bound of the limit, if known
+    sought : peak that the first searches for the lowest one should reach: they end at it, and no others follow
+    budgets : for a whole frontier, number of limits at which a search for one limit is run; else 0
+    constraints : solvers may ignore them: candidates that violate them are dropped
+    effort : how much work searches may do, "fast", "default" or "best": caps on states and on integer programs
+    candidates : of the solvers that ran before
+
+    Examples
+    --------
+    >>> Task(4_000, bound=20, slack=3).goal
+    23
+    """
+
+    limit: int | None = None
+    bound: int | None = None
+    slack: int = 0
+    closure: ComputeBound | None = None
+    sought: int | None = None
+    budgets: int = 0
+    constraints: Constraints | None = None
+    seed: int = 0
+    effort: str = DEFAULT
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def goal(self) -> int | None:
+        """Compute at which a search can stop; None without a bound."""
+        return None if self.bound is None else self.bound + self.slack
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", as_seed(self.seed))
+        Effort.of(self.effort)
+
+
+# ---------------------------------------------------------------- ranking
+
+
+def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
+    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes."""
+    memory = graph.node_memory
+    cost = np.full(graph.n_nodes, np.inf)
+    return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
+
+
+def rank(
+    figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
+) -> tuple[int, int, int]:
+    """Sort key: schedules that fit by (compute, peak), then those above the compute limit, then above the memory limit.
+
+    The first number is 0 if the schedule fits. Without a limit, or with `lowest`, the lowest peak comes first.
+
+    Examples
+    --------
+    >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
+    [(6, 7), (5, 9), (7, 6)]
+    """
+    peak, compute = figures
+    if limit is not None and peak > limit:
+        return 2, peak, compute
+    if compute_limit is not None and compute > compute_limit:
+        return 1, compute, peak
+    return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
+
+
+class ParetoSet(Generic[Item]):
+    """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
+
+    Examples
+    --------
+    >>> kept = ParetoSet(lambda figures: figures)
+    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
+    ([True, False, True, True], [(5, 9), (7, 5)])
+    """
+
+    def __init__(self, figures: Callable[[Item], tuple[int, float]]) -> None:
+        self.figures = figures
+        self.items: list[Item] = []
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def add(self, item: Item) -> bool:
+        """Add an item unless another dominates or equals it, and drop those that it dominates; True if it was added."""
+        peak, compute = self.figures(item)
+        end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
+        if begin and self.figures(self.items[begin - 1])[1] <= compute:
+            return False
+        while begin and self.figures(self.items[begin - 1])[0] == peak:
+            begin -= 1
+        while end < len(self.items) and self.figures(self.items[end])[1] >= compute:
+            end += 1
+        self.items[begin:end] = [item]
+        return True
+
+
+def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
+    """Items that no other dominates, peaks rising; the first of equals."""
+    kept = ParetoSet(figures)
+    for item in items:
+        kept.add(item)
+    return kept.items
 
 
 # ---------------------------------------------------------------- rows

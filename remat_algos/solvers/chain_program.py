@@ -26,7 +26,7 @@ from remat_algos.kernels.lower_set_dp import (
 )
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.block_figures import BlockFigures
-from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.candidates import pareto
 from remat_algos.structure.lower_set_families import LowerSetFamily
 
 LEVELS = 4096  # cost levels that a table distinguishes

@@ -20,9 +20,8 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.canonical import canonical_schedule, kept_against
-from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
+from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
-from remat_algos.solvers.ranking import WORST, Item, rank
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import exact_bytes, format_bytes

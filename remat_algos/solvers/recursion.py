@@ -16,8 +16,7 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.solvers.ranking import WORST, rank
+from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 

@@ -19,9 +19,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.methods.echo import echo
-from remat_algos.solvers.task import Task
 
 BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"
 STRATEGIES = (BASELINE, MIRROR, ECHO)

@@ -16,7 +16,7 @@ from remat_algos.context import Progress
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.text.units import format_bytes
 

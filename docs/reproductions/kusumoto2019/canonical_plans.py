@@ -19,10 +19,9 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.candidates import Task, pareto
 from remat_algos.solvers.formula_chains import FormulaChains
 from remat_algos.solvers.methods.liveness_dp import liveness_dp
-from remat_algos.solvers.ranking import pareto
-from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from remat_algos.zoo.registry import build

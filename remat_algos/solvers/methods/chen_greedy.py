@@ -15,11 +15,20 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.candidates import LONGEST_ROW, Candidate, Recipe, coarse_first, evaluated, longest_row, near
-from remat_algos.solvers.ranking import ParetoSet, cost_per_byte
+from remat_algos.solvers.candidates import (
+    LONGEST_ROW,
+    Candidate,
+    ParetoSet,
+    Recipe,
+    Task,
+    coarse_first,
+    cost_per_byte,
+    evaluated,
+    longest_row,
+    near,
+)
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
-from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6

@@ -10,7 +10,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.solvers.candidates import Candidate, Details, Recipe, longest_row, near, thinned
+from remat_algos.solvers.candidates import Candidate, Details, Recipe, Task, longest_row, near, thinned
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import (
     Cutter,
@@ -21,7 +21,6 @@ from remat_algos.solvers.segments import (
     named_places,
     segment_counts,
 )
-from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.echo_regions import RegionReport
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.task import Task
 
 
 @solver(paper="echo2020", needs=training_graph, price=0.01, explain=RegionReport.of)

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import CAP
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task, pareto
 from remat_algos.solvers.formula_chains import (
     chain_candidates,
     check_choices,
@@ -16,9 +16,7 @@ from remat_algos.solvers.formula_chains import (
     memory_centric_budgets,
     too_little,
 )
-from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 

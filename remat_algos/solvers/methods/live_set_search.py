@@ -21,9 +21,8 @@ from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import OWN, Rows, solver
-from remat_algos.solvers.task import Task
 from remat_algos.wording import counted, shortened
 
 LOWEST = 2  # for the lowest peak, this part of it: there are three searches

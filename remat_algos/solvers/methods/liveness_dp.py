@@ -13,11 +13,10 @@ from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
+from remat_algos.solvers.candidates import Candidate, Details, Task, coarse_first, evaluated
 from remat_algos.solvers.chain_program import ONE_OF_MANY, ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets

@@ -28,9 +28,8 @@ from remat_algos.ir.updates import changeable_reads
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import Rows, solver
-from remat_algos.solvers.task import Task
 from remat_algos.wording import counted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes

@@ -5,10 +5,9 @@ from functools import partial
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
-from remat_algos.solvers.task import Task
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
 

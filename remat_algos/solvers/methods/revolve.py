@@ -8,11 +8,10 @@ from math import comb
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.schedule.baseline import baseline
-from remat_algos.solvers.candidates import Candidate, coarse_first, thinned
+from remat_algos.solvers.candidates import Candidate, Task, coarse_first, thinned
 from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, ChainStages, stages_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import check_positive
-from remat_algos.solvers.task import Task
 
 MAX_COUNTS = 128  # numbers of checkpoints that are tried
 MAX_STEPS = 2_000_000  # steps of one schedule

@@ -21,10 +21,8 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.solvers.ranking import rank
+from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated, rank
 from remat_algos.solvers.registry import BASELINE, OWN, START, Rows, solver
-from remat_algos.solvers.task import Task
 from remat_algos.wording import counted, shortened
 
 USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)

@@ -11,9 +11,8 @@ from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
-from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.candidates import Candidate, Task, evaluated
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.solvers.task import Task
 
 LIMITS = 8  # of a whole frontier
 

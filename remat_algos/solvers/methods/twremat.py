@@ -7,10 +7,9 @@ from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
-from remat_algos.solvers.task import Task
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
