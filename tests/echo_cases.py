@@ -8,8 +8,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.solvers.candidates import Task
-from remat_algos.solvers.echo_choice import Choice
-from remat_algos.solvers.heavy_nodes import recomputable_nodes
+from remat_algos.solvers.echo_choice import Choice, recomputable_nodes
 from remat_algos.solvers.methods.echo import echo
 from tests.strategies import rows as rows_of
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 import remat_algos.plan.problem as problem_module
-from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.certificate import bound_curve, rising_bounds
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.curve import bound_curve
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json

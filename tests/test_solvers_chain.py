@@ -19,7 +19,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import chain_stages
 from remat_algos.solvers.candidates import Task, pareto
-from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stages, stages_of
+from remat_algos.solvers.chain_stages import chain_of_stages, stages_of
 from remat_algos.solvers.methods.chain_dp import ChainTable
 from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, unit_chain
 from remat_algos.solvers.registry import default_solvers, list_candidates
@@ -83,7 +83,10 @@ def test_stages_are_cut_where_one_value_passes(graph):
 @given(graph=chains)
 def test_keeping_all_is_the_run_without_rematerialization(graph):
     stages = stages_of(graph)
-    order = stages.schedule(baseline_operations(len(stages))).order.tolist()
+    last = len(stages) - 1
+    forward = [*((chain_stages.EVERY, a) for a in range(last)), (chain_stages.LEAF, last)]
+    backward = [(chain_stages.BACKWARD, a) for a in range(last, -1, -1)]
+    order = stages.schedule([*forward, *backward]).order.tolist()
     assert order == baseline(graph).schedule.order.tolist()
     assert stages.upper.highest + stages.upper.pinned >= baseline(graph).peak_memory
     if is_exact(graph):

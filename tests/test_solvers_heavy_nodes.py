@@ -9,8 +9,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo_choice import MODES, Choice
-from remat_algos.solvers.heavy_nodes import heavy_nodes
+from remat_algos.solvers.echo_choice import MODES, Choice, heavy_nodes
 from tests.echo_cases import CASES, echoed, forward_graph, network, nodes, recomputable
 from tests.oracles import echo as oracle
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.bounds.live_sets import live_set_graph
-from remat_algos.bounds.potentials import BITS, SearchGraph, moment_potentials
+from remat_algos.bounds.live_sets import BITS, live_set_graph, moment_potentials
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -150,16 +149,7 @@ def test_potentials_are_lower_bounds_that_the_closure_bound_knows():
     n_stronger = 0
     for limit in range(30, baseline_peak(graph)):
         arrays = live_set_graph(graph, np.arange(24, dtype=np.int32))
-        rows = SearchGraph(
-            [list(graph.reads(v)) for v in range(24)],
-            [range(v, v + 1) for v in range(24)],
-            arrays.memory,
-            arrays.own,
-            arrays.compute,
-            arrays.once,
-            arrays.output,
-        )
-        potentials = moment_potentials(rows, limit, 3)
+        potentials = moment_potentials(arrays, limit, 3)
         closure = overhead_bound(graph, limit).compute - graph.needed_compute
         need = max((each.need for each in potentials), default=0) / 2**BITS
         assert closure - 1 <= need <= closure + 1e-3

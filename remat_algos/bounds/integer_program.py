@@ -45,8 +45,6 @@ def solve_integer_program(
     It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C takes effect when it returns.
     Of SciPy's result, `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
 
-    Examples
-    --------
     >>> entries = np.array([0, 0, 0]), np.arange(3), np.array([2.0, 3.0, 4.0])
     >>> result = solve_integer_program([2.0, 2.0, 5.0], entries, [5], [np.inf])
     >>> result.x.tolist(), result.mip_dual_bound
@@ -73,8 +71,6 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 
     If costs are small multiples of a common divisor, that is the unit, so HiGHS sees that the objective is whole.
 
-    Examples
-    --------
     >>> objective_unit(np.array([4, 0, 6]), 100)
     (2.0, 0.0021)
     """
@@ -87,8 +83,6 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 def proven(dual: float | None, unit: float, margin: float) -> int | None:
     """The whole compute proved by a floating-point bound on an objective minus its margin; None if nothing.
 
-    Examples
-    --------
     >>> proven(6.9999999, 2.0, 0.01), proven(7.01, 2.0, 0.01), proven(None, 2.0, 0.01)
     (14, 15, None)
     """

@@ -148,11 +148,7 @@ def time_bound(
 
 
 def time_bounds(
-    graph: ComputationGraph,
-    limit: int,
-    times: LinkTimes,
-    *,
-    look: Callable[[], object] | None = None,
+    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
 ) -> Iterator[TimeBound]:
     """Yield the rising bounds on the way to `time_bound`, all above one pass."""
     live = bytes_in_id_order(graph)
@@ -181,16 +177,7 @@ def time_bounds(
 
 
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
-    """The lower bound on time that the node and prices of a bound prove, by a single cut.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges(
-    ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
-    >>> times = LinkTimes([11] * 4, [11] * 4)
-    >>> time_proof(graph, 4, times, time_bound(graph, 4, times))
-    41
-    """
+    """The lower bound on time that the node and prices of a bound prove, by a single cut."""
     if bound.prices is None:
         return graph.needed_compute
     (node,) = bound.nodes

@@ -57,8 +57,6 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
     the schedule: the bytes are the fewest over the nodes that no other output needs. `live`, int64[n], are bytes known
     to be live at the first run of each node.
 
-    Examples
-    --------
     Nodes 1 and 2 each make an output of 5 bytes, of the 2 bytes of node 0.
 
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[2, 5, 5])
@@ -97,8 +95,6 @@ def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
     its end: of the nodes that may run last, the one with the fewest bytes does (Lawler's rule for the lowest maximum).
     The order reaches the bound where all values but outputs may leave.
 
-    Examples
-    --------
     To compute 1 first leaves 3 bytes beside node 2, which has 8 itself:
 
         0 (1) -> 1 (3)
@@ -171,8 +167,6 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     those of nodes that it needs. Pairs of the nodes with the most such bytes are tried within the work limit, each with
     the widest paths to every v.
 
-    Examples
-    --------
     Nodes 1 and 3 have 9 bytes live each, the most of all. The later one has 2 bytes of the other beside it.
 
         0 (4) -> 1 (3, workspace 2) -> 2 (2) -> 5 (1)
@@ -197,8 +191,6 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
     `lowest_one_pass` follows: up to 30 nodes the bound is then nearly always the lowest peak of one pass, and often
     above. At the deadline of `clock` it is the largest so far, or `least_peak_bound`.
 
-    Examples
-    --------
     Node 0, which node 4 reads, waits while nodes 1 to 3 run; a schedule that recomputes it may drop it there.
 
         0 (4) -> 1 (1) -> 2 (4) -> 3 (1) -> 4 (1)
@@ -275,8 +267,6 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
     runs only once made before v for a node after it: in every order, the former ran before v and the latter runs after
     it. With very many outputs and nodes that run only once, those of the fewest bytes are not counted.
 
-    Examples
-    --------
     Node 1 needs node 0, whose value is an output: node 2 has it beside it.
 
         0 (4) -> 1 (2) -> 2 (1)

@@ -108,8 +108,6 @@ def moment_bound(
     the host and back in. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts. `look`
     is called before the program is solved; an exception ends the call.
 
-    Examples
-    --------
         0 -> 1 -> 2 -> 3 -> 4        5 reads 0 and 4: when 2 runs, 0 is not live
         0 ----------------> 5
 
@@ -147,13 +145,6 @@ def choose_moments(
     `seconds` are of the processor in this thread. Each program has its own limit in any case, so results may differ
     between machines, but little with their load. The clock's deadline stops programs, too; `look` is called between
     them.
-
-    Examples
-    --------
-    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5)]
-    >>> graph = ComputationGraph.from_edges(edges, memory=[1, 2, 2, 2, 1, 1], compute=7)
-    >>> [(bound.compute, bound.nodes) for bound in choose_moments(graph, 4, 2)]
-    [(49, (2,))]
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
     best, _ = choice.solved([first], FIRST_SECONDS)
@@ -280,9 +271,7 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
             raise ArgumentError(
-                "node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next",
-                u=u,
-                v=v,
+                "node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next", u=u, v=v
             )
     return chain
 

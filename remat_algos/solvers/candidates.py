@@ -96,8 +96,6 @@ class Task:
     effort : how much work searches may do, "fast", "default" or "best": caps on states and on integer programs
     candidates : of the solvers that ran before
 
-    Examples
-    --------
     >>> Task(4_000, bound=20, slack=3).goal
     23
     """
@@ -140,8 +138,6 @@ def rank(
 
     The first number is 0 if the schedule fits. Without a limit, or with `lowest`, the lowest peak comes first.
 
-    Examples
-    --------
     >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
     [(6, 7), (5, 9), (7, 6)]
     """
@@ -156,8 +152,6 @@ def rank(
 class ParetoSet(Generic[Item]):
     """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
 
-    Examples
-    --------
     >>> kept = ParetoSet(lambda figures: figures)
     >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
     ([True, False, True, True], [(5, 9), (7, 5)])
@@ -293,8 +287,6 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 def coarse_first(items: Sequence[Item]) -> list[Item]:
     """Reorder items so that every prefix of the list is spread over the whole list.
 
-    Examples
-    --------
     >>> coarse_first("abcdefgh")
     ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
     """

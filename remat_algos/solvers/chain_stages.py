@@ -125,8 +125,6 @@ class ChainStages:
     int64[g], their stages fall. `state` are the values that pass from each stage to later ones, int64[p], by
     `state_stage`, rising.
 
-    Examples
-    --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)]))
     >>> stages = stages_of(graph)
@@ -571,9 +569,3 @@ def _maxima(live: Int64, number: Int64, member: Bool, count: int) -> Int64:
     peaks = np.zeros(count, np.int64)
     np.maximum.at(peaks, number[member], live[member])
     return peaks
-
-
-def baseline_operations(count: int) -> list[tuple[int, int]]:
-    """The operations without recomputation."""
-    forward = [*((EVERY, a) for a in range(count - 1)), (LEAF, count - 1)]
-    return [*forward, *((BACKWARD, a) for a in reversed(range(count)))]

@@ -11,8 +11,7 @@ from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.regions import connected_components
-from remat_algos.solvers.echo_choice import Choice
-from remat_algos.solvers.feature_maps import FeatureMaps
+from remat_algos.solvers.echo_choice import Choice, FeatureMaps
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import format_bytes
 from remat_algos.wording import counted, shortened

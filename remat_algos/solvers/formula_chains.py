@@ -47,22 +47,10 @@ class FormulaChains:
     """The chains of a family that are best by the formulas; with `keep_last` the last block costs nothing.
 
     `smaller` are chains of a subfamily, whose costs bound the search.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
-    >>> chains = FormulaChains(lower_set_family(graph), Clock(), keep_last=False)
-    >>> chains.least_budget, chains.best(7, "time")[0].overhead(graph)
-    (7, 4)
     """
 
     def __init__(
-        self,
-        family: LowerSetFamily,
-        clock: Clock,
-        *,
-        keep_last: bool,
-        smaller: "FormulaChains | None" = None,
+        self, family: LowerSetFamily, clock: Clock, *, keep_last: bool, smaller: "FormulaChains | None" = None
     ) -> None:
         self.family = family
         self.clock = clock
@@ -112,13 +100,7 @@ class FormulaChains:
 
 
 def formula_chains(
-    graph: ComputationGraph,
-    family: str,
-    clock: Clock,
-    *,
-    keep_last: bool,
-    cap: int = CAP,
-    max_sets: int | None = None,
+    graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
     """The chains of a family, as in `lower_set_family`; the exact one has chains of the wide family as `smaller`."""
     few = MAX_SETS if family == "exact" else max_sets

@@ -21,12 +21,7 @@ from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
 RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
-BATCH_SHARES = {
-    "zero": 0,
-    "eighth": 1 / 8,
-    "half": 1 / 2,
-    "largest": 1,
-}  # of the largest node, computed early
+BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, computed early
 VARIED_TREES = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
 FIRST_SCHEDULES = 2  # schedules of each other tree that are made before the trees are compared
 BEST_TREES = 24  # trees of which all schedules are made, under a limit

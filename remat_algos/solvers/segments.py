@@ -44,8 +44,6 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 class Cutter:
     """Finds cuts into segments of about equal memory: bytes by place, int64[f], and the places where a cut may fall.
 
-    Examples
-    --------
     >>> Cutter([4, 1, 1, 4, 1, 1], range(6)).cuts(0, 6, segments=3).tolist()
     [0, 3]
     """

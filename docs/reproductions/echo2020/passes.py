@@ -16,9 +16,7 @@ from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.echo_choice import Choice, by_frontiers
-from remat_algos.solvers.feature_maps import FeatureMaps, lists
-from remat_algos.solvers.heavy_nodes import recomputable_nodes
+from remat_algos.solvers.echo_choice import Choice, FeatureMaps, by_frontiers, lists, recomputable_nodes
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
 

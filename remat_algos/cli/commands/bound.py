@@ -17,8 +17,8 @@ from remat_algos.wording import counted, listed
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from remat_algos.bounds.certificate import BoundCurve
     from remat_algos.bounds.compute import ComputeBound
-    from remat_algos.bounds.curve import BoundCurve
     from remat_algos.ir.graph import ComputationGraph
 
 HELP = "bound the compute of every schedule within a budget from below, and show which step proves it"
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compute bounds and print their proofs; 3 if no schedule fits any budget, 130 if interrupted."""
-    from remat_algos.bounds.curve import bound_curve
+    from remat_algos.bounds.certificate import bound_curve
     from remat_algos.context import Clock, time_left
     from remat_algos.schedule.baseline import baseline_peak
 

@@ -96,12 +96,7 @@ def chen_greedy(
 
 
 def _rows(
-    graph: ComputationGraph,
-    clock: Clock,
-    grid: str,
-    candidates: str | None,
-    keep_last: bool | None,
-    weigh_cost: bool,
+    graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
     """A row of budgets for each kind of places, threshold of compute per byte and choice of `keep_last`."""
     part = ForwardPart.of(graph)
@@ -222,8 +217,6 @@ class Segmentation:
 class Walk:
     """Algorithm 3 on node memories int64[f], the places where it may cut, and bool[f] for costly nodes, always kept.
 
-    Examples
-    --------
     >>> found = Walk([1] * 8, range(8)).segmentation(2)
     >>> found.cuts, found.x, found.y
     ([2, 5], 2, 3)

@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.bounds.live_sets import live_set_graph, useful_values
+from remat_algos.bounds.live_sets import BITS, MomentPotential, live_set_graph, moment_potentials, useful_values
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
 from remat_algos.errors import ArgumentError
@@ -220,18 +218,8 @@ class _Searches:
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
         """Lower bounds on the remaining overhead, as many as pay; none if the time is over."""
-        arrays = self.arrays
-        rows = SearchGraph(
-            [arrays.read_indices[begin:end].tolist() for begin, end in pairwise(arrays.read_indptr.tolist())],
-            [range(*ends) for ends in pairwise(arrays.value_indptr.tolist())],
-            arrays.memory,
-            arrays.own,
-            arrays.compute,
-            arrays.once,
-            arrays.output,
-        )
         try:
-            return moment_potentials(rows, limit, MAX_POTENTIALS, self.clock.check)
+            return moment_potentials(self.arrays, limit, MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
             return []
 

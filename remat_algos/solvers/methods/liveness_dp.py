@@ -33,13 +33,7 @@ WIDER = 1.5  # peak within which blocks are simulated for these, as a multiple o
 
 @solver(paper="kusumoto2019", needs=training_graph, price=0.4)
 def liveness_dp(
-    graph: ComputationGraph,
-    task: Task,
-    clock: Clock,
-    *,
-    family: str = "wide",
-    lazy: bool | None = None,
-    cap: int = CAP,
+    graph: ComputationGraph, task: Task, clock: Clock, *, family: str = "wide", lazy: bool | None = None, cap: int = CAP
 ) -> Iterator[Candidate]:
     """Choose the chain of lower sets with the least compute, by simulating the memory and compute of its blocks.
 

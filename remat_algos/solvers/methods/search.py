@@ -56,8 +56,6 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
     taken to fall in each half of it. There are fewer than `count` where intervals have no byte in the middle, or the
     compute is the same at both ends.
 
-    Examples
-    --------
     >>> bends([(0, 9), (40, 8), (60, 1)], 3)
     [20, 45, 50]
     """
@@ -144,13 +142,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 
 
 def _run(
-    graph: ComputationGraph,
-    task: Task,
-    clock: Clock,
-    max_moves: int | None,
-    *,
-    part: float = 1.0,
-    run: int = 0,
+    graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0, run: int = 0
 ) -> Iterator[Candidate]:
     """The candidates of one run, in a part of the time that is left."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
@@ -166,13 +158,7 @@ class _LimitSearch:
     """The searches on one graph, each with a share of the work, in a `part` of the time and progress that are left."""
 
     def __init__(
-        self,
-        graph: ComputationGraph,
-        task: Task,
-        clock: Clock,
-        max_moves: int | None,
-        *,
-        part: float,
+        self, graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float
     ) -> None:
         self.graph, self.task, self.clock = graph, task, clock
         self.max_moves = None if max_moves is None else min(max_moves, 2**40)
