@@ -81,6 +81,17 @@ def both(small, large):
     return lambda: as_lists(small()), large
 
 
+def searched_by(make, answer, work=10**9):
+    """A call that makes a search of a kernel, advances it and returns what is asked of it."""
+
+    def call():
+        search = make()
+        search.advance(work)
+        return answer(search)
+
+    return call
+
+
 def as_lists(result):
     if isinstance(result, tuple):
         return [as_lists(part) for part in result]
@@ -258,16 +269,18 @@ def chain_moments(n):
 @case
 def closure():
     def bound(n):
-        def overhead():
-            units = {"bits": 0, "step": 1, "most": 2**61 // (2 * n + 2)}
-            search = ClosureSearch(*chain_moments(n), np.ones(2 * n, np.int64), **units)
-            search.aim(n // 2)
-            search.visit(np.array([n, n + 1], np.int32), 0, 10**9)
-            return int(search.overhead), int(search.node)
-
-        return overhead
+        return partial(closure_overhead, n // 2, [n, n + 1], *chain_moments(n))
 
     return bound(20), bound(100_000)
+
+
+def closure_overhead(limit, nodes, graph, flags):
+    """The bound of some nodes, each of which costs 1."""
+    ones, most = np.ones(graph.n_nodes, np.int64), 2**61 // (graph.n_nodes + 2)
+    search = ClosureSearch(graph, flags, ones, bits=0, step=1, most=most)
+    search.aim(limit)
+    search.visit(np.array(nodes, np.int32), 0, 10**9)
+    return int(search.overhead), int(search.node)
 
 
 @case
@@ -275,17 +288,10 @@ def closure_of_free_nodes():
     """n nodes read one, and one reads them all: when one of the n runs, the others have run or not."""
 
     def bound(n):
-        ids, ones, flags = np.arange(n + 2, dtype=np.int32), np.ones(n + 2, np.int64), np.zeros(n + 2, np.uint8)
+        ids, flags = np.arange(n + 2, dtype=np.int32), np.zeros(n + 2, np.uint8)
         reader, read = np.concatenate([ids[1:-1], 0 * ids[1:-1] + n + 1]), np.concatenate([0 * ids[1:-1], ids[1:-1]])
         graph = graph_arrays(n + 2, *rows_by(reader, read, n + 2), output=flags, needed=flags + 1)
-
-        def overhead():
-            search = ClosureSearch(graph, flags, ones, bits=0, step=1, most=2**61 // (n + 4))
-            search.aim(n // 2)
-            search.visit(np.array([1], np.int32), 0, 10**9)
-            return int(search.overhead), int(search.node)
-
-        return overhead
+        return partial(closure_overhead, n // 2, [1], graph, flags)
 
     return bound(20), bound(100_000)
 
@@ -599,14 +605,8 @@ def lower_set_dp():
 @case
 def lower_set_dp_cost():
     def cheapest(n, cap):
-        steps = chain_steps(n, n)
-
-        def call():
-            search = MinimumCost(steps, n * n // 4, 1, cap)
-            search.advance(10**9)
-            return search.best(), search.chain()
-
-        return call
+        make = partial(MinimumCost, chain_steps(n, n), n * n // 4, 1, cap)
+        return searched_by(make, lambda search: (search.best(), search.chain()))
 
     return cheapest(9, 20), cheapest(400, 10000)
 
@@ -614,14 +614,7 @@ def lower_set_dp_cost():
 @case
 def lower_set_dp_cache():
     def least(n):
-        steps = chain_steps(n, 3)
-
-        def call():
-            search = MinimumCache(steps, 2 * n, 2 * n)
-            search.advance(10**9)
-            return search.chain()
-
-        return call
+        return searched_by(partial(MinimumCache, chain_steps(n, 3), 2 * n, 2 * n), MinimumCache.chain)
 
     return least(9), least(400000)
 
@@ -630,13 +623,7 @@ def lower_set_dp_cache():
 def lower_set_dp_peaks():
     def frontier(n, cap):
         table = Completion(chain_steps(n, n), 10**6, 1, cap)
-
-        def call():
-            search = MinimumPeaks(table)
-            search.advance(10**9)
-            return search.chains()
-
-        return call
+        return searched_by(partial(MinimumPeaks, table), MinimumPeaks.chains)
 
     return frontier(9, 20), frontier(80, 5000)
 
@@ -645,14 +632,8 @@ def lower_set_dp_peaks():
 def lower_set_dp_budget():
     def least(n):
         indptr, rows = np.minimum(np.arange(n + 1), n - 1), np.arange(1, n, dtype=np.int32)
-        steps = chain_steps(n, 1, covers=(indptr, rows))
-
-        def call():
-            search = MinimumBudget(steps, 10**6)
-            search.advance(1)
-            return search.current, search.budget
-
-        return call
+        make = partial(MinimumBudget, chain_steps(n, 1, covers=(indptr, rows)), 10**6)
+        return searched_by(make, lambda search: (search.current, search.budget), work=1)
 
     return least(9), least(300000)
 

@@ -26,17 +26,13 @@ def graph_of(reads, **arrays):
     return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
-def chain(n, gradient=1, output=True, **arrays):
+def chain(n, output=True, **arrays):
     """f1 -> .. -> fn, then its gradients g_n .. g_1; `output`: a gradient reads what the forward node made too."""
     reads = [[]] + [[i - 1] for i in range(1, n)] + [[n - 1]]
     for v in range(n - 1, 0, -1):  # g_v: after g_(v+1), from what f_(v+1) read and made
         reads.append([2 * n - 1 - v, v - 1] + [v] * output)
     owners = [-1] * n + list(reversed(range(n)))
-    return graph_of(reads, memory=[1] * n + [gradient] * n, forward_of=owners, **arrays)
-
-
-def forward_runs(n, order):
-    return sum(v < n for v in order)
+    return graph_of(reads, forward_of=owners, **arrays)
 
 
 def segment_ends(n):
@@ -46,14 +42,6 @@ def segment_ends(n):
 
 def last_segment(n):
     return set(range(n - math.isqrt(n), n))
-
-
-def split_depths(begin, end, depth=0):
-    """Depth of each node of a chain in the balanced tree that splits it in the middle."""
-    if begin == end:
-        return []
-    middle = (begin + end) // 2
-    return [*split_depths(begin, middle, depth + 1), depth, *split_depths(middle + 1, end, depth + 1)]
 
 
 def training(graph, **options):
@@ -143,72 +131,7 @@ def test_a_recompute_mark_is_met_by_a_second_run():
     assert slow_simulation(graph, [0, 1, 0, 1, 2]).overhead == 2
 
 
-# ---------------------------------------------------------------- chen2016 on chains
-
-
-@pytest.mark.parametrize(
-    ("n", "runs", "peak", "forward_peak", "inputs_only", "runs_with_last", "without"),
-    [
-        (4, 6, 5, 3, 4, 5, 6),
-        (9, 15, 7, 5, 6, 13, 11),
-        (16, 28, 9, 7, 8, 25, 18),
-        (25, 45, 11, 9, 10, 41, 27),
-        (64, 120, 17, 15, 16, 113, 66),
-        (100, 190, 21, 19, 20, 181, 102),
-    ],
-)
-def test_square_root_segments_of_a_chain(n, runs, peak, forward_peak, inputs_only, runs_with_last, without):
-    ends = segment_ends(n)
-    order = checkpoint(chain(n), ends)
-    assert forward_runs(n, order) == runs == 2 * n - math.isqrt(n)
-    assert peak_memory(chain(n), order) == peak
-    assert peak_memory(chain(n, gradient=0), order) == forward_peak
-    assert peak_memory(chain(n, output=False), checkpoint(chain(n, output=False), ends)) == inputs_only
-    assert peak_memory(chain(n), range(2 * n)) == without
-    assert peak_memory(chain(n, output=False), range(2 * n)) == without - 1
-    order = checkpoint(chain(n), ends | last_segment(n))
-    assert forward_runs(n, order) == runs_with_last
-    assert peak_memory(chain(n), order) == peak
-
-
-def called(n):
-    """A chain whose backward calls read what the forward node read and made, and which has no seed."""
-    reads = [[]] + [[i - 1] for i in range(1, n)]
-    for v in range(n - 1, -1, -1):
-        reads.append([2 * n - 2 - v] * (v < n - 1) + [v, v - 1][: 1 + (v > 0)])
-    return graph_of(reads, forward_of=[-1] * n + list(reversed(range(n))))
-
-
-@pytest.mark.parametrize("n", [4, 9, 16, 25, 64, 100])
-def test_square_root_segments_of_a_chain_in_the_other_convention(n):
-    assert peak_memory(called(n), checkpoint(called(n), segment_ends(n))) == 2 * math.isqrt(n)
-    assert peak_memory(called(n), range(2 * n)) == n + 1
-
-
-def spoken(n, order):
-    return " ".join(f"f{v + 1}" if v < n else f"g{2 * n - v}" for v in order)
-
-
-def test_kept_nodes_of_a_chain():
-    assert spoken(5, checkpoint(chain(5), {2, 4})) == "f1 f2 f3 f4 f5 g5 f4 g4 g3 f1 f2 g2 g1"
-
-
-def test_mirror_counts_of_a_chain():
-    order = mirror(chain(4), [2, 1, 0, 1] + [0] * 4)
-    assert spoken(4, order) == "f1 f2 f3 f4 f4 g4 g3 f1 f2 g2 f1 g1"
-
-
-@pytest.mark.parametrize(
-    ("n", "depth", "runs", "bound"),
-    [(3, 2, 5, 5), (7, 3, 15, 17), (15, 4, 39, 49), (31, 5, 95, 129), (63, 6, 223, 321), (127, 7, 511, 769)],
-)
-def test_recursive_halves_of_a_chain(n, depth, runs, bound):
-    m = split_depths(0, n)
-    order = mirror(chain(n), m + [0] * n)
-    assert forward_runs(n, order) == runs == (depth + 1) * 2 ** (depth - 1) - 1
-    assert sum(m) + n == bound
-    assert peak_memory(chain(n), order) == depth + 2
-    assert peak_memory(chain(n, gradient=0), order) == depth
+# ---------------------------------------------------------------- lower sets
 
 
 @pytest.mark.parametrize("n", [4, 9, 16])
@@ -218,9 +141,6 @@ def test_on_a_chain_lower_sets_are_segments(n):
     graph = chain(n, output=False)  # with outputs a gradient reads one value of the segment behind
     assert canonical(graph, prefixes) == checkpoint(graph, segment_ends(n) | last_segment(n))
     assert canonical(graph, prefixes, keep_last=False) == checkpoint(graph, segment_ends(n) - {n - 1})
-
-
-# ---------------------------------------------------------------- lower sets
 
 
 def skip(**arrays):

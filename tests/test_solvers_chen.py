@@ -33,6 +33,7 @@ from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import rows, training_graphs
 
 SQUARES = [4, 9, 16, 25, 64, 100]
@@ -163,18 +164,6 @@ def test_under_a_limit_every_number_of_segments_is_tried():
     assert error.value.reached == min(cheapest)
 
 
-@pytest.mark.parametrize("options", [{"segments": 0}, {"segments": -3}])
-def test_no_segment_is_refused(options):
-    with pytest.raises(ValueError, match=r"segments is -?\d; give a whole number of 1 or more"):
-        raw(chain(4), "chen_sqrt", **options)
-
-
-@pytest.mark.parametrize("solver", ["chen_sqrt", "chen_greedy", "chen_recursive"])
-def test_unknown_candidates_are_refused(solver):
-    with pytest.raises(ValueError, match="candidates is 'some'; use articulation, all, boundary1"):
-        raw(chain(4), solver, candidates="some")
-
-
 def test_one_segment_is_everything_kept_or_everything_again():
     assert raw(chain(5), "chen_sqrt", segments=1, keep_last=True).overhead == 0
     assert forward_runs(raw(chain(5), "chen_sqrt", segments=1, keep_last=False)) == 9
@@ -218,7 +207,7 @@ def test_no_cut_is_one_segment():
 
 def test_a_name_that_is_no_node_is_told_its_neighbours():
     graph = chain(3, labels=Labels(names=("conv1", "conv2", "loss")))
-    with pytest.raises(GraphError, match="no node is called 'conv3'; did you mean conv2 or conv1"):
+    with pytest.raises(GraphError, match="conv2 or conv1"):
         raw(graph, "chen_sqrt", at=["conv3"])
 
 
@@ -229,7 +218,7 @@ def test_a_cut_after_what_is_no_needed_forward_node_is_refused(name):
         output=[False, False, True, False],
         labels=Labels(names=("a", "b", "c", "unread")),
     )
-    with pytest.raises(GraphError, match=r"is not a needed node of the forward part; cut after one that is"):
+    with raises(GraphError, name=name):
         raw(differentiate(graph), "chen_sqrt", at=[name])
 
 
@@ -304,12 +293,6 @@ def test_cuts_are_exact_for_real_sizes_and_any_number_of_segments(memory, segmen
     assert Cutter(memory, range(len(memory))).cuts(0, len(memory), segments).tolist() == wanted
 
 
-@pytest.mark.parametrize("segments", [4_935_080_969, 10**19])
-def test_more_segments_than_can_be_counted_are_refused(segments):
-    with pytest.raises(ValueError, match="give at most"):
-        raw(chain(7), "chen_sqrt", segments=segments)
-
-
 @given(training_graphs(max_nodes=20), st.data())
 def test_a_cut_keeps_what_is_alive_across_it(graph, data):
     g, part = plain(graph), ForwardPart.of(graph)
@@ -379,12 +362,6 @@ def test_under_a_limit_every_shape_is_tried():
     for limit in range(least, baseline_peak(graph) + 1):
         cheapest = min(plan.simulation.compute for plan in plans if plan.peak_memory <= limit)
         assert raw(graph, "chen_recursive", limit, candidates="all").simulation.compute == cheapest
-
-
-@pytest.mark.parametrize("options", [{"splits": 0}, {"depth": 0}, {"splits": -1}])
-def test_shapes_that_are_none_are_refused(options):
-    with pytest.raises(ValueError, match=r"(splits|depth) is (0|-1); give a whole number of 1 or more"):
-        raw(chain(4), "chen_recursive", **options)
 
 
 # ---------------------------------------------------------------- chen2016, algorithm 3
@@ -514,11 +491,6 @@ def test_how_many_plans_the_exact_sweep_meets(memory, plans):
     assert len(exact_sweep(Walk(memory, range(len(memory))), 2000, 100)[0]) == plans
 
 
-def test_an_unknown_grid_is_refused():
-    with pytest.raises(ValueError, match="grid is 'fine'; use exact or paper"):
-        raw(chain(4), "chen_greedy", grid="fine")
-
-
 def test_the_grid_of_a_graph_without_memory_is_one_plan():
     plan = raw(chain(5, memory=0, gradient=0), "chen_greedy", grid="paper", candidates="all")
     assert plan.peak_memory == 0
@@ -572,12 +544,6 @@ def test_under_a_limit_both_the_peak_and_the_allocation_fit(graph):
         plan = raw(graph, "chen_greedy", limit, rank_by="allocation")
         assert max(plan.peak_memory, static_size(plan.simulation)) <= limit
         assert plan.simulation.compute <= min(compute for size, compute in plans if size <= limit)
-
-
-def test_an_unknown_way_to_rank_is_refused():
-    for budget in None, "least":
-        with pytest.raises(ValueError, match="rank_by is 'size'; use peak or allocation"):
-            raw(chain(4), "chen_greedy", budget, rank_by="size")
 
 
 # ---------------------------------------------------------------- chen2016, section 4.3: the cost of operations
@@ -649,11 +615,6 @@ def test_costs_are_thinned_to_sixteen():
     assert [int(costly.sum()) for _, costly in costs] == [41 - int(cost) for cost, _ in costs]
 
 
-def test_a_wish_that_is_neither_yes_nor_no_is_refused():
-    with pytest.raises(ValueError, match="weigh_cost is 'much'; use True or False"):
-        raw(chain(4), "chen_greedy", weigh_cost="much")
-
-
 # ---------------------------------------------------------------- all options
 
 one_to_four = st.none() | st.integers(1, 4)
@@ -693,12 +654,6 @@ def test_whatever_the_options_the_schedule_is_sound(solver, data, graph):
 def test_backward_nodes_run_once(solver, data, graph):
     plan = raw(graph, solver, **data.draw(OPTIONS[solver]))
     assert (plan.simulation.runs[~graph.forward] <= 1).all()
-
-
-@pytest.mark.parametrize("unit", [0, -100])
-def test_a_unit_of_nothing_is_refused(unit):
-    with pytest.raises(ValueError, match=f"unit is {unit}"):
-        raw(chain(4), "chen_sqrt", candidates="boundary1", unit=unit)
 
 
 # ---------------------------------------------------------------- long sweeps

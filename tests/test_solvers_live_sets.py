@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from remat_algos.ir.resident import Resident
 from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline, baseline_peak
-from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Task, evaluated
 from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
@@ -257,18 +255,6 @@ def test_other_ids_have_the_same_optimum(seed):
     assert curves[0] == curves[1] == curves[2]
 
 
-def test_a_frontier_rises_as_the_limit_falls():
-    points = [each.figures for each in list_candidates(chain(9), SEARCH.name)][1:]
-    assert all(high[0] > low[0] and high[1] <= low[1] for high, low in pairwise(points))
-
-
-def test_the_same_search_finds_the_same_schedule():
-    graph = chain(10, memory=[3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
-    first, second = (found_within(graph, 36) for _ in range(2))
-    assert first.schedule.order.tolist() == second.schedule.order.tolist()
-    assert first.details == second.details
-
-
 def test_candidates_of_others_are_upper_bounds():
     """What is optimal already is only proved, with fewer sets."""
     graph = chain(12)
@@ -286,13 +272,13 @@ def test_a_keep_mark_is_honoured_and_a_recompute_mark_refused():
     within = baseline_peak(graph) - 2
     assert found_within(kept, within).bound == optimum(replace(kept, once=kept.mark == 1, mark=None), within)
     marked = replace(graph, mark=[2] + [0] * 9, derivation=None)
-    with pytest.raises(GraphError, match="recompute marks; remove them, or name another solver"):
+    with pytest.raises(GraphError, match="recompute marks"):
         solve(marked, "90%", solver=SEARCH.name)
 
 
 def test_too_many_values_are_refused():
     assert few_values(chain(64)) is None
-    with pytest.raises(GraphError, match="the graph has 130 values, too many for an exact search; 128 is the maximum"):
+    with pytest.raises(GraphError, match="130 values"):
         solve(chain(65), solver=SEARCH.name)
 
 
@@ -324,25 +310,7 @@ def test_a_search_that_is_stopped_keeps_what_is_known():
     assert last.peak_bound <= last.figures[0] <= baseline_peak(graph)
 
 
-def test_no_time_is_no_error():
-    graph = chain(30, memory=np.arange(30) % 7 + 1)
-    for limit in baseline_peak(graph) // 2, None:
-        assert list(live_set_search(graph, Task(limit), Clock(0)))
-
-
-@pytest.mark.parametrize("max_states", [0, -3, 1.5, "many"])
-def test_a_number_of_sets_is_whole(max_states):
-    with pytest.raises(ValueError, match=r"max_states is .*; give a whole number of sets, 1 or more"):
-        solve(chain(3), solver=SEARCH.name, max_states=max_states)
-
-
 def test_a_plan_says_what_was_proved():
     plan = solve(chain(9), 5, solver=SEARCH.name)  # above the closure bound
     assert "sets of live values; optimal" in str(plan)
     assert json.loads(json.dumps(plan.record()))["bound_source"] == SEARCH.name
-
-
-def test_a_schedule_of_no_node():
-    graph = ComputationGraph.from_arrays(read_indptr=[0], read_indices=[])
-    assert [each.figures for each in list_candidates(graph, SEARCH.name, 0)][-1] == (0, 0)
-    assert Schedule([]).order.size == 0

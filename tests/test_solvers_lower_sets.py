@@ -21,6 +21,7 @@ from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from remat_algos.text.units import exact_bytes
 from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle
+from tests.raising import raises
 from tests.strategies import differentiation, graphs, numbers, rows
 
 FEW = settings(max_examples=25)
@@ -221,7 +222,7 @@ def test_below_the_least_budget_the_error_names_it(family, graph):
     if least == 0:
         return
     for strategy in (None, "time", "memory", "cache"):
-        with pytest.raises(BudgetError, match=f"the minimum is {re.escape(exact_bytes(least))}"):
+        with raises(BudgetError, family=family, least=exact_bytes(least)):
             planned(graph, least - 1, family, strategy)
 
 

@@ -92,9 +92,6 @@ def test_a_gap_may_end_the_search_early():
     assert found.figures[0] <= 6
     assert graph.needed_compute <= found.bound <= best(graph, 6).figures[1] <= found.figures[1]
     assert 0 <= found.details["mip_gap"] <= 0.5
-    for wrong in (-0.1, 1, True, "1 %"):
-        with pytest.raises(ValueError, match="give a number from 0 to below 1"):
-            best(graph, 6, mip_gap=wrong)
 
 
 def test_time_over_leaves_one_pass():

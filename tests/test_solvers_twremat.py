@@ -124,14 +124,6 @@ def test_every_schedule_is_sound(graph, data):
     slow_simulation(graph, part.one_pass().order)
 
 
-@each_solver
-@given(graph=training_graphs(max_nodes=14))
-@settings(max_examples=6, deadline=None)
-def test_all_that_a_solver_lists_is_sound(solver, graph):
-    for found in list_candidates(graph, solver):
-        slow_simulation(graph, found.schedule.order)
-
-
 @few
 @given(graph=graphs(max_nodes=9), data=st.data())
 def test_a_recursion_limit_above_the_bags_is_one_pass(graph, data):
@@ -356,23 +348,6 @@ def test_of_long_schedules_all_are_made_from_the_best_trees_alone(monkeypatch):
         assert {each.figures for each in few} <= {each.figures for each in every}
         best_few, best = (min(rank(each.figures, limit) for each in found) for found in (few, every))
         assert best_few[:2] <= (best[0], 1.1 * best[1])
-
-
-@pytest.mark.parametrize(
-    ("solver", "options", "said"),
-    [
-        ("twremat", {"recursion_limit": 0}, "recursion_limit is 0; give a whole number of bags, 1 or more"),
-        ("twremat", {"batching": "x"}, "batching is 'x'; use True, False or None"),
-        ("twremat", {"orders": 0}, "orders is 0; give a whole number of elimination orders, 1 or more"),
-        ("twremat", {"length_limit": 0.5}, "length_limit is 0.5; give runs for each node, 1 or more"),
-        ("twremat", {"length_limit": math.nan}, "length_limit is nan; give runs for each node, 1 or more"),
-        ("pathremat", {"recursion_limit": -1}, "recursion_limit is -1; give a whole number of bags, 1 or more"),
-        ("pathremat", {"length_limit": 0}, "length_limit is 0; give runs for each node, 1 or more"),
-    ],
-)
-def test_options_that_say_nothing_are_refused_in_a_sentence(solver, options, said):
-    with pytest.raises(ValueError, match=said):
-        solve(ladder(4), solver=solver, **options)
 
 
 @pytest.mark.parametrize(("batching", "said"), [(False, {"none"}), (True, {"unlimited", "zero", "largest"})])
