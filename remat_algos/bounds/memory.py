@@ -63,18 +63,23 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
     >>> int(forced_bytes(graph).max()), result_bytes(graph)
     (7, 12)
     """
-    counted = np.where(graph.output, 0, graph.memory)
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
-    beside = graph.workspace.copy()
-    np.add.at(beside, graph.producer, counted)
-    np.add.at(beside, reader, counted[graph.read_indices])
-    bytes_of = beside + int(graph.memory[graph.output].sum())
+    bytes_of = _own_bytes(graph) + int(graph.memory[graph.output].sum())
     last = np.zeros(graph.n_nodes, bool)
     last[graph.producer[graph.output]] = True
     last[graph.producer[graph.read_indices[graph.needed[reader]]]] = False
     if live is not None:
         bytes_of = np.maximum(bytes_of, live)
     return int(bytes_of[last].min()) if last.any() else 0
+
+
+def _own_bytes(graph: ComputationGraph) -> Int64:
+    """int64[n]: workspace, reads and values of each node, outputs excluded."""
+    counted = np.where(graph.output, 0, graph.memory)
+    own = graph.workspace.astype(np.int64)
+    np.add.at(own, graph.producer, counted)
+    np.add.at(own, np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr)), counted[graph.read_indices])
+    return own
 
 
 def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
@@ -111,13 +116,8 @@ def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
 
 def _lowest_with_copies(graph: ComputationGraph) -> Int64:
     """The lowest peak, then the order."""
-    n, free = graph.n_nodes, np.where(graph.output, 0, graph.memory).astype(np.int64)
-    reader = np.repeat(np.arange(n), np.diff(graph.read_indptr))
-    own = graph.workspace.astype(np.int64)
-    np.add.at(own, graph.producer, free)
-    np.add.at(own, reader, free[graph.read_indices])
-    pinned = np.zeros(n, np.int64)
-    np.add.at(pinned, graph.producer, graph.memory - free)
+    own, pinned = _own_bytes(graph), np.zeros(graph.n_nodes, np.int64)
+    np.add.at(pinned, graph.producer, np.where(graph.output, graph.memory, 0))
     order = np.flatnonzero(graph.needed)
     live = own[order] + np.cumsum(pinned[order])
     if live.max(initial=0) > np.max(own[order] + pinned[order], initial=0):
@@ -199,16 +199,6 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
     >>> one_pass_bound(graph), least_peak_bound(graph)[0]
     (9, 6)
-
-    When node 3 runs, with 1 + 4 + 5 bytes, node 2 may have run or not: its 2 bytes are live, or the 3 that it reads.
-
-        0 (3) -> 1 (1) -> 3 (4, workspace 5) -> 4 (1)
-          +----> 2 (2) ----------------------> 4
-
-    >>> edges = [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)]
-    >>> graph = ComputationGraph.from_edges(edges, memory=[3, 1, 2, 4, 1], workspace=[0, 0, 0, 5, 0])
-    >>> one_pass_bound(graph), int(forced_bytes(graph).max())
-    (12, 10)
     """
     proven = [0]
     try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -103,8 +102,7 @@ class _Programs:
         self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
         self.floor = least_peak_bound(graph)[0]
         self.constraints = constraints
-        places = _Places.of(graph, self.first.schedule.order, self.constraints)
-        self.rows = _Rows(places, self.first.figures[0])
+        self.rows = _Rows(graph, self.first.schedule.order, constraints, self.first.figures[0])
         self._report(part=0.1)
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -194,14 +192,39 @@ class _Programs:
 class _Rows:
     """The rows of the program, except the limit.
 
-    Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live at the start of stage t; and for each node
-    of stage t that reads x, whether x is live from the reader before, or from its own run, until then. In place of the
-    paper's frees and running sums of bytes these give the bytes of each step as one row. Nodes stand for their places
-    in the order. `top` is the peak of one pass, in bytes.
+    Nodes stand for their places in the order. Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live
+    at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader before, or
+    from its own run, until then. In place of the paper's frees and running sums of bytes these give the bytes of each
+    step as one row.
+
+    Values are those that are read and no output. Outputs stay once they are there: the bytes of those that earlier
+    places made, in all and in each region, are constants, `pinned` and `pinned_in`. Values that nothing reads are there
+    while their place runs, and so are further instances of outputs: `own` has all bytes that a place makes, and its
+    workspace. `last_stage` is the last stage that may recompute a place; `run_limits` has 0, and `region` -1, for none;
+    `top` is the peak of one pass, in bytes.
     """
 
-    def __init__(self, places: "_Places", top: int) -> None:
-        self.places, self.top = places, max(1, top)
+    def __init__(self, graph: ComputationGraph, order: Int32, constraints: Constraints | None, top: int) -> None:
+        rules, nodes, single = constraints or Constraints(graph), order.tolist(), runs_once(graph)
+        self.nodes, self.top = order, max(1, top)
+        self.reads = [[x for x in graph.reads(v) if not graph.output[x]] for v in nodes]
+        read = set[int]().union(*self.reads)
+        self.values = [[x for x in graph.values(v) if x in read] for v in nodes]
+        self.sizes = {x: int(graph.memory[x]) for own in self.values for x in own}
+        self.readers = {x: [k for k, own in enumerate(self.reads) if x in own] for x in self.sizes}
+        self.producer = {x: k for k, own in enumerate(self.values) for x in own}
+        self.own = (graph.node_memory + graph.workspace)[order].tolist()
+        self.compute = graph.compute[order].tolist()
+        last = _last_reads(graph, order)
+        self.last_stage = [last[k] if self.values[k] and not single[v] else -1 for k, v in enumerate(nodes)]
+        self.run_limits = rules.run_limit[order].tolist()
+        self.region, self.region_limits = rules.region[order].tolist(), rules.region_limit.tolist()
+        outputs = [sum(int(graph.memory[x]) for x in graph.values(v) if graph.output[x]) for v in nodes]
+        self.pinned = np.cumsum([0, *outputs]).tolist()
+        self.pinned_in = [
+            np.cumsum([0, *np.where(np.equal(self.region, r), outputs, 0)]).tolist()
+            for r in range(len(self.region_limits))
+        ]
         self.costs: list[int] = []  # of each column, in compute
         self.whole_ones: list[bool] = []
         self.terms: list[tuple[int, int, float]] = []  # row, column, coefficient
@@ -210,7 +233,7 @@ class _Rows:
         self.region_rows: list[int] = []
         self.runs: dict[tuple[int, int], int] = {}  # column of R[t, k]
         live: dict[int, int] = {}  # column of S[t, x] for each x
-        for t in range(len(places.reads)):
+        for t in range(order.size):
             live = self._stage(t, live)
         self._limit_runs()
         self.cost = np.array(self.costs, np.int64)
@@ -223,11 +246,11 @@ class _Rows:
 
     def order(self, solution: Any) -> Int32:
         """The runs of a solution: each stage recomputes nodes in their order, then runs its own."""
-        again: list[list[int]] = [[] for _ in self.places.reads]
+        again: list[list[int]] = [[] for _ in self.reads]
         for (t, k), column in self.runs.items():
             if solution[column] > 0.5:
                 again[t].append(k)
-        return self.places.order[[k for t, before in enumerate(again) for k in [*before, t]]]
+        return self.nodes[[k for t, before in enumerate(again) for k in [*before, t]]]
 
     def within(self, limit: int, slack: int = 0) -> tuple[Entries, Any, Any]:
         """Entries and bounds of the rows for a limit in bytes, of which `slack` are left free."""
@@ -263,23 +286,22 @@ class _Rows:
 
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
         """Add the rows of stage t; return the columns of values live at the start of the next."""
-        places = self.places
-        run = {k: self._column(places.compute[k], whole=True) for k in range(t) if t <= places.last_stage[k]}
+        run = {k: self._column(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
         self.runs |= {(t, k): column for k, column in run.items()}
         steps = [*run, t]
-        made = [x for k in range(t + 1) for x in places.values[k]]
-        then = {x: self._column(whole=True) for x in made} if t + 1 < len(places.reads) else {}
+        made = [x for k in range(t + 1) for x in self.values[k]]
+        then = {x: self._column(whole=True) for x in made} if t + 1 < len(self.reads) else {}
         bytes_of: dict[int, list[tuple[int | None, float]]] = {k: [] for k in steps}
         producers: dict[int | None, int] = {}  # of the value that a column is about
         for x in made:
-            producer, size, begin, end = places.producer[x], places.sizes[x] / self.top, live.get(x), then.get(x)
+            producer, size, begin, end = self.producer[x], self.sizes[x] / self.top, live.get(x), then.get(x)
             producers |= {begin: producer, then.get(x): producer}
             self._row([(begin, 1), (run.get(producer), 1)], high=1)  # made before it is read: it need not be live
             source: list[tuple[int | None, float]] = [(begin, 1), (run.get(producer), 1)]
             bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in steps if k <= producer}
             last = producer
             for k in steps:
-                if k in places.readers[x]:
+                if k in self.readers[x]:
                     read = self._column()
                     producers[read] = producer
                     self._row([*source, (read, -1)], low=-int(producer == t))
@@ -289,82 +311,24 @@ class _Rows:
             self._row([*source, (end, -1)], low=-int(producer == t))
             bytes_of |= {k: [*bytes_of[k], (end, size)] for k in steps if k > last}
         for k in steps:
-            own = places.own[k] / self.top
+            own = self.own[k] / self.top
             row = self._row([*bytes_of[k], (run.get(k), own)])
-            self.capacities.append((row, places.pinned[t] / self.top + (own if k == t else 0)))
-            for region, limit in enumerate(places.region_limits):
+            self.capacities.append((row, self.pinned[t] / self.top + (own if k == t else 0)))
+            for region, limit in enumerate(self.region_limits):
                 inside = [(c, size) for c, size in bytes_of[k] if c is not None and self._in(region, producers[c])]
                 here = own if self._in(region, k) else 0
-                off = places.pinned_in[region][t] / self.top + (here if k == t else 0)
+                off = self.pinned_in[region][t] / self.top + (here if k == t else 0)
                 self.region_rows.append(self._row([*inside, (run.get(k), here)], high=limit / self.top - off))
         return then
 
     def _in(self, region: int, place: int) -> bool:
-        return self.places.region[place] == region
+        return self.region[place] == region
 
     def _limit_runs(self) -> None:
         """Add rows that limit the runs of a place: its first run has no column."""
-        for place, limit in enumerate(self.places.run_limits):
+        for place, limit in enumerate(self.run_limits):
             if limit:
                 self._row([(column, 1) for (_, k), column in self.runs.items() if k == place], high=limit - 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Places:
-    """The needed nodes as places in their order, with their figures for the program.
-
-    Values are those that are read and no output. Outputs stay once they are there: their bytes are constants. Values
-    that nothing reads are there while their place runs, and so are further instances of outputs.
-
-    `own` are bytes of the workspace of each place and of all that it makes, `pinned` of the outputs that earlier places
-    made, `pinned_in` the same for each region. `last_stage` is the last stage that may recompute each place.
-    `run_limits` are the maximum runs of each place, or 0; `region`, its region, or -1.
-    """
-
-    order: Int32
-    reads: list[list[int]]
-    values: list[list[int]]
-    readers: dict[int, list[int]]
-    producer: dict[int, int]
-    sizes: dict[int, int]
-    own: list[int]
-    pinned: list[int]
-    compute: list[int]
-    last_stage: list[int]
-    run_limits: list[int]
-    region: list[int]
-    region_limits: list[int]
-    pinned_in: list[list[int]]
-
-    @classmethod
-    def of(cls, graph: ComputationGraph, order: Int32, constraints: Constraints | None) -> "_Places":
-        """The places of an order of the needed nodes."""
-        rules = constraints or Constraints(graph)
-        region, limits = rules.region[order].tolist(), rules.region_limit.tolist()
-        nodes = order.tolist()
-        reads = [[x for x in graph.reads(v) if not graph.output[x]] for v in nodes]
-        read = set[int]().union(*reads)
-        values = [[x for x in graph.values(v) if x in read] for v in nodes]
-        sizes = {x: int(graph.memory[x]) for own in values for x in own}
-        outputs = [sum(int(graph.memory[x]) for x in graph.values(v) if graph.output[x]) for v in nodes]
-        changes = _last_reads(graph, order)
-        single = runs_once(graph)
-        return cls(
-            order=order,
-            reads=reads,
-            values=values,
-            readers={x: [k for k, own in enumerate(reads) if x in own] for x in sizes},
-            producer={x: k for k, own in enumerate(values) for x in own},
-            sizes=sizes,
-            own=(graph.node_memory + graph.workspace)[order].tolist(),
-            pinned=np.cumsum([0, *outputs]).tolist(),
-            compute=graph.compute[order].tolist(),
-            last_stage=[changes[k] if values[k] and not single[v] else -1 for k, v in enumerate(nodes)],
-            run_limits=rules.run_limit[order].tolist(),
-            region=region,
-            region_limits=limits,
-            pinned_in=[np.cumsum([0, *np.where(np.equal(region, r), outputs, 0)]).tolist() for r in range(len(limits))],
-        )
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
