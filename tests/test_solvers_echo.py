@@ -273,7 +273,7 @@ def test_only_and_also_name_operations_and_layers(options, allowed):
 @pytest.mark.parametrize(
     ("options", "fields"),
     [
-        ({"only": "Warp"}, {"option": "only", "word": "Warp", "operations": ["Convolution", "ReLU", "Tanh"]}),
+        ({"only": "Warp"}, {"option": "only", "word": "Warp", "operations": ["Convolution", "Linear", "ReLU", "Tanh"]}),
         ({"also": "ReLU, decoder"}, {"option": "also", "word": "decoder"}),
         ({"only": " ,"}, {"option": "only", "words": " ,"}),
         ({"mode": "fast"}, {"mode": "fast"}),
