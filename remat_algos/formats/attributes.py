@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
+from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, fault, warn_ignored
 from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
@@ -134,9 +134,7 @@ class _AttributeReader:
         try:
             return meaning_of(name, column_of)
         except ValueError as error:
-            raise GraphError(
-                "{source!w}: attribute `{name}`: {error!w}", source=self.source, name=name, error=error
-            ) from error
+            raise fault(self.source, "attribute `{name}`: {error!w}", name=name, error=error) from error
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
@@ -167,17 +165,13 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
     tables.compute_unit = graph.get("compute_unit", "").strip()
     if graph.get("compute_scale"):
         if not graph["compute_scale"].isdecimal():
-            raise GraphError(
-                "{source!w}: compute_scale is {graph!r}; write a whole number",
-                source=source,
-                graph=graph["compute_scale"],
-            )
+            raise fault(source, "compute_scale is {scale!r}; write a whole number", scale=graph["compute_scale"])
         tables.compute_scale = int(graph["compute_scale"])
     if graph.get("derivation"):
         try:
             derivation = json_of(graph["derivation"])
         except (ValueError, RecursionError) as error:
-            raise GraphError("{source!w}: derivation is not valid JSON; leave it out", source=source) from error
+            raise fault(source, "derivation is not valid JSON; leave it out") from error
         tables.derivation = Derivation.of(derivation, source).record()
 
 

@@ -18,7 +18,7 @@ from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.wording import quoted, shortened, shortened_path
+from remat_algos.wording import shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 FIXED = ("offset", "arena")
@@ -79,15 +79,9 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
             )
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
-            raise AllocationError(
-                "{where!w}: buffer {name!r}, {begin} to {end}, {order!w}; upper is the first step without it, "
-                "above lower",
-                where=where,
-                name=name,
-                begin=begin,
-                end=end,
-                order=order,
-            )
+            wrong = f"{{where!w}}: buffer {{name!r}}, {{begin}} to {{end}}, {order}; "
+            wrong += "upper is the first step without it, above lower"
+            raise AllocationError(wrong, where=where, name=name, begin=begin, end=end)
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
         raise AllocationError(
@@ -96,10 +90,9 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     for column, remedy in REFUSED.items():
         for row, text in enumerate(table.texts(column)):
             if text not in MEANINGLESS[column]:
-                buffer = f"{column} of buffer {quoted(ids[row])} is {quoted(text)}"
-                raise AllocationError(
-                    "{where!w}: {buffer!w}; {remedy!w}", where=table.where(row), buffer=buffer, remedy=remedy
-                )
+                fields = {"column": column, "name": ids[row], "cell": text, "remedy": remedy}
+                wrong = "{where!w}: {column} of buffer {name!r} is {cell!r}; {remedy!w}"
+                raise AllocationError(wrong, where=table.where(row), **fields)
     try:
         return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
     except AllocationError as error:
@@ -172,12 +165,10 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     cells = _read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
     table: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
-        pairs, header = "`op` and `read`, or `value` and `over`", ", ".join(map(shortened, cells.header))
         raise AllocationError(
-            "{source!w}, line 1: missing columns {pairs!w} (found: {header!w})",
+            "{source!w}, line 1: missing columns `op` and `read`, or `value` and `over` (found: {header!l})",
             source=cells.source,
-            pairs=pairs,
-            header=header,
+            header=list(cells.header),
         )
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
     for row, (op, read, value, over) in enumerate(rows):
@@ -215,7 +206,7 @@ def _read_columns(path: str | os.PathLike[str], known: Known, required: Sequence
     try:
         return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
-        raise AllocationError("{error!w}", error=error) from error
+        raise AllocationError(error.template, **error.fields) from error
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
@@ -227,13 +218,10 @@ def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequ
             continue
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
-            name = table.texts("id")[row]
-            buffer = f"buffer {quoted(name)}"
-            fault = f"{column} of {buffer} is {quoted(text)}" if text else f"{buffer} has no {column}"
+            wrong = "{column} of buffer {name!r} is {cell!r}" if text else "buffer {name!r} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             expected += ", or nothing for any" if optional else ""
-            raise AllocationError(
-                "{where!w}: {fault!w}; write {expected!w}", where=table.where(row), fault=fault, expected=expected
-            )
+            fields = {"column": column, "name": table.texts("id")[row], "cell": text, "expected": expected}
+            raise AllocationError("{where!w}: " + wrong + "; write {expected!w}", where=table.where(row), **fields)
         numbers.append(int(text))
     return numbers

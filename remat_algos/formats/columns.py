@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from remat_algos.errors import GraphError, warn
 from remat_algos.formats.header import spellings, with_unit
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.wording import listed, quoted, shortened
+from remat_algos.wording import quoted, shortened
 
 FLAGS = {
     "": None,
@@ -22,7 +22,6 @@ FLAGS = {
 }
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
-MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")  # or a decimal: nobody can tell
 
@@ -37,26 +36,10 @@ Known = Mapping[str, tuple[str, ...]]
 
 
 class ColumnTable:
-    """The cells of some rows, by column.
+    """The cells of some rows, by column: without white space around them, "" where empty.
 
-    Parameters
-    ----------
-    source : str
-        Name of the file, for messages.
-    columns : mapping of str to list of str
-        Cells without white space around them, "" where empty.
-    lines : list of int, optional
-        Line of each row in the file; without them messages name the row.
-    noun : str
-        Noun for a row.
-    header : sequence of str
-        The names of the columns as the file has them.
-    decimal_comma : bool
-        Read 1,5 as a number.
-    units : mapping of str to str, optional
-        Units in the names of columns.
-    ignored : sequence of str
-        The unknown columns.
+    Messages name the line of a row in the file, or without `lines` its `noun` and name. `header` has the names of the
+    columns as the file has them, `units` those in these names, `ignored` the unknown columns.
     """
 
     def __init__(
@@ -100,11 +83,11 @@ class ColumnTable:
         if self.lines is not None:
             return f"{self.source}, line {shortened(self.lines[row])}"
         ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
-        return f"{self.source}, {self.noun} {ends or self._name(row)}"
+        return f"{self.source}, {self.noun} {ends or quoted(self._name(row))}"
 
-    def fail(self, row: int, message: str) -> NoReturn:
+    def fail(self, row: int, template: str, **fields: Any) -> NoReturn:
         """GraphError at a row."""
-        raise GraphError("{where!w}: {message!w}", where=self.where(row), message=message)
+        raise GraphError("{where!w}: " + template, where=self.where(row), **fields)
 
     def texts(self, column: str) -> list[str]:
         """Cells without the white space around them; empty if the column is missing."""
@@ -132,7 +115,8 @@ class ColumnTable:
         found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
         if meanings in found:
             row = found.index(meanings)
-            self.fail(row, f"{column} of {self._name(row)} is {quoted(self.columns[column][row])}; {remedy}")
+            what = "{column} of {name!r} is {cell!r}; {remedy!w}"
+            self.fail(row, what, column=column, name=self._name(row), cell=self.columns[column][row], remedy=remedy)
         return found
 
     def _numbers(self, column: str, default: Any, read: Reading) -> list[Any]:
@@ -156,11 +140,16 @@ class ColumnTable:
         """Refuse 1.024 and 1,024, which may be 1024 or a little more than 1, in a table with decimal commas."""
         for row, text in enumerate(texts):
             if _THOUSANDS.match(text):
-                whole, decimal = re.sub("[.,]", "", text), re.sub(r"([.,][0-9]+)", r"\g<1>0", text, count=1)
-                fault = (
-                    f"{shortened(column)} of {self._name(row)} is {quoted(text)}, a decimal or a mark between thousands"
+                self.fail(
+                    row,
+                    "{column} of {name!r} is {cell!r}, a decimal or a mark between thousands; "
+                    "write {whole}, or {decimal} for the decimal",
+                    column=column,
+                    name=self._name(row),
+                    cell=text,
+                    whole=re.sub("[.,]", "", text),
+                    decimal=re.sub(r"([.,][0-9]+)", r"\g<1>0", text, count=1),
                 )
-                self.fail(row, f"{fault}; write {shortened(whole)}, or {shortened(decimal)} for the decimal")
 
     def _number(self, row: int, column: str, text: str, default: Any, read: Reading) -> Any:
         if not text:
@@ -168,12 +157,12 @@ class ColumnTable:
         try:
             return read(text)
         except ValueError as error:
-            self.fail(row, f"{shortened(column)} of {self._name(row)}: {error}")
+            self.fail(row, "{column} of {name!r}: {error!w}", column=column, name=self._name(row), error=error)
 
     def _name(self, row: int) -> str:
-        """The name of a row, quoted."""
+        """The name of a row."""
         cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
-        return quoted(next(filter(None, cells), ""))
+        return next(filter(None, cells), "")
 
 
 def aliases(known: Known) -> dict[str, str]:
@@ -181,17 +170,18 @@ def aliases(known: Known) -> dict[str, str]:
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 
-def missing(source: str, column: str, header: Sequence[str]) -> str:
-    """The message for a missing required column."""
-    found = listed([name or '""' for name in header], MAX_NAMED)
-    return f"{source}, line 1: missing column `{column}` (found: {found})"
+def fault(source: str, template: str, line: int = 0, **fields: Any) -> GraphError:
+    """GraphError in a file, at a line if one is given."""
+    if not line:
+        return GraphError("{source!w}: " + template, source=source, **fields)
+    return GraphError("{source!w}, line {line}: " + template, source=source, line=line, **fields)
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
     """Give one notice of the columns that mean nothing here."""
-    ignored = listed(list(dict.fromkeys(names)), MAX_NAMED)
+    ignored = list(dict.fromkeys(names))
     if ignored:
-        warn("{source!w}: ignored {what!w} {ignored!w}", source=source, what=what, ignored=ignored)
+        warn("{source!w}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)
 
 
 def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:

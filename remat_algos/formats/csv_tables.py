@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TextIO
 
-from remat_algos.errors import GraphError
-from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
+from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, fault, warn_ignored
 from remat_algos.formats.graphs.edge_list import in_order
 from remat_algos.formats.header import Meaning, check_place, meaning_of, plain
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.wording import counted, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
@@ -61,31 +59,32 @@ def read_table(
     mark = mark or separator(text)
     rows, lines = _rows(text, source, mark)
     if not rows:
-        raise GraphError("{source!w}: the file is empty; its first line must name the columns", source=source)
+        raise fault(source, "the file is empty; its first line must name the columns")
     header = [cell.strip() for cell in rows.pop(0)]
     del lines[0]
     if len(header) == 1 and any(other in header[0] for other in "| "):
-        raise GraphError("{source!w}, line 1: separate the columns by commas, semicolons or tabs", source=source)
+        raise fault(source, "separate the columns by commas, semicolons or tabs", line=1)
     meanings = [_meaning(cell, aliases(known), source) for cell in header]
     names = [meaning and meaning.column for meaning in meanings]
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
-            problem = f"column `{shortened(first)}` occurs twice"
-            if first != header[i]:
-                problem = f"columns `{shortened(first)}` and `{shortened(header[i])}` mean the same"
-            raise GraphError("{source!w}, line 1: {problem!w}; keep one", source=source, problem=problem)
+            if first == header[i]:
+                raise fault(source, "column `{first}` occurs twice; keep one", line=1, first=first)
+            same = "columns `{first}` and `{second}` mean the same; keep one"
+            raise fault(source, same, line=1, first=first, second=header[i])
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_place(f"{source}, line 1", unknown, elsewhere or {}, "column")
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
-            raise GraphError("{missing!w}", missing=missing(source, column, header))
+            found = [name or '""' for name in header]
+            raise fault(source, "missing column `{column}` (found: {found!l})", line=1, column=column, found=found)
     warn_ignored(source, unknown)
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
-            message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
-            raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)
+            expected = "expected {expected:cell}, found {found}; is the file whole?"
+            raise fault(source, expected, line, expected=len(header), found=len(cells))
     columns = {
         name: list(map(_unmarked, column))
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
@@ -99,31 +98,17 @@ def _meaning(cell: str, column_of: Mapping[str, str], source: str) -> Meaning | 
     try:
         return meaning_of(cell, column_of)
     except ValueError as error:
-        raise GraphError(
-            "{source!w}, line 1: column `{cell}`: {error!w}", source=source, cell=cell, error=error
-        ) from error
+        raise fault(source, "column `{cell}`: {error!w}", line=1, cell=cell, error=error) from error
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """The text with its first line empty, and the separator that it states, as Excel writes it; else "".
-
-    Examples
-    --------
-    >>> without_separator_line("sep=;\\nname;memory\\n")
-    ('\\nname;memory\\n', ';')
-    """
+    """The text with its first line empty, and the separator that it states, as Excel writes it; else ""."""
     found = _SEPARATOR_LINE.match(text)
     return (text[found.end() :], found[1]) if found is not None else (text, "")
 
 
 def separator(text: str) -> str:
-    """The separator of a table, by its first line: comma, semicolon or tab.
-
-    Examples
-    --------
-    >>> separator("name;memory, compute;op\\na;1,5;2\\n")
-    ';'
-    """
+    """The separator of a table, by its first line: comma, semicolon or tab."""
     first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     return max(",;\t", key=first.count)
 
@@ -137,12 +122,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
             rows.append(cells)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise GraphError(
-            "{source!w}, line {line_num}: not a CSV line ({error!e})",
-            source=source,
-            line_num=reader.line_num,
-            error=error,
-        ) from error
+        raise fault(source, "not a CSV line ({error!e})", reader.line_num, error=error) from error
     if not all(map(any, rows)):
         lines = [line for line, cells in zip(lines, rows, strict=True) if any(cells)]
         rows = [cells for cells in rows if any(cells)]

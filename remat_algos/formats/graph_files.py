@@ -103,8 +103,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     graph, notes = _noted(path, nodes)
     doubtful = [note.text for note in notes if note.doubtful]
     if doubtful:
-        fault = "; ".join(doubtful)
-        warn("{name!p}: {fault!w}", name=Path(path).name, fault=fault)
+        warn("{name!p}: {doubts!w}", name=Path(path).name, doubts="; ".join(doubtful))
     return graph
 
 
@@ -118,18 +117,7 @@ class _Note(NamedTuple):
 def read_with_notes(
     path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
 ) -> tuple[ComputationGraph, list[str]]:
-    """`read_graph`, with a clause for each kind of number that the file lacks.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "graph.csv")
-    ...     _ = file.write_text("src,dst\\nA,B\\n")
-    ...     read_with_notes(file)[1]
-    ['sizes not given: every value counts as 1 byte; --nodes or a memory column gives them', \
-'costs not given: every node counts as 1; --nodes or a compute column gives them']
-    """
+    """`read_graph`, with a clause for each kind of number that the file lacks."""
     graph, notes = _noted(path, nodes)
     return graph, [note.text for note in notes]
 
@@ -169,17 +157,7 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
-    """Let a function of a graph also take the path of its file; `face` is the module that exports the function.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "graph.txt")
-    ...     _ = file.write_text("A B\\n")
-    ...     reading(lambda graph: graph.n_nodes, "remat_algos")(file)
-    2
-    """
+    """Let a function of a graph also take the path of its file; `face` is the module that exports the function."""
 
     @functools.wraps(function)
     def read_first(graph: Any, *arguments: Any, **options: Any) -> Any:
@@ -200,8 +178,8 @@ def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
     for word in query.split("&"):
         dim, _, length = word.partition("=")
         if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST):
-            example = f"{shortened_path(Path(name).name)}?batch=8"
-            raise GraphError("{word!r} is not a length of a dimension; write {example!w}", word=word, example=example)
+            wrong = "{word!r} is not a length of a dimension; write {name!p}?batch=8"
+            raise GraphError(wrong, word=word, name=Path(name).name)
         dims[unquote(dim)] = int(length)
     return Path(name), dims
 
@@ -373,8 +351,9 @@ def _table(text: str, file: Path) -> Tables:
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
         if not names_edges and _header(_first_line(text)) & aliases(NODE_COLUMNS).keys():
-            remedy = "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
-            raise GraphError("{name!p} is a table of nodes without edges; {remedy!w}", name=file.name, remedy=remedy)
+            alone = "{name!p} is a table of nodes without edges; "
+            alone += "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
+            raise GraphError(alone, name=file.name)
         return csv_tables.parse_edges(text, shortened_path(file.name))
     nodes = tables["nodes"]
     # X.csv beside X.edges.csv may be another list of edges, and X.nodes.csv mislaid.
@@ -382,15 +361,11 @@ def _table(text: str, file: Path) -> Tables:
         tables["nodes"] = file.with_name(f"{_stem(file)[0]}.nodes.csv")
     for table in ("edges", "nodes"):
         if not tables[table].exists():
-            goes_with = (
-                f"it goes with {shortened_path(file.name)}; an edge list alone is called otherwise, such as X.csv"
-            )
-            remedy = (
-                goes_with
-                if table == "nodes"
-                else f"{shortened_path(file.name)} needs it beside it, with columns src and dst"
-            )
-            raise GraphError("no such file: {tables!p}; {remedy!w}", tables=tables[table], remedy=remedy)
+            missing = "no such file: {path!p}; it goes with {name!p}; "
+            missing += "an edge list alone is called otherwise, such as X.csv"
+            if table == "edges":
+                missing = "no such file: {path!p}; {name!p} needs it beside it, with columns src and dst"
+            raise GraphError(missing, path=tables[table], name=file.name)
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
     return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
 
@@ -477,16 +452,7 @@ BEGINNINGS = {
 
 
 def what_it_is(path: Path) -> str | None:
-    """The kind of a file that could not be read as a graph, and how to import it; None if unknown.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> file = Path(mkdtemp()) / "model.bin"
-    >>> _ = file.write_bytes(b"\\x89HDF\\r\\n\\x1a\\n")
-    >>> what_it_is(file)
-    'a model of Keras; export the model as ONNX, which is read (docs/onnx.md)'
-    """
+    """The kind of a file that could not be read as a graph, and how to import it; None if unknown."""
     try:
         if path.is_dir():
             return TENSORFLOW if (path / "saved_model.pb").exists() else None
@@ -562,8 +528,12 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
     if form is not None and form.write is not None:
         content = form.write(graph)
         if not isinstance(content, str | bytes):
-            found = f"write of format {form.name} returned a {type(content).__name__}"
-            raise ArgumentTypeError("{name!p}: {found!w}; it must return a text or bytes", name=file.name, found=found)
+            raise ArgumentTypeError(
+                "{name!p}: write of format {form} returned a {kind}; it must return a text or bytes",
+                name=file.name,
+                form=form.name,
+                kind=type(content).__name__,
+            )
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))
     return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]

@@ -5,11 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from remat_algos.errors import ArgumentError, GraphError
-from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_workspace", "param_memory"))
 COSTS = frozenset(("compute", "grad_compute"))
-MAX_UNITS = 4  # in a message
 
 SIZE_UNITS = {"b": "", "byte": "", "bytes": ""} | {f"{x}{i}b": f"{x}{i}b" for x in "kmgtpe" for i in ("", "i")}
 """Units of sizes in lower case, as `parse_bytes` reads them."""
@@ -98,13 +96,7 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """A size with the unit of its column, unless it has its own or is empty or -1.
-
-    Examples
-    --------
-    >>> with_unit("8", "mb"), with_unit("8 KiB", "mb"), with_unit("-1", "mb"), with_unit("", "mb")
-    ('8 mb', '8 KiB', '-1', '')
-    """
+    """A size with the unit of its column, unless it has its own or is empty or -1."""
     return f"{text} {unit}" if unit and (text[-1:].isdigit() or text[-1:] == ".") and text[0] != "-" else text
 
 
@@ -117,9 +109,9 @@ def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> 
     units = sorted({unit for _, unit in found if unit} | ({named} if named else set()))
     bare = {column for column, unit in found if not unit and not named}
     if len(units) > 1 or (units and "compute" in bare):
-        listing = listed([*units, *(["no unit"] if bare else [])], MAX_UNITS)
+        found_units = [*units, *(["no unit"] if bare else [])]
         raise GraphError(
-            "{source!w}: costs are in {listing!w}; give all of them in one unit", source=source, listing=listing
+            "{source!w}: costs are in {units!l}; give all of them in one unit", source=source, units=found_units
         )
     return units[0] if units else ""
 
@@ -129,11 +121,10 @@ def check_place(where: str, unknown: Iterable[str], elsewhere: Mapping[str, Mapp
     for name in unknown:
         for place, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:
-                own = shortened(place, LONGEST_PATH)
                 raise GraphError(
-                    "{where!w}: {what!w} `{name}` belongs to {own!w}; give it there, or remove it",
+                    "{where!w}: {what!w} `{name}` belongs to {place!p}; give it there, or remove it",
                     where=where,
                     what=what,
                     name=name,
-                    own=own,
+                    place=place,
                 )

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import shortened, shortened_path
+from remat_algos.wording import shortened_path
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
@@ -140,10 +140,10 @@ def _count(where: str, name: str, value: Any) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise GraphError(
-            "{where!w}: the count of {name} is {found!w}; give a whole number, 0 or more",
+            "{where!w}: the count of {name} is {found}; give a whole number, 0 or more",
             where=where,
             name=name,
-            found=shortened(text) or "empty",
+            found=text or "empty",
         )
     if text.startswith("-") and digits.strip("0"):
         raise GraphError(

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiate
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import listed, shortened, shortened_path
+from remat_algos.wording import listed, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -40,24 +41,9 @@ FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file
 class Order:
     """The order in a file, before it is checked against a graph.
 
-    Parameters
-    ----------
-    source : str
-        The file, for messages.
-    steps : sequence of str or int
-        Names or ids of nodes.
-    lines : sequence of str
-        Lines of text instead: names, actions, comments. A node may be called `compute x` or `#1`, so the graph decides.
-    computed, saved : bool[t, n], optional
-        R and S: stage t computes node v; it has the value of v from stage t - 1.
-    is_plan : bool
-        True for a plan, which records how its graph was differentiated.
-    derivation : mapping, optional
-        The options of `differentiate` that a plan records, if any.
-    copies : Copies
-        Of a plan with a link.
-    link : Link, optional
-        Of a plan that copies.
+    `steps` are names or ids of nodes. `lines` are instead names, actions and comments: a node may be called `compute x`
+    or `#1`, so the graph decides. `computed` and `saved` are R and S, bool[t, n]: stage t computes node v; it has the
+    value of v from stage t - 1. A plan also records how its graph was differentiated, its copies and their link.
     """
 
     source: str
@@ -80,7 +66,7 @@ class Order:
                 return _matrices(data, source)
             text = decoded(data, source, f"give {FORMS}")
         except GraphError as error:
-            raise PlanError("{error!w}", error=error) from error
+            raise PlanError(error.template, **error.fields) from error
         return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
@@ -109,7 +95,7 @@ class Order:
             loads, stores = ([(step, x) for deed, step, x in others if deed == kind] for kind in ("load", "store"))
             simulation = simulate(graph, with_copies(graph, schedule, loads, (), stores))
         except ScheduleError as error:
-            self._fail(str(error), error.step, error.node)
+            raise self._fault("{error!w}", error.step, error.node, error=error) from error
         return self._as_written(simulation, others)
 
     def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
@@ -143,10 +129,10 @@ class Order:
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
-            message = f"{self.source}: R has {computed.shape[1]} columns; the graph has {graph.n_nodes} nodes"
-            raise ScheduleError(
-                "{message!w}, gradients among them (--inference adds none)", message=message, step=0, node=-1
+            wrong = (
+                "R has {n_columns} columns; the graph has {n_nodes} nodes, gradients among them (--inference adds none)"
             )
+            raise self._fault(wrong, 0, n_columns=computed.shape[1], n_nodes=graph.n_nodes)
         if self.saved is not None:
             self._check_saved(graph, computed, self.saved)
         return Schedule(np.nonzero(computed)[1].astype(np.int32))
@@ -157,19 +143,16 @@ class Order:
         lost[1:] &= ~live[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
-            self._fail(
-                f"stage {stage} has {shortened(graph.labels[node])} in S, but the stage before does not",
-                stage,
-                node,
-            )
+            lost = "stage {step} has {name} in S, but the stage before does not"
+            raise self._fault(lost, stage, node, name=graph.labels[node])
         indptr, sources = graph.predecessors
         readers = row_of(indptr)
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
             broken = np.flatnonzero(computed[:, reader] & ~live[:, source])
             if broken.size:
-                names = shortened(graph.labels[reader]), shortened(graph.labels[source])
-                fault = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
-                self._fail(fault, int(broken[0]), reader)
+                lost = "stage {step} computes {reader} without {read}, which it reads"
+                names = {"reader": graph.labels[reader], "read": graph.labels[source]}
+                raise self._fault(lost, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
         """The schedule with memory that lingers until it is freed, or to the end.
@@ -181,7 +164,7 @@ class Order:
         stored = {*simulation.schedule.stores[:, 1].tolist()}
         for step, x in simulation.schedule.loads.tolist():
             if x not in stored:
-                self._fail(f"step {step:d} loads {shortened(graph.value_name(x))}, which is never stored", step)
+                raise self._fault("step {step} loads {value}, which is never stored", step, value=graph.value_name(x))
         indptr, values, ends = (each.tolist() for each in (lives.instance_indptr, lives.value, lives.end))
         source = {values[i]: i for i in simulation.store_instances[0].tolist()}
         live: dict[int, list[int]] = {}  # instances of each value; of an output one copy
@@ -192,7 +175,7 @@ class Order:
                     live.setdefault(values[i], []).append(i)
             made = indptr[step]
             if deed == "store" and source[value := graph.value_id(name)] not in live[value]:
-                self._fail(f"{shortened(name)} is stored before step {step:d}, but it has been freed there", step)
+                raise self._fault("{name} is stored before step {step}, but it has been freed there", step, name=name)
             elif deed == "free":
                 i = self._freed(simulation, live, step, name)
                 if ends[i] < step:
@@ -202,9 +185,8 @@ class Order:
         for i, until in late.items():
             ends[i], x, step = until, values[i], made_at[i]
             if x in values[i + 1 : indptr[step + 1]]:
-                self._fail(
-                    f"step {step:d} makes {shortened(graph.value_name(x))} twice; free the first before it", step
-                )
+                twice = "step {step} makes {value} twice; free the first before it"
+                raise self._fault(twice, step, value=graph.value_name(x))
             rows.append((x, step, until))
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
 
@@ -214,25 +196,25 @@ class Order:
         try:
             value = graph.value_id(name)
         except GraphError as error:
-            self._fail(f"before step {step:d} {shortened(name)} is freed: {error}", step)
-        freed = f"{shortened(name)} is freed before step {step:d}, but"
+            raise self._fault("before step {step} {name} is freed: {error!w}", step, name=name, error=error) from error
+        freed = partial(self._fault, step=step, name=name)
         if not live.get(value):
-            self._fail(f"{freed} it is not in memory there", step)
+            raise freed("{name} is freed before step {step}, but it is not in memory there")
         if graph.output[value] and step < len(order):
-            self._fail(f"{freed} it is an output, which stays in memory", step)
+            raise freed("{name} is freed before step {step}, but it is an output, which stays in memory")
         ends = {i: int(simulation.lifetimes.end[i]) for i in live[value]}
         instance = next((i for i, end in ends.items() if end == step), min(ends, key=ends.__getitem__))
         end = ends[instance]
         if end > step and value in graph.reads(int(order[end - 1])):
-            reader = shortened(graph.labels[int(order[end - 1])])
-            self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)
+            late = "{name} is freed before step {step}, but step {last}, {reader}, reads it"
+            raise freed(late, last=end - 1, reader=graph.labels[int(order[end - 1])])
         if end > step:
-            self._fail(f"{freed} it is stored before step {end}", step)
+            raise freed("{name} is freed before step {step}, but it is stored before step {end}", end=end)
         live[value].remove(instance)
         return instance
 
-    def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
-        raise ScheduleError("{source!w}: {message!w}", source=self.source, message=message, step=step, node=node)
+    def _fault(self, template: str, step: int, node: int = -1, **fields: Any) -> ScheduleError:
+        return ScheduleError("{source!w}: " + template, source=self.source, step=step, node=node, **fields)
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
@@ -300,13 +282,13 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
     if name.isdecimal():
         if len(name) <= MAX_DIGITS and int(name) < graph.n_nodes:
             return int(name)
-        message = f"step {place} runs node {shortened(name)}; nodes are 0 to {graph.n_nodes - 1}"
-        raise ScheduleError("{source!w}: {message!w}", source=source, message=message, step=place, node=-1)
+        unknown = "{source!w}: step {step} runs node {name}; nodes are 0 to {last}"
+        raise ScheduleError(unknown, source=source, name=name, last=graph.n_nodes - 1, step=place, node=-1)
     try:
         return graph.node_id(name)
     except ValueError as error:
         raise ScheduleError(
-            "{source!w}: step {place}: {error!w}", source=source, place=place, error=error, step=place, node=-1
+            "{source!w}: step {step}: {error!w}", source=source, error=error, step=place, node=-1
         ) from error
 
 
@@ -318,9 +300,9 @@ def _json(text: str, source: str) -> Order:
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(
-                '{source!w}: not a plan: it has no "format": "{format!w}" with a "schedule"; give {forms!w}',
+                '{source!w}: not a plan: it has no "format": "{known}" with a "schedule"; give {forms!w}',
                 source=source,
-                format=FORMAT,
+                known=FORMAT,
                 forms=FORMS,
             )
         steps = _steps(content["schedule"], source)

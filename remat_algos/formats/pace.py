@@ -1,19 +1,16 @@
 """Files of the PACE treewidth challenges: graphs in `.gr`, tree decompositions in `.td`; ids in them count from 1."""
 
 import os
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
 from remat_algos.files import read_text, write_whole
-from remat_algos.formats.graphs.pace_text import check_header
+from remat_algos.formats.columns import fault
+from remat_algos.formats.graphs.pace_text import edge, header, numbered_lines, numbers
 from remat_algos.ir.arrays import Int32
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.wording import quoted, shortened_path
+from remat_algos.wording import shortened_path
 
 # ---------------------------------------------------------------- graphs
 
@@ -50,15 +47,16 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
 
 
 def _graph(text: str, source: str) -> UndirectedGraph:
-    lines = _lines(text)
-    top, n, m = _header(lines, source, "p tw", "VERTICES EDGES")
+    lines = numbered_lines(text)
+    top, n, m = header(lines, source, "p tw", "VERTICES EDGES")
     edges = []
     for at, words in lines:
-        u, v = _edge(words, source, at)
+        u, v = edge(words, source, at)
         if not (0 < u <= n and 0 < v <= n):
-            _fail(source, at, f"edge {u} {v}: the header has vertices 1 to {n}; correct the edge or the header")
+            outside = "edge {u} {v}: the header has vertices 1 to {n}; correct the edge or the header"
+            raise fault(source, outside, at, u=u, v=v, n=n)
         edges.append((u - 1, v - 1))
-    check_header(n, m, edges, "vertices", partial(_fail, source, top))
+    check_header(source, top, n, m, edges, "vertices")
     return UndirectedGraph.from_edges(n, edges)
 
 
@@ -84,26 +82,8 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
     ...     Path(f"{folder}/path.gr").read_text()
     'p tw 3 2\\n1 2\\n2 3\\n'
     """
-    write_whole(Path(path), gr_text(graph).encode())
-
-
-def gr_text(graph: UndirectedGraph) -> str:
-    """A graph as the text of a `.gr` file.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> gr_text(UndirectedGraph.from_edges(3, [(0, 1), (1, 2)]))
-    'p tw 3 2\\n1 2\\n2 3\\n'
-    """
-    return "\n".join([f"p tw {graph.n_vertices} {graph.n_edges}", *_pairs(graph.edges() + 1), ""])
+    lines = [f"p tw {graph.n_vertices} {graph.n_edges}", *_pairs(graph.edges() + 1), ""]
+    write_whole(Path(path), "\n".join(lines).encode())
 
 
 # ---------------------------------------------------------------- decompositions
@@ -143,38 +123,39 @@ def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
 
 
 def _decomposition(text: str, source: str) -> TreeDecomposition:
-    lines = _lines(text)
-    top, n_bags, largest, n = _header(lines, source, "s td", "BAGS LARGEST VERTICES")
+    lines = numbered_lines(text)
+    top, n_bags, largest, n = header(lines, source, "s td", "BAGS LARGEST VERTICES")
     bags: dict[int, list[int]] = {}
     edges: list[tuple[int, int]] = []
     joined: dict[int, int] = {}
     for at, words in lines:
         if words[0] == "b":
             if edges:
-                _fail(source, at, "a bag comes after an edge of the tree; give all bags first")
+                raise fault(source, "a bag comes after an edge of the tree; give all bags first", at)
             i, bag = _bag(words, source, at, n_bags, n)
             if i in bags:
-                _fail(source, at, f"bag {i} occurs twice; give each bag one line")
+                raise fault(source, "bag {i} occurs twice; give each bag one line", at, i=i)
             bags[i] = bag
             continue
-        i, j = _edge(words, source, at)
+        i, j = edge(words, source, at)
         if i not in bags or j not in bags:
-            _fail(source, at, f"edge {i} {j} names a bag that no line before it gives; give all bags first")
+            lost = "edge {i} {j} names a bag that no line before it gives; give all bags first"
+            raise fault(source, lost, at, i=i, j=j)
         if not _join(joined, i, j):
-            _fail(source, at, f"edge {i} {j} closes a cycle, but the bags form a tree; remove the line")
+            cycle = "edge {i} {j} closes a cycle, but the bags form a tree; remove the line"
+            raise fault(source, cycle, at, i=i, j=j)
         edges.append((i - 1, j - 1))
     if len(bags) != n_bags:
         missing = next(i for i in range(1, n_bags + 1) if i not in bags)
-        _fail(source, top, f"the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too")
+        lost = "the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too"
+        raise fault(source, lost, top, n_bags=n_bags, missing=missing)
     if len(edges) != max(0, n_bags - 1):
-        _fail(source, top, f"a tree of {n_bags} bags has {n_bags - 1} edges, the file has {len(edges)}; is it whole?")
+        wrong = "a tree of {n_bags} bags has {expected} edges, the file has {n_edges}; is it whole?"
+        raise fault(source, wrong, top, n_bags=n_bags, expected=n_bags - 1, n_edges=len(edges))
     actual = max(map(len, bags.values()), default=0)
     if actual != largest:
-        _fail(
-            source,
-            top,
-            f"the header has {largest} vertices for the largest bag, which has {actual}; correct the header",
-        )
+        wrong = "the header has {largest} vertices for the largest bag, which has {actual}; correct the header"
+        raise fault(source, wrong, top, largest=largest, actual=actual)
     return TreeDecomposition.from_bags([bags[i] for i in range(1, n_bags + 1)], edges)
 
 
@@ -208,78 +189,29 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
 
 
 def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
-    """A tree decomposition as the text of a `.td` file.
-
-    Parameters
-    ----------
-    decomposition : TreeDecomposition
-    n_vertices : int
-        Of the graph.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    GraphError
-        If a bag contains an unknown vertex.
-
-    Examples
-    --------
-    >>> td_text(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), 3)
-    's td 2 2 3\\nb 1 1 2\\nb 2 2 3\\n1 2\\n'
-    """
+    """A tree decomposition as the text of a `.td` file; GraphError if a bag contains an unknown vertex."""
     decomposition.check_vertices(n_vertices)
-    header = f"s td {decomposition.n_bags} {decomposition.width + 1} {n_vertices}"
+    top = f"s td {decomposition.n_bags} {decomposition.width + 1} {n_vertices}"
     ends, words = decomposition.bag_indptr.tolist(), list(map(str, (decomposition.bag_indices + 1).tolist()))
     bags = (" ".join([f"b {i}", *words[ends[i - 1] : ends[i]]]) for i in range(1, len(ends)))
-    return "\n".join([header, *bags, *_pairs(decomposition.edges() + 1), ""])
-
-
-# ---------------------------------------------------------------- lines
-
-
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The number and the words of each line that is not a comment."""
-    for at, line in enumerate(text.split("\n"), start=1):
-        if not line.startswith("c") and (words := line.split()):
-            yield at, words
-
-
-def _header(lines: Iterator[tuple[int, list[str]]], source: str, start: str, names: str) -> tuple[int, ...]:
-    """The line of the header and its numbers, one for each of `names`."""
-    at, words = next(lines, (1, []))
-    numbers = _numbers(words[2:])
-    if numbers is None or " ".join(words[:2]) != start or len(numbers) != len(names.split()):
-        _fail(source, at, f"expected the header `{start} {names}`, found {quoted(' '.join(words))}")
-    return at, *numbers
-
-
-def _edge(words: list[str], source: str, at: int) -> list[int]:
-    numbers = _numbers(words)
-    if numbers is None or len(numbers) != 2:
-        _fail(source, at, f"expected an edge `u v` of two numbers, found {quoted(' '.join(words))}")
-    return numbers
+    return "\n".join([top, *bags, *_pairs(decomposition.edges() + 1), ""])
 
 
 def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
     """The number of a bag, and its vertices from 0."""
-    numbers = _numbers(words[1:])
-    if not numbers:
-        _fail(source, at, f"expected a bag `b NUMBER VERTICES`, found {quoted(' '.join(words))}")
-    i, *vertices = numbers
+    ids = numbers(words[1:])
+    if not ids:
+        raise fault(source, "expected a bag `b NUMBER VERTICES`, found {found!r}", at, found=" ".join(words))
+    i, *vertices = ids
     if not 0 < i <= n_bags:
-        _fail(source, at, f"bag {i:d}: the header has bags 1 to {n_bags}; correct the bag or the header")
+        unknown = "bag {i}: the header has bags 1 to {n_bags}; correct the bag or the header"
+        raise fault(source, unknown, at, i=i, n_bags=n_bags)
     outside = [v for v in vertices if not 0 < v <= n]
     if outside:
-        _fail(
-            source,
-            at,
-            f"bag {i:d} contains {outside[0]:d}: the header has vertices 1 to {n}; correct the bag or the header",
-        )
+        unknown = "bag {i} contains {vertex}: the header has vertices 1 to {n}; correct the bag or the header"
+        raise fault(source, unknown, at, i=i, vertex=outside[0], n=n)
     if len(set(vertices)) < len(vertices):
-        _fail(source, at, f"bag {i:d} names a vertex twice; name each once")
+        raise fault(source, "bag {i} names a vertex twice; name each once", at, i=i)
     return i, [v - 1 for v in vertices]
 
 
@@ -297,15 +229,3 @@ def _join(joined: dict[int, int], i: int, j: int) -> bool:
 
 def _pairs(edges: Int32) -> list[str]:
     return [f"{i} {j}" for i, j in edges.tolist()]
-
-
-def _numbers(words: list[str]) -> list[int] | None:
-    """The words as numbers; None unless each has up to nine digits."""
-    digits = "".join(words)
-    if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
-        return None
-    return list(map(int, words))
-
-
-def _fail(source: str, line: int, message: str) -> NoReturn:
-    raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)

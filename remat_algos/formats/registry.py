@@ -13,7 +13,6 @@ from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.registry import modules_in
-from remat_algos.wording import quoted, shortened
 
 _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
@@ -69,20 +68,19 @@ class GraphFormat:
     def __post_init__(self) -> None:
         endings = self.endings if isinstance(self.endings, tuple) else [None]
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
-            remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
             raise ArgumentError(
-                "the endings of format {name} are {endings!r}; give {remedy!w}",
+                "the endings of format {name} are {endings!r}; give a tuple of endings in lower case, each with its "
+                'only dot in front, such as (".json",)',
                 name=self.name,
                 endings=self.endings,
-                remedy=remedy,
             )
         kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
             example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
-            fault = f"what format {shortened(self.name)} begins with is {quoted(self.begins)}"
             raise ArgumentError(
-                "{fault!w}; give re.compile({example!w}), a pattern of {kind!w}",
-                fault=fault,
+                "what format {name} begins with is {begins!r}; give re.compile({example}), a pattern of {kind}",
+                name=self.name,
+                begins=self.begins,
                 example=example,
                 kind=kind.__name__,
             )

@@ -7,7 +7,6 @@ from remat_algos.formats.columns import ColumnTable, Known, aliases
 from remat_algos.formats.header import COSTS, Meaning, unit_of_costs
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.wording import quoted
 
 NODE_COLUMNS: Known = {
     "id": ("node",),
@@ -45,6 +44,8 @@ OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if 
 """Columns for nodes only: a table of edges or values with one that is not also its own is refused."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
+SAME_ID = "two {noun}s have the id {key!r}; give each its own"
+SAME_NAME = "two {noun}s are called {name!r}; give each its own name"
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
 
 
@@ -112,7 +113,7 @@ class _RowReader:
         for row, (role, parameter) in enumerate(zip(table.texts("resident"), parameters, strict=True)):
             if role not in ("", "0"):
                 if parameter:
-                    table.fail(row, f"{quoted(names[row])} is a resident; leave its param_memory empty")
+                    table.fail(row, "{name!r} is a resident; leave its param_memory empty", name=names[row])
                 del self.nodes[names[row]]
                 self.residents[names[row]] = self._resident(row, names[row], role)
             elif parameter:
@@ -125,11 +126,11 @@ class _RowReader:
         for row, (key, name) in enumerate(zip(keys, names, strict=True)):
             noun = self.table.noun
             if not key:
-                self.table.fail(row, f"the {noun} has neither id nor name; give it one")
+                self.table.fail(row, "the {noun} has neither id nor name; give it one", noun=noun)
             if key in seen_keys:
-                self.table.fail(row, f"two {noun}s have the id {quoted(key)}; give each its own")
+                self.table.fail(row, SAME_ID, noun=noun, key=key)
             if name in seen_names:
-                self.table.fail(row, f"two {noun}s are called {quoted(name)}; give each its own name")
+                self.table.fail(row, SAME_NAME, noun=noun, name=name)
             seen_keys.add(key)
             seen_names.add(name)
 
@@ -175,13 +176,14 @@ class _RowReader:
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()
         if role not in ROLES:
-            self.table.fail(row, f"resident is {quoted(role)}; write {', '.join(ROLES)}, or nothing for a node")
+            wrong = "resident is {role!r}; write {roles!l}, or nothing for a node"
+            self.table.fail(row, wrong, role=role, roles=list(ROLES))
         return ResidentRow(name, self.memory[row] or 0, role, [], self.table.line(row))
 
     def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
         name = f"param({reader})"
         if name in self.nodes or name in self.residents:
-            self.table.fail(row, f"two {self.table.noun}s are called {quoted(name)}; give each its own name")
+            self.table.fail(row, SAME_NAME, noun=self.table.noun, name=name)
         self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.line(row))
 
     def _add_values(self, table: ColumnTable) -> None:
@@ -192,7 +194,7 @@ class _RowReader:
         rows_of: dict[str, list[int]] = {}
         for row, key in enumerate(table.texts("node")):
             if self.called.get(key) not in self.nodes:
-                table.fail(row, f"node {quoted(key)} is not in {self.table.source}; add it there")
+                table.fail(row, "node {key!r} is not in {nodes!w}; add it there", key=key, nodes=self.table.source)
             rows_of.setdefault(key, []).append(row)
         for key, rows in rows_of.items():
             node = self.nodes[self.called[key]]
@@ -212,7 +214,7 @@ class _RowReader:
         """Let edges refer to a value by id, name and place; ids and names of nodes take precedence."""
         if own_id:
             if own_id in self.called:
-                table.fail(row, f"two {table.noun}s have the id {quoted(own_id)}; give each its own")
+                table.fail(row, SAME_ID, noun=table.noun, key=own_id)
             self.called[own_id] = name
         self.called.setdefault(name, name)
         self.called.setdefault(rule, name)
@@ -221,8 +223,8 @@ class _RowReader:
         """Raise GraphError for a cell of a node that its rows of values have too."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
-                message = f"node {quoted(key)} has rows in {values.source}; leave its {column} empty here"
-                self.table.fail(row, message)
+                twice = "node {key!r} has rows in {values!w}; leave its {column} empty here"
+                self.table.fail(row, twice, key=key, values=values.source, column=column)
 
     def _connect(self, table: ColumnTable) -> None:
         called, nodes, saved_flags = self.called, self.nodes, self.saved_flags
@@ -238,11 +240,11 @@ class _RowReader:
     def _fail_edge(self, table: ColumnTable, row: int, src: str, dst: str) -> NoReturn:
         for lost in (dst, src):
             if lost not in self.called:
-                noun, source = self.table.noun, self.table.source
-                table.fail(row, f"no {noun} of {source} has the id {quoted(lost)}; add one")
-        resident = self.called[dst] in self.residents
-        kind = "resident, and residents read nothing" if resident else "value; edges lead to nodes"
-        table.fail(row, f"{quoted(dst)} is a {kind}; reverse the edge or remove it")
+                none = "no {noun} of {nodes!w} has the id {key!r}; add one"
+                table.fail(row, none, noun=self.table.noun, nodes=self.table.source, key=lost)
+        if self.called[dst] in self.residents:
+            table.fail(row, "{dst!r} is a resident, and residents read nothing; reverse the edge or remove it", dst=dst)
+        table.fail(row, "{dst!r} is a value; edges lead to nodes; reverse the edge or remove it", dst=dst)
 
     def _resolve(self) -> None:
         """Replace ids of forward nodes and of bases of views by their names."""

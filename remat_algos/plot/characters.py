@@ -66,9 +66,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
 
     if picture not in PICTURES:
         raise ArgumentError(
-            "no picture in characters is {picture!r}; use one of {pictures!w}",
-            picture=picture,
-            pictures=", ".join(PICTURES),
+            "no picture in characters is {picture!r}; use one of {pictures!l}", picture=picture, pictures=list(PICTURES)
         )
     module = sys.modules[getattr(plot, picture).__module__]
     lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, MIN_WIDTH), **options)

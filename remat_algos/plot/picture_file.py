@@ -21,7 +21,6 @@ UNDATED: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
-ENDINGS = ", ".join(f".{kind}" for kind in UNDATED)
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
@@ -29,7 +28,9 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
         raise ArgumentError(
-            "{path!p}: the ending is not a picture format; use one of {endings!w}", path=path, endings=ENDINGS
+            "{path!p}: the ending is not a picture format; use one of {endings!l}",
+            path=path,
+            endings=[f".{kind}" for kind in UNDATED],
         )
     return kind
 

@@ -12,12 +12,12 @@ operation
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any
 
 from remat_algos.errors import GraphError
+from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.wording import quoted, shortened
 
 _START = re.compile(r"[1-9]\d*[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+(_|/|\d+[ \t]*\r?\n)")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs
@@ -47,9 +47,8 @@ def _parse(text: str, source: str) -> Tables:
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:
-        lines.fail(
-            f"expected an even number of records, a backward one for each forward one; found {shortened(n_records)}"
-        )
+        odd = "expected an even number of records, a backward one for each forward one; found {n_records}"
+        raise lines.fault(odd, n_records=n_records)
     variables = [lines.variable(x) for x in range(n_variables)]
     forward = [lines.record("forward", n_variables) for _ in range(n_records // 2)]
     backward = [lines.record("backward", n_variables) for _ in range(n_records // 2)]
@@ -57,17 +56,17 @@ def _parse(text: str, source: str) -> Tables:
     makers: dict[int, int] = {}
     for i, record in enumerate(forward):
         if variables[record.output].label != "_" or record.output in makers:
-            lines.fail(f"two forward records make variable {record.output}; remove one", record.line)
+            raise lines.fault("two forward records make variable {x}; remove one", record.line, x=record.output)
         makers[record.output] = i
     for x, variable in enumerate(variables):
         if variable.label == "_" and x not in makers:
-            lines.fail(f"no forward record makes variable {shortened(x)}; is the file whole?", variable.line)
+            raise lines.fault("no forward record makes variable {x}; is the file whole?", variable.line, x=x)
     names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(makers.items())}
     nodes = []
     for x, name in names.items():
         record, gradient = forward[makers[x]], backward[makers[x]]
         if gradient.inputs[:1] != [(x, "gradient")] or gradient.operation != record.operation:
-            lines.fail(f"expected the backward record of variable {shortened(x)}", gradient.line)
+            raise lines.fault("expected the backward record of variable {x}", gradient.line, x=x)
         nodes.append(
             NodeRow(
                 name,
@@ -108,64 +107,63 @@ class _Lines:
         self.lines, self.source = text.rstrip().splitlines(), source
         self.at = 0
 
-    def fail(self, message: str, line: int | None = None) -> NoReturn:
-        raise GraphError(
-            "{source!w}, line {line}: {message!w}", source=self.source, line=line or self.at, message=message
-        )
+    def fault(self, template: str, line: int = 0, **fields: Any) -> GraphError:
+        """The error at a line, by default the last one."""
+        return fault(self.source, template, line or self.at, **fields)
+
+    def unexpected(self, expected: str) -> GraphError:
+        """The error for the last line, which is not what was expected."""
+        return self.fault("expected {expected!w}, found {found!r}", expected=expected, found=self.lines[self.at - 1])
 
     def take(self, expected: str) -> str:
         """The next line."""
         if self.at >= len(self.lines):
-            raise GraphError(
-                "{source!w}: expected {expected!w}, found the end; is the file whole?",
-                source=self.source,
-                expected=expected,
-            )
+            raise fault(self.source, "expected {expected!w}, found the end; is the file whole?", expected=expected)
         self.at += 1
         return self.lines[self.at - 1].strip()
 
     def numbers(self, expected: str, count: int) -> list[int]:
         words = self.take(expected).split()
         if len(words) != count or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in words):
-            self.fail(f"expected {expected}, found {quoted(self.lines[self.at - 1])}")
+            raise self.unexpected(expected)
         return [int(word) for word in words]
 
     def variable(self, x: int) -> _Variable:
         words = self.take(f"variable {x}").split(maxsplit=2)
         if len(words) < 3 or words[0] != str(x) or not words[1].isdecimal() or len(words[1]) > 20:
-            self.fail(f"expected variable {x}, as `{x} bytes label`")
+            raise self.fault("expected variable {x}, as `{x} bytes label`", x=x)
         return _Variable(int(words[1]), words[2], self.at)
 
     def record(self, way: str, n_variables: int) -> _Record:
-        expected = f"a {shortened(way)} record"
+        expected = f"a {way} record"
         if self.take(expected) != way:
-            self.fail(f"expected {expected}, found {quoted(self.lines[self.at - 1])}")
+            raise self.unexpected(expected)
         line = self.at
         n_inputs, n_outputs = self.numbers("numbers of inputs and outputs", 2)
         inputs = [self._input(n_variables) for _ in range(n_inputs)]
         outputs = [self._id(self.take("an output"), n_variables) for _ in range(n_outputs)]
         if len(outputs) != 1 and way == "forward":
-            self.fail(f"expected one output of the forward record, found {len(outputs)}", line)
+            raise self.fault("expected one output of the forward record, found {n}", line, n=len(outputs))
         operation = self.take("an operation")
         if not self.take("attributes in braces").startswith("{"):
-            self.fail(f"expected attributes in braces, found {quoted(self.lines[self.at - 1])}")
+            raise self.unexpected("attributes in braces")
         return _Record(inputs, outputs[0] if outputs else -1, operation, line)
 
     def _input(self, n_variables: int) -> tuple[int, str]:
         words = self.take("an input").split()
         if len(words) != 2 or words[1] not in KINDS:
-            self.fail(f"expected an input, as `id kind`; kinds are {' '.join(KINDS)}")
+            raise self.fault("expected an input, as `id kind`; kinds are {kinds!w}", kinds=" ".join(KINDS))
         return self._id(words[0], n_variables), words[1]
 
     def _id(self, word: str, n_variables: int) -> int:
         if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) >= n_variables:
-            self.fail(f"expected a variable from 0 to {n_variables - 1}, found {quoted(word)}")
+            raise self.fault("expected a variable from 0 to {last}, found {word!r}", last=n_variables - 1, word=word)
         return int(word)
 
     def end(self) -> None:
         if self.at < len(self.lines):
             self.at += 1
-            self.fail("expected the end, by the numbers on line 1; correct them, or remove what follows")
+            raise self.fault("expected the end, by the numbers on line 1; correct them, or remove what follows")
 
 
 GRAPH_FORMAT = GraphFormat("cg", _parse, begins=_START)

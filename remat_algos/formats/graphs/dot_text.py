@@ -6,16 +6,16 @@ import re
 import threading
 import warnings
 from collections import Counter
-from typing import Any, NoReturn
+from typing import Any
 
-from remat_algos.errors import GraphError, warn
+from remat_algos.errors import warn
 from remat_algos.forks import release_after_fork
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
+from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.wording import LONGEST_PATH, shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -42,6 +42,7 @@ _LOCK = threading.Lock()
 """pydot reads one text at a time."""
 release_after_fork(_LOCK)
 
+TOO_LONG = "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read"
 OTHERWISE = "give the graph as GraphML or node-link JSON, which are read in linear time"
 
 Texts = dict[str, str]
@@ -50,7 +51,7 @@ Texts = dict[str, str]
 def _parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order of first appearance, drawing attributes skipped."""
     if len(text) > MAX_READ:
-        _fail(source, f"{_too_long(text)}; {OTHERWISE}")
+        raise fault(source, f"{TOO_LONG}; {{otherwise!w}}", n=len(text), max_read=MAX_READ, otherwise=OTHERWISE)
     _check_work(text, source)
     graph, drawing = _read(text, source), Drawing()
     _draw(drawing, graph, {}, {}, source)
@@ -74,13 +75,13 @@ def _read(text: str, source: str) -> Any:
                 del vars(pydot.dot_parser)["print"]
             graph, _ = graphs
     except ImportError as error:
-        _fail(source, "reading DOT needs pydot; install it: python -m pip install pydot", error)
+        raise fault(source, "reading DOT needs pydot; install it: python -m pip install pydot") from error
     except Exception as error:  # of many kinds: pydot has none of its own
         said = " ".join(printed.getvalue().strip().rpartition("\n")[2].split())
-        why = f" ({shortened(said, LONGEST_PATH)})" if said else ""
-        _fail(source, f"pydot cannot read it as one whole graph in DOT{why}; mend it, or {OTHERWISE}", error)
+        wrong = "pydot cannot read it as one whole graph in DOT ({said!p}); mend it, or {otherwise!w}"
+        raise fault(source, wrong, said=said or type(error).__name__, otherwise=OTHERWISE) from error
     if graph.get_type() != "digraph":
-        _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
+        raise fault(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graph
 
 
@@ -96,12 +97,13 @@ def _check_work(text: str, source: str) -> None:
         brackets += {"[": 1, "]": -1}.get(word, 0)
         if depth > MAX_NESTED + 1:
             line = text.count("\n", 0, token.start()) + 1
-            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
+            nested = "subgraphs are nested deeper than {max_nested}; flatten them"
+            raise fault(source, nested, line, max_nested=MAX_NESTED)
         if brackets <= 0 and not _NO_STATEMENT & {before, last, word}:
             stated[last] += last[:1] == '"' or last[:1].isalnum()
             if stated[last] > MAX_REPEATED:
-                name = shortened(last.strip('"'))
-                _fail(source, f"node {name} is stated more than {MAX_REPEATED} times; keep one statement")
+                often = "node {name} is stated more than {max_repeated} times; keep one statement"
+                raise fault(source, often, name=last.strip('"'), max_repeated=MAX_REPEATED)
         before, last = last, word
 
 
@@ -130,7 +132,8 @@ def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -
 def _end(end: Any, source: str) -> str:
     """The node at one end of an arrow, without its port."""
     if not isinstance(end, str):
-        _fail(source, f"an arrow leads to or from braces; write an arrow for each edge, or {OTHERWISE}")
+        braces = "an arrow leads to or from braces; write an arrow for each edge, or {otherwise!w}"
+        raise fault(source, braces, otherwise=OTHERWISE)
     quoted = _QUOTED.match(end)
     return _plain(quoted[0]) if quoted else end.partition(":")[0]
 
@@ -141,7 +144,7 @@ def _attributes(part: Any, source: str) -> Texts:
     for name, text in given.items():
         if text is None:
             remedy = 'put a value of digits and letters in quotes, as "4KiB"'
-            _fail(source, f"attribute {shortened(name)} has no value; write one, and {remedy}")
+            raise fault(source, "attribute {name} has no value; write one, and {remedy!w}", name=name, remedy=remedy)
     return {_plain(name): _plain(text) for name, text in given.items()}
 
 
@@ -149,10 +152,6 @@ def _plain(text: Any) -> str:
     """A name or value without its quotes."""
     quoted = _QUOTED.fullmatch(str(text))
     return _ESCAPED.sub(lambda escape: escape[1].strip(), quoted[1]) if quoted else str(text)
-
-
-def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
-    raise GraphError("{source!w}: {message!w}", source=source, message=message) from cause
 
 
 def _dump(graph: ComputationGraph) -> str:
@@ -163,12 +162,8 @@ def _dump(graph: ComputationGraph) -> str:
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
     text = "\n".join(["digraph {", *lines, "}", ""])
     if len(text) > MAX_READ:
-        warn("{too_long!w}; write JSON, npz or GraphML to read the graph again", too_long=_too_long(text))
+        warn(f"{TOO_LONG}; write JSON, npz or GraphML to read the graph again", n=len(text), max_read=MAX_READ)
     return text
-
-
-def _too_long(text: str) -> str:
-    return f"{len(text):,} characters of DOT can be drawn, but no more than {MAX_READ:,} are read"
 
 
 def _list(record: Record) -> str:

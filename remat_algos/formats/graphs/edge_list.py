@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.columns import aliases
+from remat_algos.formats.columns import aliases, fault
 from remat_algos.formats.header import meaning_of
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.wording import quoted
 
 _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
 ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without data
@@ -35,12 +34,14 @@ def _parse(text: str, source: str) -> Tables:
     for line, content in enumerate(text.splitlines(), start=1):
         words = unquoted = (content if plain else content.partition("#")[0]).split()
         if len(words) > 2 or (not plain and ('"' in content or ARROW in content)):
-            words, unquoted = _words(content, f"{source}, line {line}")
+            words, unquoted = _words(content, source, line)
         named |= len(unquoted) < len(words)
         for name in unquoted:
             if name not in rows and not _is_name(name):
-                fault = f"{source}, line {line}: {quoted(name)} is not the name of a node"
-                raise GraphError("{fault!w}; is the file an edge list? Write such names in double quotes", fault=fault)
+                wrong = (
+                    "{name!r} is not the name of a node; is the file an edge list? Write such names in double quotes"
+                )
+                raise fault(source, wrong, line, name=name)
         for name in words:
             if name not in rows:
                 rows[name] = NodeRow(name, values=[ValueRow()], line=line)
@@ -48,7 +49,7 @@ def _parse(text: str, source: str) -> Tables:
         if len(words) == 2:
             rows[words[1]].reads.append(words[0])
     if not rows:
-        raise GraphError("{source!w}: the file is empty; write an edge `u v` per line", source=source)
+        raise fault(source, "the file is empty; write an edge `u v` per line")
     _check_first_line(rows, source)
     if not any(row.reads for row in rows.values()) or not (alone or named):
         _check_columns(rows, source)
@@ -71,16 +72,14 @@ def _is_name(word: str) -> bool:
     return not closing
 
 
-def _words(content: str, where: str) -> tuple[list[str], list[str]]:
+def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
     """The names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
     words: list[str] = []
     unquoted: list[str] = []
     arrows: list[int] = []  # names before each
     for found in _WORD.finditer(content):
         if found[0] == '"':
-            raise GraphError(
-                '{where!w}: a quotation mark is not closed; write names with spaces as "my name"', where=where
-            )
+            raise fault(source, 'a quotation mark is not closed; write names with spaces as "my name"', line)
         if found[1] is not None:
             words.append(found[1].strip())
         elif found[0] == ARROW:
@@ -91,17 +90,12 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
         second = next(iter(content.split()[1:]), "")
         if second in ARROWS:
-            raise GraphError(
-                "{where!w}: {second!r} is no arrow of edge lists; write `u -> v`, or `u v`", where=where, second=second
-            )
+            wrong = "{second!r} is no arrow of edge lists; write `u -> v`, or `u v`"
+            raise fault(source, wrong, line, second=second)
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
-        raise GraphError(
-            "{where!w}: expected two names per line, found {n_words}; {remedy!w}",
-            where=where,
-            n_words=len(words) - words.count(""),
-            remedy=remedy,
-        )
+        wrong = "expected two names per line, found {n_words}; {remedy!w}"
+        raise fault(source, wrong, line, n_words=len(words) - words.count(""), remedy=remedy)
     return words, unquoted
 
 
@@ -111,9 +105,7 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
     if not pairs and len(rows) == 1:
         return
     if not pairs:
-        raise GraphError(
-            "{source!w}: no line has two names, so there is no edge; write an edge `u v` per line", source=source
-        )
+        raise fault(source, "no line has two names, so there is no edge; write an edge `u v` per line")
     sources, targets = zip(*pairs, strict=True)
     if len(rows) < 3 or not {*sources}.isdisjoint(targets):
         return
@@ -122,12 +114,8 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
         found = "pairs, none of which shares a name with another"
     if found:
         remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
-        raise GraphError(
-            "{source!w}: the two columns are {found!w}, as in a table and not in a graph; {remedy!w}",
-            source=source,
-            found=found,
-            remedy=remedy,
-        )
+        wrong = "the two columns are {found!w}, as in a table and not in a graph; {remedy!w}"
+        raise fault(source, wrong, found=found, remedy=remedy)
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
@@ -149,14 +137,8 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
         return
     if rows[v].reads == [u] and not rows[u].reads and not any({u, v} & {*row.reads} for row in [*rows.values()][2:]):
         remedy = "remove the line, or separate the columns by commas"
-        raise GraphError(
-            "{source!w}, line {line}: `{u!w} {v!w}` names columns, not nodes; {remedy!w}",
-            source=source,
-            line=rows[u].line,
-            u=u,
-            v=v,
-            remedy=remedy,
-        )
+        wrong = "`{u!w} {v!w}` names columns, not nodes; {remedy!w}"
+        raise fault(source, wrong, rows[u].line, u=u, v=v, remedy=remedy)
 
 
 def _dump(graph: ComputationGraph) -> str:

@@ -2,16 +2,16 @@
 
 import re
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 from xml.etree import ElementTree
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
+from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.wording import LONGEST_PATH, quoted, shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
@@ -24,20 +24,15 @@ def _parse(text: str, source: str) -> Tables:
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
-        _fail(
-            source,
-            f"{declaration[0]} on line {line:d} is not allowed, since entities can fill the memory; remove it",
-        )
+        why = "{declaration} on line {at} is not allowed, since entities can fill the memory; remove it"
+        raise fault(source, why, declaration=declaration[0], at=line)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         line, column = error.position
-        reason = shortened(str(error).partition(":")[0])
-        _fail(
-            source,
-            f"not valid XML at line {line:d}, column {column + 1:d} ({reason}); is the file whole?",
-            error,
-        )
+        reason = str(error).partition(":")[0]
+        wrong = "not valid XML at line {at}, column {column} ({reason}); is the file whole?"
+        raise fault(source, wrong, at=line, column=column + 1, reason=reason) from error
     _check(root, source)
     _prepare(root)
     return tables_of(_drawing(_read(root, source)), source)
@@ -48,20 +43,20 @@ def _check(root: ElementTree.Element, source: str) -> None:
     graphs = len(root.findall(".//{*}graph"))
     if graphs != 1:
         remedy = "keep one, and ungroup nodes that hold others" if graphs else "export the graph as GraphML"
-        _fail(source, f"there are {graphs} graphs in the file; {remedy}")
+        raise fault(source, "there are {graphs} graphs in the file; {remedy!w}", graphs=graphs, remedy=remedy)
     seen: set[str | None] = set()
     for place, node in enumerate(root.iterfind(".//{*}node"), start=1):
         key = node.get("id")
         if not key:
-            _fail(source, f"node {place} of the file has no id; give it one")
+            raise fault(source, "node {place} of the file has no id; give it one", place=place)
         if key in seen:
-            _fail(source, f"two nodes have the id {quoted(key)}; give each its own")
+            raise fault(source, "two nodes have the id {key!r}; give each its own", key=key)
         seen.add(key)
     for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
-            ends = f"{quoted(u)} -> {quoted(v)}"
-            _fail(source, f"edge {place} of the file, {ends}, names a node that is not in the file; add it")
+            lost = "edge {place} of the file, {u!r} -> {v!r}, names a node that is not in the file; add it"
+            raise fault(source, lost, place=place, u=u, v=v)
 
 
 def _prepare(root: ElementTree.Element) -> None:
@@ -82,8 +77,7 @@ def _networkx() -> Any:
     try:
         import networkx
     except ImportError as error:
-        remedy = "install it: python -m pip install networkx"
-        raise GraphError("GraphML needs networkx; {remedy!w}", remedy=remedy) from error
+        raise GraphError("GraphML needs networkx; install it: python -m pip install networkx") from error
     return networkx
 
 
@@ -95,11 +89,12 @@ def _read(root: ElementTree.Element, source: str) -> Any:
             warnings.simplefilter("ignore")  # of ports, which only matter for drawing
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
     except Exception as error:  # the reader has no errors of its own
-        reason = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST_PATH)
-        _fail(source, f"not GraphML that networkx can read ({reason}); is the file whole?", error)
+        reason = " ".join(str(error).split()) or type(error).__name__
+        wrong = "not GraphML that networkx can read ({reason!p}); is the file whole?"
+        raise fault(source, wrong, reason=reason) from error
     if not graph.is_directed():
         remedy = 'set edgedefault="directed", each edge from what is read to its reader'
-        _fail(source, f"the graph is undirected; {remedy}")
+        raise fault(source, "the graph is undirected; {remedy!w}", remedy=remedy)
     return graph
 
 
@@ -130,10 +125,6 @@ def _dump(graph: ComputationGraph) -> str:
 def _plain(record: Record) -> Record:
     """Numbers that GraphML has no type for, as text."""
     return {name: value if isinstance(value, int | str) else str(value) for name, value in record.items()}
-
-
-def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:
-    raise GraphError("{source!w}: {message!w}", source=source, message=message) from cause
 
 
 GRAPH_FORMAT = GraphFormat(

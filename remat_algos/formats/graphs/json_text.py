@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import Drawing, tables_of
-from remat_algos.formats.columns import Known, aliases, check_spelling, warn_ignored
+from remat_algos.formats.columns import Known, aliases, check_spelling, fault, warn_ignored
 from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS
@@ -21,7 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import quoted, shortened
+from remat_algos.wording import quoted
 
 _START = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
@@ -123,19 +123,18 @@ def _load(text: str, source: str) -> Any:
     try:
         return json_of(text, exact=True)
     except ValueError as error:
-        _fail(source, f"{error}; is the file whole?")
+        raise fault(source, "{error!w}; is the file whole?", error=error) from error
 
 
 def _tables(record: Any, source: str) -> Tables:
     """Rows from parsed JSON; GraphError with the node if it is not in this format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes (docs/json.md)'
-        _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
-    if type(record.get("version")) is not int or record["version"] != VERSION:
-        _fail(
-            source,
-            f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}",
-        )
+        raise fault(source, 'not a graph: expected "format": "{known}", or {others!w}', known=FORMAT, others=others)
+    version = record.get("version")
+    if type(version) is not int or version != VERSION:
+        wrong = "version {version!r} is not supported; this release reads version {known}"
+        raise fault(source, wrong, version=version, known=VERSION)
     reader = _Reader(source)
     top = reader.fields(record, "the graph", KEYS, GRAPH_ELSEWHERE)
     of_nodes = [
@@ -150,7 +149,7 @@ def _tables(record: Any, source: str) -> Tables:
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
-        _fail(source, '"views" must map names to names')
+        raise fault(source, '"views" must map names to names')
     derivation = Derivation.of(derivation, source).record() if derivation is not None else None
     unit = unit_of_costs(source, reader.costs, top.take("compute_unit", str, ""))
     warn_ignored(source, reader.ignored, "keys")
@@ -176,10 +175,11 @@ def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
     if any(node.gradient_of is not None or node.backward for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
-        _fail(top.source, f'"backward" is {quoted(backward)}; use {", ".join(BACKWARD)}')
+        raise fault(top.source, '"backward" is {backward!r}; use {known!l}', backward=backward, known=list(BACKWARD))
     if 0 < n_saved < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(top.source, f'"saved" is missing for node {quoted(lacking)}; give it for all nodes or for none')
+        wrong = '"saved" is missing for node {lacking!r}; give it for all nodes or for none'
+        raise fault(top.source, wrong, lacking=lacking)
     return backward
 
 
@@ -229,7 +229,8 @@ def _node(fields: _Fields, place: int) -> NodeRow:
         ]
         both = next((key for key in OF_VALUE if key in fields.record), None)
         if both is not None:
-            _fail(fields.source, f'{fields.what} has "{both}" beside "values"; give it in these')
+            wrong = '{what!w} has "{both}" beside "values"; give it in these'
+            raise fault(fields.source, wrong, what=fields.what, both=both)
     else:  # the node speaks of its one value
         values = [fields.part(OF_VALUE)]
     fields.unsized = any("memory" not in value.record and "view_of" not in value.record for value in values)
@@ -269,10 +270,6 @@ def _resident(fields: _Fields) -> ResidentRow:
     )
 
 
-def _fail(source: str, message: str) -> NoReturn:
-    raise GraphError("{source!w}: {message!w}", source=source, message=message)
-
-
 class _Reader:
     """Reads the objects of a file, with units of costs in keys; notes unknown keys."""
 
@@ -284,7 +281,7 @@ class _Reader:
     def fields(self, record: Any, what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]) -> _Fields:
         """The known entries of an object."""
         if not isinstance(record, dict):
-            _fail(self.source, f"{what} is {_kind(record)}, expected an object")
+            raise fault(self.source, "{what!w} is {kind!w}, expected an object", what=what, kind=_kind(record))
         if record.keys() <= known.keys():
             found = {key: Meaning(key) for key in COSTS & record.keys()}
             fields = _Fields(record, self, what)
@@ -305,20 +302,20 @@ class _Reader:
             try:
                 meaning = meaning_of(name, column_of)
             except ValueError as error:
-                _fail(where, f"key `{shortened(name)}`: {error}")
+                raise fault(where, "key `{name}`: {error!w}", name=name, error=error) from error
             if meaning is None:
                 unknown.append(name)
                 continue
             key, unit = meaning
             if key in entries:
-                _fail(where, f'"{shortened(name)}" and another key mean "{key}"; keep one')
+                raise fault(where, '"{name}" and another key mean "{key}"; keep one', name=name, key=key)
             number = not isinstance(entry, bool) and isinstance(entry, int | Decimal | str)
             entries[key] = with_unit(str(entry), unit) if unit and number and key in SIZES else entry
             if key in COSTS:
                 costs[key] = meaning
         check_place(where, unknown, elsewhere, "key")
         if "id" in unknown and "name" in known and "name" not in entries:
-            _fail(where, "key `id` is not known; did you mean `name`? Rename it, or remove it")
+            raise fault(where, "key `id` is not known; did you mean `name`? Rename it, or remove it")
         check_spelling(where, sorted(unknown), known, entries, "key")
         self.ignored.update(dict.fromkeys(unknown))
         return _Fields(entries, self, what), costs
@@ -338,10 +335,10 @@ class _Fields:
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
         entry = self.record.get(key, default)
         if entry is _MISSING:
-            _fail(self.source, f'{self.what} has no "{shortened(key)}"')
+            raise fault(self.source, '{what!w} has no "{key}"', what=self.what, key=key)
         wrong = not isinstance(entry, kind) or (kind is int and isinstance(entry, bool))
         if wrong and not (entry is None and default is None):
-            _fail(self.source, f'"{shortened(key)}" of {self.what} is {_kind(entry)}, expected {_EXPECTED[kind]}')
+            raise self._wrong(key, "is {found!w}, expected {expected!w}", found=_kind(entry), expected=_EXPECTED[kind])
         return entry
 
     def records(self, key: str, default: Any = _MISSING) -> list[Any]:
@@ -350,7 +347,7 @@ class _Fields:
     def names(self, key: str, default: Any) -> Any:
         entry = self.take(key, list, default)
         if entry is not None and not all(isinstance(name, str) for name in entry):
-            _fail(self.source, f'"{key}" of {self.what} contains something that is not a valid name')
+            raise self._wrong(key, "contains something that is not a valid name")
         return entry
 
     def amount(self, key: str, read: Reading, default: Number | None) -> Any:
@@ -359,11 +356,15 @@ class _Fields:
         if entry is default:
             return entry
         if isinstance(entry, bool) or not isinstance(entry, int | Decimal | str):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected a number')
+            raise self._wrong(key, "is {found!w}, expected a number", found=_kind(entry))
         try:
             return read(entry)
         except ValueError as error:
-            _fail(self.source, f'"{key}" of {self.what}: {error}')
+            raise fault(self.source, '"{key}" of {what!w}: {error!w}', key=key, what=self.what, error=error) from error
+
+    def _wrong(self, key: str, template: str, **fields: Any) -> GraphError:
+        """The error for an entry that cannot be used."""
+        return fault(self.source, '"{key}" of {what!w} ' + template, key=key, what=self.what, **fields)
 
 
 def _kind(entry: Any) -> str:
@@ -384,20 +385,20 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
     Parallel edges are one read. Raises GraphError for an undirected graph, or JSON in another form.
     """
     if record.get("directed") is False:
-        _fail(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
+        raise fault(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
     drawing = Drawing(graph=_record_of(_pairs(record.get("graph", {}))))
     for place, node in enumerate(_objects(record, "nodes", source)):
         if "id" not in node:
-            _fail(source, f"node {place} has no `id`; add one")
+            raise fault(source, "node {place} has no `id`; add one", place=place)
         name = _name_of(node["id"])
         if name in drawing.nodes:
-            _fail(source, f"two nodes have the id {quoted(name)}; give each its own id")
+            raise fault(source, "two nodes have the id {name!r}; give each its own id", name=name)
         drawing.nodes[name] = _record_of((key, x) for key, x in node.items() if key != "id")
     seen = set()
     for u, v, edge in _links(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
             lost = u if u not in drawing.nodes else v
-            _fail(source, f"an edge has {quoted(lost)}, which is no node; add it to `nodes`")
+            raise fault(source, "an edge has {lost!r}, which is no node; add it to `nodes`", lost=lost)
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _record_of((key, x) for key, x in edge.items() if key not in _ENDS)))
@@ -418,24 +419,26 @@ def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):
-            _fail(source, f"`adjacency` is not a list with a row per node, expected {len(names)} rows")
+            wrong = "`adjacency` is not a list with a row per node, expected {n_rows} rows"
+            raise fault(source, wrong, n_rows=len(names))
         for u, row in zip(names, rows, strict=True):
             for edge in _objects({"adjacency": row}, "adjacency", source):
                 if "id" not in edge:
-                    _fail(source, f"an edge of node {quoted(u)} has no `id`; add the node that it leads to")
+                    raise fault(source, "an edge of node {u!r} has no `id`; add the node that it leads to", u=u)
                 yield u, _name_of(edge["id"]), edge
         return
     key = "edges" if "edges" in record else "links"
     for place, edge in enumerate(_objects(record, key, source)):
         if "source" not in edge or "target" not in edge:
-            _fail(source, f"edge {place} of `{key}` has no `source` and `target`; add them")
+            wrong = "edge {place} of `{key}` has no `source` and `target`; add them"
+            raise fault(source, wrong, place=place, key=key)
         yield _name_of(edge["source"]), _name_of(edge["target"]), edge
 
 
 def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[str, Any]]:
     found = record[key]
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        _fail(source, f"`{key}` is not a list of objects")
+        raise fault(source, "`{key}` is not a list of objects", key=key)
     return found
 
 

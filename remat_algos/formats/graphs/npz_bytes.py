@@ -14,6 +14,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.files import MAX_EXPANSION, expanded_limit, read_limit, too_large
+from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
@@ -21,7 +22,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import first_line, quoted
+from remat_algos.wording import first_line
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -85,8 +86,8 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
         members = archive.infolist()
         texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory
         if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
-            fault = f"{source}: names hold over {MAX_EXPANSION} times their packed bytes"
-            raise GraphError("{fault!w}; write the graph again without compression", fault=fault)
+            packed = "names hold over {times} times their packed bytes; write the graph again without compression"
+            raise fault(source, packed, times=MAX_EXPANSION)
         if sum(member.file_size for member in members) > read_limit():
             raise too_large(source)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
@@ -130,26 +131,17 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
         reason = f"there is no {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
-        raise GraphError(
-            "{source!w}: not an npz graph ({reason!w}); is the file whole?", source=source, reason=reason
-        ) from error
+        raise fault(source, "not an npz graph ({reason!w}); is the file whole?", reason=reason) from error
 
 
 def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
-        version = quoted(rest["version"])
-        raise GraphError(
-            "{source!w}: version {version!w} is not supported; this release reads version {known}",
-            source=source,
-            version=version,
-            known=VERSION,
-        )
+        wrong = "version {version!r} is not supported; this release reads version {known}"
+        raise fault(source, wrong, version=rest["version"], known=VERSION)
     known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
     unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
-        raise GraphError(
-            "{source!w}: {unknown!r} is not part of an npz graph; remove it", source=source, unknown=min(unknown)
-        )
+        raise fault(source, "{unknown!r} is not part of an npz graph; remove it", unknown=min(unknown))
     for name, array in stored.items():
         if array.ndim != 1:  # NumPy would broadcast a single number over all nodes or values
             raise ArgumentError("{name} has {ndim} dimensions, expected 1", name=name, ndim=array.ndim)

@@ -1,18 +1,18 @@
 """Undirected graphs in the format of the PACE challenges, `.gr`: `p tw n m`, then an edge `u v` per line."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NoReturn
 
-from remat_algos.errors import GraphError
+from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.wording import counted, quoted
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
+
+Lines = Iterator[tuple[int, list[str]]]
 
 MAX_ISOLATED = 100_000
 """Nodes without edges that a header may promise: nothing else in the file bounds them."""
@@ -23,31 +23,21 @@ def _parse(text: str, source: str) -> Tables:
 
     Lines that begin with `c` are comments. The header counts lines, so an edge that appears twice counts twice.
     """
-
-    def fail(line: int, message: str) -> NoReturn:
-        raise GraphError("{source!w}, line {line}: {message!w}", source=source, line=line, message=message)
-
-    lines = ((at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip() and line[0] != "c")
-    at, header = next(lines, (1, ""))
-    words = header.split()
-    if len(words) != 4 or words[:2] != ["p", "tw"] or not all(map(_is_number, words[2:])):
-        fail(at, f"expected the header `p tw NODES EDGES`, found {quoted(header.strip())}")
-    n, m = map(int, words[2:])
-    top = at
+    lines = numbered_lines(text)
+    top, n, m = header(lines, source, "p tw", "NODES EDGES")
     edges: list[tuple[int, int]] = []
-    for at, line in lines:
-        ends = line.split()
-        if len(ends) != 2 or not (_is_number(ends[0]) and _is_number(ends[1])):
-            fail(at, f"expected an edge `u v` of two numbers, found {quoted(line.strip())}")
-        u, v = sorted(map(int, ends))
+    for at, words in lines:
+        u, v = sorted(edge(words, source, at))
         if u < 1 or v > n:
-            fail(at, f"edge {u} {v}: the header has nodes 1 to {n}; correct the edge or the header")
+            outside = "edge {u} {v}: the header has nodes 1 to {n}; correct the edge or the header"
+            raise fault(source, outside, at, u=u, v=v, n=n)
         if u == v:
-            fail(at, f"edge {u} {v} is a loop, and no node reads itself; remove the line and lower the header's count")
+            loop = "edge {u} {u} is a loop, and no node reads itself; remove the line and lower the header's count"
+            raise fault(source, loop, at, u=u)
         edges.append((u, v))
-    check_header(n, m, edges, "nodes", lambda message: fail(top, message))
+    check_header(source, top, n, m, edges, "nodes")
     if not n:
-        fail(top, "the header has 0 nodes; there is nothing to plan")
+        raise fault(source, "the header has 0 nodes; there is nothing to plan", top)
     names = list(map(str, range(1, n + 1)))
     nodes = [NodeRow(name, values=[ValueRow()]) for name in names]
     for u, v in edges:
@@ -62,18 +52,48 @@ def _dump(graph: ComputationGraph) -> str:
     return "\n".join([f"p tw {graph.n_nodes} {sources.size}", *(f"{u} {v}" for u, v in pairs), ""])
 
 
-def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fail: Callable[[str], NoReturn]) -> None:
-    """Fail unless the header's numbers fit the edges of the file."""
+def check_header(source: str, line: int, n: int, m: int, edges: Sequence[tuple[int, int]], noun: str) -> None:
+    """Raise GraphError unless the numbers of the header, on this line, fit the edges of the file."""
     if len(edges) != m:
-        fail(f"the header has {counted(m, 'edge')}, the file {len(edges):,}; is the file whole?")
+        wrong = "the header has {expected:edge}, the file {n_edges:,}; is the file whole?"
+        raise fault(source, wrong, line, expected=m, n_edges=len(edges))
     # the edges name at most twice their number: counted only if it could matter
     if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and n - len({*chain(*edges)}) > MAX_ISOLATED):
-        bound = f"at most {MAX_ISOLATED:,} may be without"
-        fail(f"the header has {n:,} {noun}, most of them without edges; {bound}. Correct the header, or leave them out")
+        many = "the header has {n:,} {noun}, most of them without edges; at most {max_isolated:,} may be without. "
+        many += "Correct the header, or leave them out"
+        raise fault(source, many, line, n=n, noun=noun, max_isolated=MAX_ISOLATED)
 
 
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdecimal() and len(word) < 10
+def numbered_lines(text: str) -> Lines:
+    """The number and the words of each line that is not a comment."""
+    for at, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith("c") and (words := line.split()):
+            yield at, words
+
+
+def header(lines: Lines, source: str, start: str, names: str) -> tuple[int, ...]:
+    """The line of the header and its numbers, one for each of `names`."""
+    at, words = next(lines, (1, []))
+    ids = numbers(words[2:])
+    if ids is None or " ".join(words[:2]) != start or len(ids) != len(names.split()):
+        wrong = "expected the header `{start} {names!w}`, found {found!r}"
+        raise fault(source, wrong, at, start=start, names=names, found=" ".join(words))
+    return at, *ids
+
+
+def edge(words: list[str], source: str, at: int) -> list[int]:
+    ids = numbers(words)
+    if ids is None or len(ids) != 2:
+        raise fault(source, "expected an edge `u v` of two numbers, found {found!r}", at, found=" ".join(words))
+    return ids
+
+
+def numbers(words: list[str]) -> list[int] | None:
+    """The words as numbers; None unless each has up to nine digits."""
+    digits = "".join(words)
+    if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
+        return None
+    return list(map(int, words))
 
 
 GRAPH_FORMAT = GraphFormat("PACE", _parse, _dump, endings=(".gr",), begins=_START, edges_only=True)

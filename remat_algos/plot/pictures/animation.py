@@ -159,8 +159,8 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
             n_steps=len(steps),
         )
     if seconds is not None and not 0 < seconds <= MAX_SECONDS:
-        limits = f"give a number above 0, {MAX_SECONDS} at most"
-        raise about("seconds", ArgumentError("seconds is {seconds}; {limits!w}", seconds=seconds, limits=limits))
+        wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
+        raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=MAX_SECONDS))
     lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
     return Animation(simulation, limit, steps, lasts)
 

@@ -292,7 +292,8 @@ def bag_tree(
         level = [0] * n
     else:
         if separators.bag.shape[0] != n:
-            raise ArgumentError("{shape:separator} for {n:bag} are another's", shape=separators.bag.shape[0], n=n)
+            others = "{n_separators:separator} for {n_bags:bag} are another's"
+            raise ArgumentError(others, n_separators=separators.bag.shape[0], n_bags=n)
         root = int(separators.bag[0]) if n else 0
         words = _words(decomposition, names, separators)
         level = _levels(separators)

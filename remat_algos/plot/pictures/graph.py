@@ -64,12 +64,11 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     """
     graph, runs, kinds = _what(subject, copies)
     if graph.n_nodes > MAX_DRAWN:
-        others = "the pictures memory and schedule show graphs of any size"
         raise ArgumentError(
-            "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; {others!w}",
+            "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; the pictures memory and schedule "
+            "show graphs of any size",
             n_nodes=graph.n_nodes,
             max_drawn=MAX_DRAWN,
-            others=others,
         )
     placed = layout(graph)
     names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []

@@ -109,20 +109,16 @@ def letters_only(graph: ComputationGraph) -> bool:
 
 
 def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
-    remedy = f"at most {MAX_DRAWN} are; draw a family such as lower_set_family(graph, 'pruned')"
+    remedy = "at most {max_drawn} are; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
             return lower_set_family(family, cap=MAX_DRAWN)
         except GraphError:
-            raise ArgumentError(
-                "the lower sets of the graph are too many to be drawn, {remedy!w}", remedy=remedy
-            ) from None
+            many = "the lower sets of the graph are too many to be drawn, "
+            raise ArgumentError(many + remedy, max_drawn=MAX_DRAWN) from None
     if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN:
-        raise ArgumentError(
-            "{n_family:,} lower sets are too many to be drawn, {remedy!w} or of a part of the graph",
-            n_family=len(family),
-            remedy=remedy,
-        )
+        many = "{n_sets:,} lower sets are too many to be drawn, "
+        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_DRAWN)
     return family
 
 
