@@ -17,7 +17,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.graph_files import left_out, read_graph, write_graph
 from remat_algos.formats.graphs import dot_text, graphml
 from remat_algos.formats.graphs.npz_bytes import to_npz
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.rows import tables_from
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels

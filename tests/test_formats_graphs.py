@@ -20,7 +20,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.rows import tables_from
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph

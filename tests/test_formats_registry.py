@@ -9,7 +9,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.formats import GraphFormat, graph_files, register, registry
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.rows import tables_from
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
 TOY = "toy 1\nA 8\nB 4 A\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.rows import tables_from
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels

@@ -7,11 +7,32 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from remat_algos.errors import GraphError
-from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, fault, warn_ignored
-from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_CELLS, VALUE_COLUMNS, rows_of
-from remat_algos.formats.row_writer import Record, records_of, scale_shows
+from remat_algos.formats.columns import (
+    COSTS,
+    SIZES,
+    ColumnTable,
+    Known,
+    Meaning,
+    aliases,
+    check_unknown,
+    fault,
+    meaning_of,
+    meanings,
+    unit_of_costs,
+    warn_ignored,
+    with_unit,
+)
+from remat_algos.formats.rows import (
+    EDGE_COLUMNS,
+    NODE_COLUMNS,
+    OF_NODES,
+    VALUE_CELLS,
+    VALUE_COLUMNS,
+    Record,
+    records_of,
+    rows_of,
+    scale_shows,
+)
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
 from remat_algos.text.untrusted_json import json_of
@@ -104,37 +125,27 @@ class _AttributeReader:
     ) -> list[Texts]:
         """The known attributes of each record."""
         names = dict.fromkeys(name for record in records for name in record)
-        meanings = {name: self._meaning(name, aliases(attributes)) for name in names}
+        meaning_by_name = meanings(self.source, names, attributes, "attribute")
         found: list[Texts] = []
         for i, record in enumerate(records):
             texts: Texts = {}
             for name, entry in record.items():
-                meaning = meanings[name]
+                meaning = meaning_by_name[name]
                 if meaning is None:
                     continue
                 if meaning.column in texts:
-                    raise GraphError(
-                        "{source!w}, {called!w}: {column} occurs twice; keep one",
-                        source=self.source,
-                        called=called(i),
-                        column=meaning.column,
-                    )
+                    where = f"{self.source}, {called(i)}"
+                    raise fault(where, "{column} occurs twice; keep one", column=meaning.column)
                 text = str(entry)
                 texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
                 if meaning.column in COSTS and text.strip():
                     self.costs.add(meaning)
             found.append(texts)
-        unknown = [name for name, meaning in meanings.items() if meaning is None]
-        check_place(self.source, unknown, elsewhere or {}, "attribute")
-        check_spelling(self.source, unknown, attributes, {column for texts in found for column in texts}, "attribute")
+        unknown = [name for name, meaning in meaning_by_name.items() if meaning is None]
+        present = {column for texts in found for column in texts}
+        check_unknown(self.source, unknown, attributes, present, elsewhere or {}, "attribute")
         self.ignored.update(dict.fromkeys(unknown))
         return found
-
-    def _meaning(self, name: str, column_of: Mapping[str, str]) -> Meaning | None:
-        try:
-            return meaning_of(name, column_of)
-        except ValueError as error:
-            raise fault(self.source, "attribute `{name}`: {error!w}", name=name, error=error) from error
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:

@@ -1,13 +1,122 @@
-"""Rows of texts under named columns, with messages that name the file and the place."""
+"""Rows of texts under named columns: the meaning of names, cells as numbers, and errors that name the place."""
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from remat_algos.errors import GraphError, warn
-from remat_algos.formats.header import spellings, with_unit
+from remat_algos.errors import ArgumentError, GraphError, warn
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.wording import quoted, shortened
+
+SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_workspace", "param_memory"))
+COSTS = frozenset(("compute", "grad_compute"))
+
+SIZE_UNITS = {"b": "", "byte": "", "bytes": ""} | {f"{x}{i}b": f"{x}{i}b" for x in "kmgtpe" for i in ("", "i")}
+"""Units of sizes in lower case, as `parse_bytes` reads them."""
+_WORK_UNITS = {
+    f"{prefix.lower()}{word}": f"{prefix}{unit}"
+    for prefix in ("", *"kMGTPE")
+    for unit, words in (("FLOPs", ("flops", "flop")), ("MACs", ("macs", "mac")))
+    for word in words
+}
+COST_UNITS = _WORK_UNITS | {
+    word: unit
+    for unit, words in {
+        "ns": "ns nsec nsecs nanosecond nanoseconds",
+        "us": "us µs μs usec usecs microsecond microseconds",
+        "ms": "ms msec msecs millisecond milliseconds",
+        "s": "s sec secs second seconds",
+    }.items()
+    for word in words.split()
+}
+"""Units of costs in lower case, to `compute_unit`."""
+
+_BRACKETS = re.compile(r"(.*?)[\s_-]*[(\[]\s*(?:in\s+)?([^()\[\]]+?)\s*[)\]]", re.IGNORECASE)
+
+
+class Meaning(NamedTuple):
+    """A column, and the unit in its name, or ""."""
+
+    column: str
+    unit: str = ""
+
+
+def plain(name: str) -> str:
+    """The name of a column in lower case, with underscores between its words."""
+    return re.sub(r"[\s-]", "_", name.strip().lower())
+
+
+def split_unit(name: str) -> tuple[str, str, bool]:
+    """A plain name without the part in final brackets or after its last underscore; that part; True for brackets.
+
+    Examples
+    --------
+    >>> split_unit("Peak Memory (MB)"), split_unit("time_ms")
+    (('peak_memory', 'MB', True), ('time', 'ms', False))
+    """
+    bracketed = _BRACKETS.fullmatch(name.strip())
+    if bracketed is not None:
+        return plain(bracketed[1]), bracketed[2], True
+    base, _, unit = plain(name).rpartition("_")
+    return base, unit, False
+
+
+def _spellings(name: str) -> list[str]:
+    """A name, and the name without a known unit."""
+    base, unit, _ = split_unit(name)
+    return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
+
+
+def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
+    """The meaning of a name, given the columns of plain names; None if unknown.
+
+    Raises ValueError for a size whose unit, in brackets, is not one of bytes. A cost may have any unit.
+
+    Examples
+    --------
+    >>> columns = {"memory": "memory", "mem": "memory", "time": "compute", "flops": "compute"}
+    >>> [tuple(meaning_of(name, columns)) for name in ("Mem", "memory_MiB", "Time [us]", "GFLOPs", "time (cycles)")]
+    [('memory', ''), ('memory', 'mib'), ('compute', 'us'), ('compute', 'GFLOPs'), ('compute', 'cycles')]
+    >>> meaning_of("memory_format", columns)
+    """
+    word = plain(name)
+    if word in column_of:
+        return Meaning(column_of[word])
+    base, unit, bracketed = split_unit(name)
+    column, spelled = column_of.get(base), unit.lower()
+    if column in SIZES:
+        if spelled in SIZE_UNITS and (bracketed or spelled != "b"):
+            return Meaning(column, SIZE_UNITS[spelled])
+        if bracketed:
+            raise ArgumentError("{unit!r} is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB", unit=unit)
+    if column in COSTS and (bracketed or spelled in COST_UNITS):
+        prefixed = f"{spelled}{base}" if base in ("flops", "macs") else spelled  # FLOPs (G)
+        return Meaning(column, COST_UNITS.get(prefixed) or COST_UNITS.get(spelled) or unit)
+    if word.endswith("flops") and word in COST_UNITS and "flops" in column_of:
+        return Meaning(column_of["flops"], COST_UNITS[word])
+    return None
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A size with the unit of its column, unless it has its own or is empty or -1."""
+    return f"{text} {unit}" if unit and (text[-1:].isdigit() or text[-1:] == ".") and text[0] != "-" else text
+
+
+def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
+    """The single unit of all costs, also if the graph has it `named`; GraphError if there are several.
+
+    Costs of gradients without a unit take that of the others.
+    """
+    found = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
+    units = sorted({unit for _, unit in found if unit} | ({named} if named else set()))
+    bare = {column for column, unit in found if not unit and not named}
+    if len(units) > 1 or (units and "compute" in bare):
+        found_units = [*units, *(["no unit"] if bare else [])]
+        raise GraphError(
+            "{source!w}: costs are in {units!l}; give all of them in one unit", source=source, units=found_units
+        )
+    return units[0] if units else ""
+
 
 FLAGS = {
     "": None,
@@ -184,11 +293,36 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
         warn("{source!w}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)
 
 
-def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:
-    """Raise GraphError if an unknown name looks like a misspelt missing column.
+def meanings(where: str, names: Iterable[str], known: Known, what: str) -> dict[str, Meaning | None]:
+    """The meaning of each name, None if unknown; GraphError for a size whose unit, in brackets, is not one of bytes."""
+    column_of = aliases(known)
+    found: dict[str, Meaning | None] = {}
+    for name in names:
+        try:
+            found[name] = meaning_of(name, column_of)
+        except ValueError as error:
+            raise fault(where, "{what} `{name}`: {error!w}", what=what, name=name, error=error) from error
+    return found
 
-    Misspelt: up to two letters differ, are missing, added or swapped; one if the name has five letters or fewer.
+
+def check_unknown(
+    where: str,
+    unknown: Iterable[str],
+    known: Known,
+    present: Container[str | None],
+    elsewhere: Mapping[str, Mapping[str, str]],
+    what: str,
+) -> None:
+    """Raise GraphError for an unknown name that is known `elsewhere` (plain names to columns, by place) or misspelt.
+
+    Misspelt: a missing column but for two letters that differ, are missing, added or swapped; or but for one letter, if
+    the name has five letters or fewer.
     """
+    for name in unknown:
+        for place, column_of in elsewhere.items():
+            if meaning_of(name, column_of) is not None:
+                lost = "{what} `{name}` belongs to {place!p}; give it there, or remove it"
+                raise fault(where, lost, what=what, name=name, place=place)
     names = {
         name: column
         for column, others in known.items()
@@ -197,15 +331,10 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         for name in (column, *others)
     }
     for given_name in unknown:
-        near = next((name for word in spellings(given_name) for name in names if _near(word, name)), None)
+        near = next((name for word in _spellings(given_name) for name in names if _near(word, name)), None)
         if near is not None:
-            raise GraphError(
-                "{where!w}: {what!w} `{given_name}` is not known; did you mean `{near!w}`? Rename it, or remove it",
-                where=where,
-                what=what,
-                given_name=given_name,
-                near=near,
-            )
+            misspelt = "{what} `{given_name}` is not known; did you mean `{near}`? Rename it, or remove it"
+            raise fault(where, misspelt, what=what, given_name=given_name, near=near)
 
 
 def _near(word: str, name: str) -> bool:

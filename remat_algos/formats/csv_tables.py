@@ -7,11 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TextIO
 
-from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, fault, warn_ignored
+from remat_algos.formats.columns import (
+    ColumnTable,
+    Known,
+    check_unknown,
+    fault,
+    meanings,
+    plain,
+    warn_ignored,
+)
 from remat_algos.formats.graphs.edge_list import in_order
-from remat_algos.formats.header import Meaning, check_place, meaning_of, plain
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, rows_of
-from remat_algos.formats.row_writer import records_of, scale_shows
+from remat_algos.formats.rows import (
+    EDGE_COLUMNS,
+    NODE_COLUMNS,
+    OF_NODES,
+    VALUE_COLUMNS,
+    records_of,
+    rows_of,
+    scale_shows,
+)
 from remat_algos.ir.tables import Tables
 
 _QUOTED = re.compile(r'"[^"]*"')
@@ -64,8 +78,9 @@ def read_table(
     del lines[0]
     if len(header) == 1 and any(other in header[0] for other in "| "):
         raise fault(source, "separate the columns by commas, semicolons or tabs", line=1)
-    meanings = [_meaning(cell, aliases(known), source) for cell in header]
-    names = [meaning and meaning.column for meaning in meanings]
+    where = f"{source}, line 1"
+    meaning = meanings(where, header, known, "column")
+    names = [found and found.column for found in map(meaning.get, header)]
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
@@ -74,8 +89,7 @@ def read_table(
             same = "columns `{first}` and `{second}` mean the same; keep one"
             raise fault(source, same, line=1, first=first, second=header[i])
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
-    check_place(f"{source}, line 1", unknown, elsewhere or {}, "column")
-    check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
+    check_unknown(where, list(map(plain, unknown)), known, names, elsewhere or {}, "column")
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
             found = [name or '""' for name in header]
@@ -90,15 +104,8 @@ def read_table(
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
-    units = {meaning.column: meaning.unit for meaning in meanings if meaning is not None and meaning.unit}
+    units = {found.column: found.unit for found in meaning.values() if found is not None and found.unit}
     return ColumnTable(source, columns, lines, header=header, decimal_comma=mark == ";", units=units, ignored=unknown)
-
-
-def _meaning(cell: str, column_of: Mapping[str, str], source: str) -> Meaning | None:
-    try:
-        return meaning_of(cell, column_of)
-    except ValueError as error:
-        raise fault(source, "column `{cell}`: {error!w}", line=1, cell=cell, error=error) from error
 
 
 def without_separator_line(text: str) -> tuple[str, str]:

@@ -22,8 +22,7 @@ from remat_algos.formats import csv_tables
 from remat_algos.formats.columns import ColumnTable, aliases
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.rows import EDGE_COLUMNS, NODE_COLUMNS, tables_from
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
-from remat_algos.formats.header import split_unit
-from remat_algos.formats.row_writer import Record, tables_from
+from remat_algos.formats.columns import split_unit
+from remat_algos.formats.rows import Record, tables_from
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.columns import aliases, fault
-from remat_algos.formats.header import meaning_of
+from remat_algos.formats.columns import aliases, fault, meaning_of
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.formats.rows import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 

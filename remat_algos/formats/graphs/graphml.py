@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_writer import Record, tables_from
+from remat_algos.formats.rows import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 

@@ -11,11 +11,21 @@ from typing import Any
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import Drawing, tables_of
-from remat_algos.formats.columns import Known, aliases, check_spelling, fault, warn_ignored
-from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
+from remat_algos.formats.columns import (
+    COSTS,
+    SIZES,
+    Known,
+    Meaning,
+    aliases,
+    check_unknown,
+    fault,
+    meanings,
+    unit_of_costs,
+    warn_ignored,
+    with_unit,
+)
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_reader import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS
-from remat_algos.formats.row_writer import Record, tables_from
+from remat_algos.formats.rows import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, Record, tables_from
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
@@ -294,29 +304,24 @@ class _Reader:
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
         """Entries by the plain names of their keys, and the meanings of the keys of costs."""
-        where, column_of = f"{self.source}, {what}", aliases(known)
+        where = f"{self.source}, {what}"
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
         unknown = []
-        for name, entry in record.items():
-            try:
-                meaning = meaning_of(name, column_of)
-            except ValueError as error:
-                raise fault(where, "key `{name}`: {error!w}", name=name, error=error) from error
+        for name, meaning in meanings(where, record, known, "key").items():
             if meaning is None:
                 unknown.append(name)
                 continue
-            key, unit = meaning
+            (key, unit), entry = meaning, record[name]
             if key in entries:
                 raise fault(where, '"{name}" and another key mean "{key}"; keep one', name=name, key=key)
             number = not isinstance(entry, bool) and isinstance(entry, int | Decimal | str)
             entries[key] = with_unit(str(entry), unit) if unit and number and key in SIZES else entry
             if key in COSTS:
                 costs[key] = meaning
-        check_place(where, unknown, elsewhere, "key")
         if "id" in unknown and "name" in known and "name" not in entries:
             raise fault(where, "key `id` is not known; did you mean `name`? Rename it, or remove it")
-        check_spelling(where, sorted(unknown), known, entries, "key")
+        check_unknown(where, sorted(unknown), known, entries, elsewhere, "key")
         self.ignored.update(dict.fromkeys(unknown))
         return _Fields(entries, self, what), costs
 
