@@ -12,6 +12,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.errors import PlanError
 from remat_algos.plot.colours import INKS
+from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.pictures import animation as module
 from remat_algos.plot.pictures.animation import EMPTY, animation, node_changes, states_at
 from tests.small_graphs import small_graphs
@@ -34,7 +35,7 @@ def states_of(simulation, step):
 @pytest.mark.parametrize(("name", "graph"), list(small_graphs(12, 8, 16)))
 def test_every_state_is_that_of_the_live_values(name, graph):
     simulation = ra.solve(graph, "least", effort="fast").simulation
-    found = node_changes(simulation, range(len(simulation.schedule)))
+    found = node_changes(Lanes(simulation), range(len(simulation.schedule)))
     for step in range(len(simulation.schedule)):
         assert states_at(found, step).tolist() == states_of(simulation, step).tolist()
     assert all(changes[0][0] == 0 for changes in found)
@@ -106,7 +107,7 @@ def test_small_plans_take_their_time_and_hold_their_end():
 
 def test_some_steps_are_a_part_of_all(plan):
     animated = animation(plan, steps=range(4, 12))
-    part, whole = (node_changes(plan.simulation, steps) for steps in (range(4, 12), range(len(plan.schedule))))
+    part, whole = (node_changes(Lanes(plan.simulation), steps) for steps in (range(4, 12), range(len(plan.schedule))))
     for place in range(8):
         assert states_at(part, place).tolist() == states_at(whole, place + 4).tolist()
     assert animated.trace.tolist() == plan.simulation.memory_trace[4:12].tolist()
@@ -126,7 +127,7 @@ def test_loads_have_a_colour_and_a_legend():
     graph = ra.ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=10)
     simulation = ra.simulate(graph, ra.Schedule(range(5), loads=[(4, 0)]))
     animated = animation(simulation)
-    assert states_at(node_changes(simulation, animated.steps), 4).tolist() == [3, EMPTY, EMPTY, 0, 0]
+    assert states_at(node_changes(Lanes(simulation), animated.steps), 4).tolist() == [3, EMPTY, EMPTY, 0, 0]
     text = animated.svg()
     assert ">loaded</text>" in text
     assert "fill:var(--l)" in text

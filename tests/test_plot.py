@@ -34,7 +34,7 @@ from remat_algos.plot.characters import bins, fitted
 from remat_algos.plot.colours import CELLS, NODES, ROLES
 from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.pictures.graph import node_kinds
-from remat_algos.plot.pictures.memory import columns
+from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.baseline import baseline
@@ -219,7 +219,7 @@ def test_the_live_set_is_what_the_step_holds(simulation, data):
 
 @given(simulation=simulations(), most=st.integers(1, 9))
 def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulation, most):
-    edges, shown = columns(simulation, most)
+    edges, shown = Lanes(simulation).columns(most)
     trace = simulation.memory_trace
     assert shown.size == min(most, trace.size)
     for begin, end, step in zip(edges[:-1], edges[1:], shown, strict=True):

@@ -17,10 +17,10 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, PlanError, about
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Int64
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import INKS
+from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import layout
-from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import checked_steps
 from remat_algos.text.units import format_bytes
 from remat_algos.wording import shortened
@@ -45,33 +45,21 @@ Changes = list[list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Animation:
-    """An animated schedule.
+    """An animated schedule: the steps that are shown, of which places count from the first, and a loop's duration."""
 
-    Parameters
-    ----------
-    simulation : Simulation
-    limit : int or None
-        The budget in bytes.
-    steps : range
-        The steps that are shown; places count from the first.
-    seconds : float
-        Duration of a loop.
-    """
-
-    simulation: Simulation
-    limit: int | None
+    lanes: Lanes
     steps: range
     seconds: float
 
     @property
     def order(self) -> list[int]:
         """The node that runs at each place."""
-        return self.simulation.schedule.order[self.steps.start : self.steps.stop].tolist()
+        return self.lanes.order[self.steps.start : self.steps.stop]
 
     @property
     def trace(self) -> Int64:
         """int64[m]: bytes at each place."""
-        return self.simulation.memory_trace[self.steps.start : self.steps.stop]
+        return self.lanes.trace[self.steps.start : self.steps.stop]
 
     @property
     def peak(self) -> int:
@@ -86,17 +74,7 @@ class Animation:
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG, whole or not at all.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        ValueError
-            If the path does not end in .svg.
-        """
+        """Write the SVG, whole or not at all; ValueError unless the path ends in .svg."""
         check_ending(path)
         write_whole(Path(path), self.svg().encode())
 
@@ -141,15 +119,15 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     >>> animation(chain, seconds=2).svg().count("animation-name")
     3
     """
-    simulation, limit = simulated(subject)
-    if (nodes := simulation.graph.n_nodes) > MAX_NODES:
+    lanes = Lanes.of(subject)
+    if (nodes := lanes.graph.n_nodes) > MAX_NODES:
         raise PlanError(
             "an animation has {max_nodes:,} nodes at most, and the graph {nodes:node}; make a coarser graph, "
             "such as one of layers",
             max_nodes=MAX_NODES,
             nodes=nodes,
         )
-    steps = checked_steps(steps, len(simulation.schedule))
+    steps = checked_steps(steps, lanes.trace.size)
     if len(steps) > MAX_STEPS:
         raise PlanError(
             "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
@@ -162,19 +140,16 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
         wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
         raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=MAX_SECONDS))
     lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
-    return Animation(simulation, limit, steps, lasts)
+    return Animation(lanes, steps, lasts)
 
 
-def node_changes(simulation: Simulation, steps: range) -> Changes:
+def node_changes(lanes: Lanes, steps: range) -> Changes:
     """For each node, (place, state) where its state changes, from place 0 on.
 
     The state is `EMPTY`, or the place in `STATES` of the role of the latest of its live instances.
     """
-    lives = simulation.lifetimes
-    node = simulation.graph.producer[lives.value]
-    role = np.minimum(simulation.instance_role, len(STATES) - 1)
-    spans: list[list[tuple[int, int, int]]] = [[] for _ in range(simulation.graph.n_nodes)]
-    for v, begin, end, kind in zip(*(a.tolist() for a in (node, lives.made_at, lives.end, role)), strict=True):
+    spans: list[list[tuple[int, int, int]]] = [[] for _ in range(lanes.graph.n_nodes)]
+    for v, begin, end, kind in zip(*(column.tolist() for column in lanes.lives[1:]), strict=True):
         if end > steps.start and begin < steps.stop:
             spans[v].append((begin, end, kind))
     return [_changes(each, steps) for each in spans]
@@ -207,8 +182,8 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
 class _PixelPlaces:
     """Places in pixels of nodes and edges, layers from left to right; names of nodes if there is room."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        placed, labels = layout(simulation.graph), simulation.graph.labels
+    def __init__(self, graph: ComputationGraph) -> None:
+        placed, labels = layout(graph), graph.labels
         pieces = np.concatenate([placed.inside.reshape(-1, 2, 2), placed.across.reshape(-1, 2, 2)])[..., ::-1]
         points = placed.points[:, ::-1]
         every = np.concatenate([points, pieces.reshape(-1, 2), np.zeros((1, 2))])
@@ -229,9 +204,9 @@ def _svg(animated: Animation) -> str:
 
     Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
     """
-    simulation, trace, order, peak = animated.simulation, animated.trace, animated.order, animated.peak
-    inks, m, limit = INKS["light"], len(animated.steps), animated.limit
-    drawing, changes = _PixelPlaces(simulation), node_changes(simulation, animated.steps)
+    lanes, trace, order, peak = animated.lanes, animated.trace, animated.order, animated.peak
+    inks, m, limit = INKS["light"], len(animated.steps), lanes.limit
+    drawing, changes = _PixelPlaces(lanes.graph), node_changes(lanes, animated.steps)
     share = 1 - min(HOLD, animated.seconds / 4) / animated.seconds
     places = [f"{100 * share * place / max(m, 1):.{2 if m < 4000 else 4}f}%" for place in range(m + 1)]
     runs: list[list[int]] = [[] for _ in changes]
@@ -241,20 +216,20 @@ def _svg(animated: Animation) -> str:
     moves = [
         _keyframes(each, ran, places, v == ringed) for v, (each, ran) in enumerate(zip(changes, runs, strict=True))
     ]
-    bytes_at_top = max(1, simulation.peak_memory, limit or 0)
+    bytes_at_top = max(1, lanes.simulation.peak_memory, limit or 0)
     heights = (CURVE * trace / bytes_at_top).tolist()
     top = max([*heights, 0]) or 1.0
     rises = [(place, each) for place, each in enumerate(heights) if not place or each != heights[place - 1]]
     bar = "".join(f"{places[place]}{{transform:scaleY({each / top:.3f})}}" for place, each in rises)
     points = [f"{x:.1f} {y:.1f}" for x, y in drawing.points.tolist()]
-    heading = "; ".join(headline(simulation, limit))
+    heading = "; ".join(lanes.title)
     root = "r" + hashlib.sha256(repr((moves, bar, points, heading, animated.seconds)).encode()).hexdigest()[:5]
     rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}b{{{bar}}}"]
     edges = "".join(f"M{a:.0f} {b:.0f}L{c:.0f} {d:.0f}" for (a, b), (c, d) in drawing.pieces.tolist())
     curve = "".join(f"V{BASE - each:.1f}H{GAP + ACROSS * (place + 1) / m:.1f}" for place, each in enumerate(heights))
     caption = f"peak {format_bytes(int(trace.max(initial=0)))}"
     extras = [
-        _dots(simulation, drawing, states_at(changes, peak), root, ringed),
+        _dots(lanes.graph, drawing, states_at(changes, peak), root, ringed),
         _words_of(animated, drawing, root),
     ]
     if m:
@@ -268,7 +243,7 @@ def _svg(animated: Animation) -> str:
         caption += f"; budget {format_bytes(limit)}"
     at = GAP + 6
     for name, word in LEGEND.items():
-        if name != "loaded" or simulation.schedule.loads.size:
+        if name != "loaded" or lanes.simulation.schedule.loads.size:
             extras.append(f'<circle cx="{at}" cy="{HEIGHT - 12}" r="5" class="{name[0]}" fill="{inks[name]}"/>')
             extras.append(_text(at + 9, HEIGHT - 8, word))
             at += 7 * len(word) + 34
@@ -295,9 +270,9 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
     return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" class="i" fill="{ink}"{at}>{escape(word)}</text>'
 
 
-def _dots(simulation: Simulation, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
+def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
     """The nodes, by their states at the peak."""
-    inks, labels = INKS["light"], simulation.graph.labels
+    inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):
         dots = []
@@ -314,7 +289,7 @@ def _dots(simulation: Simulation, drawing: _PixelPlaces, states: NDArray[np.int6
 
 def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
-    labels, ink, y = animated.simulation.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
+    labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
     found = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)

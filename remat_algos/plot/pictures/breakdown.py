@@ -14,7 +14,7 @@ from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted
 from remat_algos.plot.colours import STRUCTURES as STRUCTURES_DRAWN
 from remat_algos.plot.colours import TYPES, WHITE, Style
-from remat_algos.plot.subject import Subject
+from remat_algos.plot.lanes import Subject
 from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
 from remat_algos.questions.breakdown import breakdown as breakdown_of
 from remat_algos.text.units import format_bytes, percent

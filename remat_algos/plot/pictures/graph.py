@@ -16,8 +16,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import DARK, GREY, NODES
+from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
-from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -90,7 +90,7 @@ def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[Computatio
         if copies is not None:
             kinds = np.where(frozen(copies, np.bool_, "copies", subject.n_nodes), "copy", kinds)
         return subject, np.ones(subject.n_nodes, np.int64), kinds
-    simulation, _ = simulated(subject)
+    simulation = Lanes.of(subject).simulation
     return simulation.graph, simulation.runs, node_kinds(simulation)
 
 
@@ -254,8 +254,7 @@ def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -
 
 def _sentences(subject: Subject) -> list[str]:
     if not isinstance(subject, ComputationGraph):
-        simulation, limit = simulated(subject)
-        return headline(simulation, limit)
+        return Lanes.of(subject).title
     forward, edges = int(subject.forward.sum()), counted(subject.read_indices.size, "read")
     parts = f", {forward:,} forward and {subject.n_nodes - forward:,} backward" if forward < subject.n_nodes else ""
     return [

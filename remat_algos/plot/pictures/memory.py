@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +15,9 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plot import axes
 from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, legend, row_at, stack, wrapped
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PALE, PLUM, ROLES, SKY, VERMILION, Style
-from remat_algos.plot.subject import Subject, headline, simulated, size_of
+from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.live_set import live_set
-from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, format_seconds, percent
 from remat_algos.wording import counted
@@ -65,40 +63,25 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     >>> plot.memory(chain).get_ylabel()
     'live memory (bytes)'
     """
-    simulation, budget = simulated(subject)
-    limit = budget if limit is None else limit
-    base, peak = baseline_peak(simulation.graph), simulation.peak_memory
+    lanes = Lanes.of(subject, limit)
+    peak = lanes.simulation.peak_memory
     ax = axes.of_size(ax, 10, 4.8)
-    edges, shown = columns(simulation, MAX_COLUMNS)
-    rows = _budget(ax, limit, peak) + areas(ax, simulation, shown, edges - 0.5)
-    rows += _without(ax, simulation) + _peak(ax, simulation)
-    near = [line for line in (limit or 0, base, peak) if line <= NEAR * peak]
+    edges, shown = lanes.columns(MAX_COLUMNS)
+    rows = _budget(ax, lanes.limit, peak) + areas(ax, lanes, shown, edges - 0.5)
+    rows += _without(ax, lanes) + _peak(ax, lanes)
+    near = [line for line in (lanes.limit or 0, baseline_peak(lanes.graph), peak) if line <= NEAR * peak]
     ax.set_ylim(0, 1.08 * max(1, *near))
-    ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
+    ax.set_xlim(-0.5, max(1, lanes.trace.size) - 0.5)
     axes.byte_axis(ax.yaxis, max(near), "live memory")
-    named = axes.name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
+    named = axes.name_ticks(ax, lanes.names, across=True)
     ax.set_xlabel("step, by the node that it runs" if named else "step")
-    return axes.finished(ax, headline(simulation, limit), rows)
+    return axes.finished(ax, lanes.title, rows)
 
 
-def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
-    """(ends of the columns' ranges of steps, the step that each column shows: the highest of its range)."""
-    trace = simulation.memory_trace
-    edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
-    shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
-    return edges, np.array(shown, np.int64)
-
-
-def traces(simulation: Simulation) -> list[tuple[Style, Int64]]:
-    """The roles with any bytes, from the bottom of the stack."""
-    found = simulation.trace_by_role()
-    return [(style, found[role]) for role, style in ROLES.items() if role in found and found[role].any()]
-
-
-def areas(ax: Axes, simulation: Simulation, shown: Int64, edges: NDArray[Any]) -> list[tuple[Any, str]]:
+def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tuple[Any, str]]:
     """Draw one band per role with any bytes, stacked: the steps `shown`, each between two of the `edges`."""
     bottom, rows = np.zeros(shown.size, np.int64), []
-    for style, trace in traces(simulation):
+    for style, trace in lanes.bands:
         top = bottom + trace[shown]
         area = ax.stairs(
             top,
@@ -125,34 +108,33 @@ def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
     return [(ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text)]
 
 
-def _without(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
+def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
     """Draw the curve without rematerialization over its own steps, unless the schedule peaks there too."""
-    without, peak = baseline(simulation.graph), simulation.peak_memory
+    without, peak = baseline(lanes.graph), lanes.simulation.peak_memory
     if without.peak_memory == peak:
         return []
-    edges, shown = columns(without, MAX_COLUMNS)
+    edges, shown = Lanes(without).columns(MAX_COLUMNS)
     curve = without.memory_trace[shown]
     line = ax.stairs(curve, edges - 0.5, color=GREY, linewidth=1.4, baseline=None, label="without rematerialization")
     text = f"without rematerialization {format_bytes(without.peak_memory)}"
     return [(line, text + (" (higher up)" if without.peak_memory > NEAR * peak else ""))]
 
 
-def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
+def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
     """Mark the peak, and list the live set there."""
     from matplotlib.markers import CARETDOWN
 
-    step = simulation.peak_step
+    step, peak = lanes.simulation.peak_step, lanes.simulation.peak_memory
     if step < 0:
         return []
-    node = axes.label(simulation.graph.labels[int(simulation.schedule.order[step])])
-    peak = simulation.peak_memory
+    node = axes.label(lanes.name(step))
     (mark,) = ax.plot(step, peak, color=axes.ink(), marker=CARETDOWN, markersize=9, linestyle="none", label="peak")
     mark.set_clip_on(False)
     rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(peak)}, step {step}: {node}")]
-    if simulation.graph.resident_memory:
-        rows.append((None, f"residents, not included: {format_bytes(simulation.graph.resident_memory)}"))
+    if lanes.graph.resident_memory:
+        rows.append((None, f"residents, not included: {format_bytes(lanes.graph.resident_memory)}"))
     rows.append((None, "live there:"))
-    live = live_set(simulation, step)
+    live = live_set(lanes.simulation, step)
     for one in live[:SHOWN]:
         rows.append((axes.patch(ROLES[one.role]), f"{format_bytes(one.memory)}  {axes.label(one.name)}"))
     if len(live) > SHOWN:
@@ -164,55 +146,54 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
     """Columns of steps, or of the highest of several, above the live set at the peak."""
-    simulation, budget = simulated(subject)
-    limit = budget if limit is None else limit
-    _, shown = columns(simulation, width - GUTTER)
+    lanes = Lanes.of(subject, limit)
+    _, shown = lanes.columns(width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
     return [
-        *wrapped(headline(simulation, limit), width),
-        *bars(simulation, limit, height, shown, wide, width - GUTTER),
-        *axis("step", 0, max(0, len(simulation.schedule) - 1), max(1, shown.size) * wide),
-        *roles_legend(simulation, limit, width),
-        *_live_lines(simulation, width),
+        *wrapped(lanes.title, width),
+        *_chart(lanes, height, shown, wide, width - GUTTER),
+        *axis("step", 0, max(0, lanes.trace.size - 1), max(1, shown.size) * wide),
+        *_roles(lanes, width),
+        *_live_lines(lanes, width),
     ]
 
 
-def bars(simulation: Simulation, limit: int | None, height: int, shown: Int64, wide: int, room: int) -> list[str]:
-    """The chart: columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
-    peak, rows = simulation.peak_memory, max(height, 4) - 1
+def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
+    """Columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
+    peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
     top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
     marks = {row_at(peak, top, rows): format_bytes(peak)}
     canvas = [[" "] * room for _ in range(rows + 1)]
     if limit is not None and limit <= top:
         marks[row_at(limit, top, rows)] = format_bytes(limit)
         canvas[row_at(limit, top, rows)] = ["─"] * room
-    stack(canvas, [(style.character, trace[shown]) for style, trace in traces(simulation)], top, rows, wide)
+    stack(canvas, [(style.character, trace[shown]) for style, trace in lanes.bands], top, rows, wide)
     if shown.size:
-        at = int((shown == simulation.peak_step).argmax()) * wide + (wide - 1) // 2
+        at = int((shown == lanes.simulation.peak_step).argmax()) * wide + (wide - 1) // 2
         canvas[row_at(peak, top, rows)][at] = "▼"
     return framed(canvas, marks)
 
 
-def roles_legend(simulation: Simulation, limit: int | None, width: int) -> list[str]:
+def _roles(lanes: Lanes, width: int) -> list[str]:
     """The characters of the roles, and of the budget."""
-    return legend((style for style, _ in traces(simulation)), width, ["─ budget"] if limit is not None else [])
+    return legend((style for style, _ in lanes.bands), width, ["─ budget"] if lanes.limit is not None else [])
 
 
-def _live_lines(simulation: Simulation, width: int) -> list[str]:
+def _live_lines(lanes: Lanes, width: int) -> list[str]:
     """The live set at the peak."""
-    step = simulation.peak_step
+    step = lanes.simulation.peak_step
     if step < 0:
         return []
-    node, live = simulation.graph.labels[int(simulation.schedule.order[step])], live_set(simulation, step)
-    lines = [fitted(f"at the peak, step {step}, {node}:", width).rstrip()]
+    live = live_set(lanes.simulation, step)
+    lines = [fitted(f"at the peak, step {step}, {lanes.name(step)}:", width).rstrip()]
     for one in live[:SHOWN]:
         amount = f"  {ROLES[one.role].character} {format_bytes(one.memory):>7}  "
         lines.append(amount + fitted(one.name, width - len(amount)).rstrip())
     if len(live) > SHOWN:
         rest = format_bytes(sum(one.memory for one in live[SHOWN:]))
         lines.append(f"    {rest:>7}  in {len(live) - SHOWN:,} more")
-    if simulation.graph.resident_memory:
-        lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, not included")
+    if lanes.graph.resident_memory:
+        lines.append(f"    {format_bytes(lanes.graph.resident_memory):>7}  residents, not included")
     return lines
 
 
@@ -355,18 +336,17 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     >>> [label.get_text() for label in ax.child_axes[0].get_yticklabels()]
     ['in 0.0 %', 'out 0.0 %', 'compute 100.0 %']
     """
-    played, budget = _played(subject)
-    limit = budget if limit is None else limit
-    simulation, time = played.simulation, max(1, played.last)
+    lanes, played = _played(subject, limit)
+    simulation, limit, time = lanes.simulation, lanes.limit, max(1, played.last)
     ax = axes.of_size(ax, 10, 6)
-    edges, shown = columns(simulation, MAX_COLUMNS)
+    edges, shown = lanes.columns(MAX_COLUMNS)
     at = np.append(played.step_begin, played.last)[edges]
     rows: list[tuple[Any, str]] = []
     near = 0 if limit is None or limit > NEAR * simulation.peak_memory else limit
     if near:
         line = ax.axhline(near, color=VERMILION, linewidth=1.6, label="budget")
         rows.append((line, f"budget {format_bytes(near)}"))
-    rows += areas(ax, simulation, shown, at)
+    rows += areas(ax, lanes, shown, at)
     host = simulation.host_trace
     if host.any():
         highest = np.maximum.reduceat(host, edges[:-1])
@@ -377,32 +357,32 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     ax.set_xlim(0, time)
     axes.byte_axis(ax.yaxis, top, "live memory")
     # Left, bottom, width and height below the curve, in its sizes.
-    lanes = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
+    below = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
     rows.append((None, "engines at work:"))
-    rows += _lanes(lanes, played)
-    _time_axis(lanes, played)
-    return axes.finished(ax, _timeline_sentences(played, limit), rows)
+    rows += _engines(below, played)
+    _time_axis(below, played)
+    return axes.finished(ax, _timeline_sentences(lanes, played), rows)
 
 
-def _played(subject: Plan | Timeline) -> tuple[Timeline, int | None]:
-    """The timeline and the limit of a plan; ValueError without a link."""
+def _played(subject: Plan | Timeline, limit: int | None) -> tuple[Lanes, Timeline]:
+    """The lanes and the timeline of a plan; ValueError without a link."""
     if isinstance(subject, Timeline):
-        return subject, None
-    played = check_kind(subject, Plan, "subject", Timeline).timeline
-    if played is None:
+        return Lanes(subject.simulation, limit, subject), subject
+    lanes = Lanes.of(check_kind(subject, Plan, "subject", Timeline), limit)
+    if lanes.timeline is None:
         raise ArgumentError('the plan has no link, so there is no timeline; solve with one, such as link="pcie5"')
-    return played, subject.limit
+    return lanes, lanes.timeline
 
 
-def _timeline_sentences(played: Timeline, limit: int | None) -> list[str]:
+def _timeline_sentences(lanes: Lanes, played: Timeline) -> list[str]:
     """Time, peak and size."""
-    simulation, one_pass = played.simulation, played.simulation.graph.needed_compute
+    limit, one_pass = lanes.limit, lanes.graph.needed_compute
     time = f"time {format_seconds(played.last / played.per_second)}"
     time += f", {percent(played.overhead, one_pass)} more than one pass"
     time += f"; compute waits {percent(played.waiting, one_pass)} of one pass"
-    peak = f"peak {format_bytes(simulation.peak_memory)}"
-    return [time, peak if limit is None else f"{peak}; budget {format_bytes(limit)}", size_of(simulation)]
+    peak = f"peak {format_bytes(lanes.simulation.peak_memory)}"
+    return [time, peak if limit is None else f"{peak}; budget {format_bytes(limit)}", lanes.size]
 
 
 def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
@@ -419,7 +399,7 @@ def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
     return [(lane, style, begin, end) for lane, style, begin, end in spans if (end > begin).any()]
 
 
-def _lanes(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
+def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
     """Draw the spans of each engine; those closer than a column are one."""
     rows = []
     for lane, style, begin, end in _work(played):
@@ -455,11 +435,11 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 @checked_arguments
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
     """Memory over time, each column the highest of its steps, above the share of it in which each engine works."""
-    played, budget = _played(subject)
-    limit, simulation, count = budget if limit is None else limit, played.simulation, width - GUTTER
+    lanes, played = _played(subject, limit)
+    count, host = width - GUTTER, lanes.simulation.host_peak
     edges = np.linspace(0, played.last, count + 1)
-    shown = _highest(played, edges) if len(simulation.schedule) else np.zeros(0, np.int64)
-    lines = wrapped(_timeline_sentences(played, limit), width) + bars(simulation, limit, height, shown, 1, count)
+    shown = _highest(played, edges) if lanes.trace.size else np.zeros(0, np.int64)
+    lines = wrapped(_timeline_sentences(lanes, played), width) + _chart(lanes, height, shown, 1, count)
     lines += axis("time", 0, format_seconds(played.last / played.per_second), count)
     for lane, engine in enumerate(ENGINES):
         spans = [(begin, end) for at, _, begin, end in _work(played) if at == 2 - lane]
@@ -468,8 +448,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
         lines.append(f"{engine:>{GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
     busy = ", ".join(_busy(played))
     lines += wrapped([f"at work {busy} of the time, by height in each column"], width)
-    lines += roles_legend(simulation, limit, width)
-    host = simulation.host_peak
+    lines += _roles(lanes, width)
     return lines + ([f"on the host, at most {format_bytes(host)}"] if host else [])
 
 

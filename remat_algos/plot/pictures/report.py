@@ -17,8 +17,8 @@ from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, plan_rows
+from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
-from remat_algos.plot.subject import size_of
 from remat_algos.questions.explain import Decision
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
@@ -84,11 +84,11 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
         beside, other = baseline(graph), "no rematerialization"
     else:
         other = beside.method if isinstance(beside, Plan) else "beside it"
-    data = report_data([plan, beside], [name, other])
-    return page(data, title or data["graph"]["title"])
+    data = _data([plan, beside], [name, other])
+    return _page(data, title or data["graph"]["title"])
 
 
-def page(data: dict[str, object], title: str) -> str:
+def _page(data: dict[str, object], title: str) -> str:
     """The text of the page; no name can end its script."""
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
@@ -116,16 +116,15 @@ def page(data: dict[str, object], title: str) -> str:
 """
 
 
-def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
+def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
     """The JSON object of a page: columns instead of objects, ids instead of names, and every text, each once.
 
     "top" is the bytes at the upper edge of every curve, "layout" has points and lines in hundredths of a node's width,
     and instances of values are [made, end).
     """
     graph = plans[0].graph
-    texts = Texts()
-    parts = [_parts(plan) for plan in plans]
-    highest = max([1, *(max(simulation.peak_memory, limit or 0) for simulation, limit, _ in parts)])
+    texts, lanes = Texts(), [Lanes.of(plan) for plan in plans]
+    highest = max([1, *(max(each.simulation.peak_memory, each.limit or 0) for each in lanes)])
     # A twelfth is left free above the highest bytes.
     top = highest + -(-highest // 12)
     return {
@@ -134,7 +133,10 @@ def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> di
         "graph": _graph(graph, texts),
         "top": [top, texts(format_bytes(top))],
         "layout": _layout(graph),
-        "plans": [_plan(plan, title, texts) for plan, title in zip(plans, titles, strict=True)],
+        "plans": [
+            {"title": title, "facts": _facts(plan), **_plan(each, texts)}
+            for plan, each, title in zip(plans, lanes, titles, strict=True)
+        ],
         "texts": texts.kept,
     }
 
@@ -183,32 +185,26 @@ def _layout(graph: ComputationGraph) -> dict[str, Any]:
     return {"points": whole(laid.points), "inside": whole(laid.inside), "across": whole(laid.across)}
 
 
-def _plan(plan: Plan | Simulation, title: str, texts: Texts) -> dict[str, Any]:
-    simulation, limit, played = _parts(plan)
-    lives, graph = simulation.lifetimes, simulation.graph
-    copies = played is not None or simulation.schedule.loads.size > 0
-    floor, _ = (peak_bound_with_copies if copies else least_peak_bound)(graph)
+def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
+    simulation, limit, lives, trace = lanes.simulation, lanes.limit, lanes.lives, lanes.trace.tolist()
+    copies = lanes.timeline is not None or simulation.schedule.loads.size > 0
+    floor, _ = (peak_bound_with_copies if copies else least_peak_bound)(lanes.graph)
+    decisions = (Decision(simulation, v, lanes.timeline) for v in range(lanes.graph.n_nodes))
     return {
-        "title": title,
-        "facts": _facts(plan),
-        "order": simulation.schedule.order.tolist(),
+        "order": lanes.order,
         "again": np.flatnonzero(~simulation.schedule.first_run).tolist(),
-        "trace": simulation.memory_trace.tolist(),
-        "bytes": texts.of_bytes(simulation.memory_trace.tolist()),
+        "trace": trace,
+        "bytes": texts.of_bytes(trace),
         "value": lives.value.tolist(),
-        "made": lives.made_at.tolist(),
+        "made": lives.made.tolist(),
         "end": lives.end.tolist(),
-        "role": np.minimum(simulation.instance_role, 3).tolist(),
+        "role": lives.role.tolist(),
         "peak_step": simulation.peak_step,
         "limit": None if limit is None else [limit, texts(f"budget {format_bytes(limit)}")],
         "floor": [floor, texts(f"no schedule goes below {format_bytes(floor)}")],
-        "why": [[texts(line) for line in Decision(simulation, v, played).lines()] for v in range(graph.n_nodes)],
-        "engines": None if played is None else _engines(simulation, played, texts),
+        "why": [[texts(line) for line in decision.lines()] for decision in decisions],
+        "engines": None if lanes.timeline is None else _engines(simulation, lanes.timeline, texts),
     }
-
-
-def _parts(plan: Plan | Simulation) -> tuple[Simulation, int | None, Timeline | None]:
-    return (plan.simulation, plan.limit, plan.timeline) if isinstance(plan, Plan) else (plan, None, None)
 
 
 def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
@@ -220,7 +216,7 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
     return [
         ("peak", f"{format_bytes(plan.peak_memory)}, {share} of that without rematerialization"),
         ("compute", f"{graph.labels.compute(plan.compute)}, {percent(plan.overhead, one_pass)} more than one pass"),
-        ("schedule", size_of(plan)),
+        ("schedule", Lanes.of(plan).size),
     ]
 
 

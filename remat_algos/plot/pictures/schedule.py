@@ -13,7 +13,7 @@ from remat_algos.ir.csr import row_of
 from remat_algos.plot import axes
 from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.subject import Subject, headline, simulated
+from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import counted, shortened
@@ -83,13 +83,13 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     >>> plot.schedule(graph).images[0].get_array().tolist()
     [[2, 0, 0], [1, 2, 0], [1, 1, 2]]
     """
-    simulation, limit = simulated(subject)
-    graph, steps = simulation.graph, len(simulation.schedule)
+    lanes = Lanes.of(subject)
+    simulation, graph, steps = lanes.simulation, lanes.graph, lanes.trace.size
     ax = axes.of_size(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
     cells = schedule_cells(simulation, bins(steps, MAX_CELLS), bins(graph.n_nodes, MAX_CELLS))
     _image(ax, cells, extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5))
     nodes_named = axes.name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
-    steps_named = axes.name_ticks(ax, simulation.schedule.names(graph), across=False)
+    steps_named = axes.name_ticks(ax, lanes.names, across=False)
     ax.set_xlabel("node" if nodes_named else "node, by its id")
     ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
@@ -99,21 +99,20 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
-    return axes.finished(ax, headline(simulation, limit), _legend(cells))
+    return axes.finished(ax, lanes.title, _legend(cells))
 
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
     """A line for each step, with its node and the state of every node; several may share a line."""
-    simulation, limit = simulated(subject)
-    graph, steps = simulation.graph, len(simulation.schedule)
-    names = simulation.schedule.names(graph)
+    lanes = Lanes.of(subject)
+    simulation, graph, names, steps = lanes.simulation, lanes.graph, lanes.names, lanes.trace.size
     rows = bins(steps, max(4, height))
     digits = max(4, len(str(steps)))
     name = max(4, columns_of(names, min(20, width // 3)))
     columns = bins(graph.n_nodes, width - digits - name - 4)
     cells = schedule_cells(simulation, rows, columns)
-    lines = wrapped(headline(simulation, limit), width)
+    lines = wrapped(lanes.title, width)
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
         lines += wrapped([f"a line stands for up to {each[0]}, a column for up to {each[1]}"], width)
@@ -203,7 +202,8 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     >>> plot.matrix(graph).images[0].get_array().tolist()
     [[2, 0, 0, None, 0, 0, 0], [0, 2, 0, None, 1, 0, 0], [0, 0, 2, None, 1, 1, 0]]
     """
-    simulation, limit = simulated(subject)
+    lanes = Lanes.of(subject)
+    simulation = lanes.simulation
     matrices = stage_matrices(simulation)
     rows, columns = (bins(count.size, MAX_CELLS // 2) for count in (matrices.starts, matrices.nodes))
     runs, live = _matrix_cells(simulation, matrices, rows, columns)
@@ -220,18 +220,19 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("stage")
     ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
-    return axes.finished(ax, headline(simulation, limit), _legend(cells))
+    return axes.finished(ax, lanes.title, _legend(cells))
 
 
 @checked_arguments
 def matrix_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
     """A line for each stage, columns in the order of first runs; several may share a line, numbered by the first."""
-    simulation, limit = simulated(subject)
+    lanes = Lanes.of(subject)
+    simulation = lanes.simulation
     matrices = stage_matrices(simulation)
     digits = max(5, len(str(matrices.starts.size)))
     rows = bins(matrices.starts.size, max(4, height))
     columns = bins(matrices.nodes.size, (width - digits - 4) // 2)
-    sentences = [*headline(simulation, limit), "R: the stage computes the node; S: it is live when the stage starts"]
+    sentences = [*lanes.title, "R: the stage computes the node; S: it is live when the stage starts"]
     per_line, per_column = (int(np.diff(ends).max()) for ends in (rows, columns))
     if per_line > 1 or per_column > 1:
         each = counted(per_line, "stage"), counted(per_column, "node")
