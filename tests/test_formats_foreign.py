@@ -68,10 +68,7 @@ OTHERS = {  # name: content, a part of what is said
     "g.gml": (b"graph [\n  directed 1\n  node [\n    id 0\n  ]\n]\n", READ),
     "g.tgf": (b"1 conv\n2 relu\n#\n1 2 reads\n", READ),
     "g.mmd": (b"%% x\nflowchart LR\n  A --> B\n", READ),
-    "print.txt": (
-        b"Net(\n  (0): Linear(in_features=4)\n)\n",
-        "line 1: 'Net(' is not the name of a node",
-    ),
+    "print.txt": (b"Net(\n  (0): Linear(in_features=4)\n)\n", "line 1: 'Net(' is not the name of a node"),
     "b.zip": (archive("a.txt"), "not an npz graph"),
     "events.json": (b'[{"ph": "X", "name": "a", "ts": 1}]', 'not a graph: expected "format": "remat-graph"'),
     "plan.json": (b'{"format": "remat-plan", "version": 1}', 'not a graph: expected "format": "remat-graph"'),

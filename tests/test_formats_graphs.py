@@ -121,47 +121,15 @@ def described(draw, source):
 any_graph = marked(graphs() | training_graphs(max_nodes=16) | captured_graphs(max_nodes=16))
 
 
-@given(described(any_graph))
-def test_reading_back_json_is_the_identity(graph):
-    again = from_json(to_json(graph))
+@pytest.mark.parametrize(("write", "read"), [(to_json, from_json), (to_npz, from_npz)], ids=["json", "npz"])
+@given(graph=described(any_graph))
+def test_reading_back_is_the_identity(write, read, graph):
+    again = read(write(graph))
     assert plain(again) == plain(graph)
     assert again.hash == graph.hash
     assert record(again.labels) == record(graph.labels)
     assert again.derivation == graph.derivation
-    assert to_json(again) == to_json(graph)
-
-
-@given(described(any_graph))
-def test_reading_back_npz_is_the_identity(graph):
-    again = from_npz(to_npz(graph))
-    assert plain(again) == plain(graph)
-    assert again.hash == graph.hash
-    assert record(again.labels) == record(graph.labels)
-    assert again.derivation == graph.derivation
-    assert to_npz(again) == to_npz(graph)
-
-
-@given(marked(graphs(min_nodes=1) | training_graphs(max_nodes=16) | captured_graphs(max_nodes=16)))
-def test_reading_back_tables_is_the_identity(graph):
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "X.nodes.csv")
-        write_graph(graph, file)
-        again = read_graph(file)
-    assert plain(again) == plain(graph)
-    assert again.hash == graph.hash
-    assert record(again.labels) == record(graph.labels)
-
-
-@given(
-    described(marked(graphs(min_nodes=1) | captured_graphs(max_nodes=16))),
-    st.sampled_from(["json", "npz"]),
-)
-def test_reading_back_a_file_is_the_identity(graph, ending):
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, f"graph.{ending}")
-        write_graph(graph, file)
-        assert [path.name for path in Path(folder).iterdir()] == [file.name]
-        assert read_graph(file).hash == graph.hash
+    assert write(again) == write(graph)
 
 
 def rich():
@@ -180,16 +148,6 @@ def rich():
         resident=Resident([5, 6, 7], [0, 1, 2], [0, 0, 2, 3], [0, 1, 2], ("x", "p", "s")),
         labels=Labels(names=("a", "b", "c"), value_names={2: "mask"}, ops=("", "Dropout", "Add"), views={"flat": "a"}),
     )
-
-
-@pytest.mark.parametrize("ending", ["json", "npz", "nodes.csv"])
-def test_every_part_survives(tmp_path, ending):
-    file = tmp_path / f"graph.{ending}"
-    for graph in (rich(), differentiate(replace(rich(), mark=None), parameter_gradients=True, keep_outputs=True)):
-        write_graph(graph, file)
-        again = read_graph(file)
-        assert again.hash == graph.hash
-        assert record(again.labels) == record(graph.labels)
 
 
 def test_a_compressed_npz_is_read_too():
@@ -235,23 +193,6 @@ def test_unknown_endings_are_refused(tmp_path, name):
 def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         write_graph(rich(), tmp_path / "nowhere" / "graph.json")
-
-
-def test_names_with_commas_and_quotes_survive(tmp_path):
-    names = ('a,b "c"', "d'e; #f", "ü ß")
-    graph = ComputationGraph.from_edges([(0, 1), (1, 2)], labels=Labels(names=names))
-    for ending in ("json", "npz", "nodes.csv"):
-        write_graph(graph, tmp_path / f"X.{ending}")
-        assert read_graph(tmp_path / f"X.{ending}").labels.names == names
-
-
-def test_decimals_survive(tmp_path, read):
-    graph = read(nodes="name,compute a,0.5 b,1.25", edges="src,dst a,b")
-    for ending in ("json", "npz", "nodes.csv"):
-        write_graph(graph, tmp_path / f"Y.{ending}")
-        again = read_graph(tmp_path / f"Y.{ending}")
-        assert again.hash == graph.hash
-        assert again.labels.compute_scale == 100
 
 
 # ---------------------------------------------------------------- tables
@@ -779,16 +720,10 @@ BAD_TABLES = {
         {"nodes": AB, "values": "node,name,memory_bytes a,y,1 b,y,1"},
         "X.nodes.csv, line 3: two values are called 'y'; give each its own name",
     ),
-    "value like a node": (
-        {"nodes": AB, "values": "node,name,memory_bytes a,b,1"},
-        "two (rows|values).* 'b'; give each",
-    ),
+    "value like a node": ({"nodes": AB, "values": "node,name,memory_bytes a,b,1"}, "two (rows|values).* 'b'"),
     "no name": ({"nodes": "name,memory a,1 ,2"}, "X.nodes.csv, line 3: the row has neither id nor name; give it one"),
     # numbers
-    "negative memory": (
-        {"nodes": "name,memory a,1 b,-1"},
-        "X.nodes.csv, line 3: node 'b' has memory -1; sizes and costs are 0 or more",
-    ),
+    "negative memory": ({"nodes": "name,memory a,1 b,-1"}, "X.nodes.csv, line 3: node 'b' has memory -1"),
     "negative part of a byte": ({"nodes": "name,memory a,1 b,-0.5"}, "X.nodes.csv, line 3: node 'b' has memory -0.5"),
     "negative compute": ({"nodes": "name,compute a,1 b,-1"}, "X.nodes.csv, line 3: node 'b' has compute -1"),
     "negative part of a cost": ({"nodes": "name,compute a,1 b,-0.5"}, "X.nodes.csv, line 3: node 'b' has compute -0.5"),
@@ -803,27 +738,12 @@ BAD_TABLES = {
         {"nodes": "name,memory,resident x,-1,1 a,1,"},
         "X.nodes.csv, line 2: resident 'x' has memory -1; ",
     ),
-    "negative value": (
-        {"nodes": AB, "values": "node,memory_bytes b,-1"},
-        "node 'b' has memory -1; sizes and costs are 0 or more",
-    ),
+    "negative value": ({"nodes": AB, "values": "node,memory_bytes b,-1"}, "node 'b' has memory -1"),
     "not a number": ({"nodes": "name,memory a,1 b,nan"}, "X.nodes.csv, line 3: memory of 'b'.* 'nan'.*; write"),
-    "infinite": (
-        {"nodes": "name,compute a,1 b,inf"},
-        "line 3: compute of 'b': 'inf' is not a cost; write a number",
-    ),
-    "a word": (
-        {"nodes": "name,compute a,1 b,x"},
-        "line 3: compute of 'b': 'x' is not a cost; write a number",
-    ),
-    "a unit for costs": (
-        {"nodes": "name,compute a,1 b,1MB"},
-        "compute of 'b': '1MB' is not a cost; write a number",
-    ),
-    "no unit": (
-        {"nodes": "name,memory a,1 b,7parsec"},
-        "X.nodes.csv, line 3: memory of 'b': '7parsec' is not a size; write bytes, or a number with a unit",
-    ),
+    "infinite": ({"nodes": "name,compute a,1 b,inf"}, "line 3: compute of 'b': 'inf' is not a cost; write a number"),
+    "a word": ({"nodes": "name,compute a,1 b,x"}, "line 3: compute of 'b': 'x' is not a cost; write a number"),
+    "a unit for costs": ({"nodes": "name,compute a,1 b,1MB"}, "compute of 'b': '1MB' is not a cost; write a number"),
+    "no unit": ({"nodes": "name,memory a,1 b,7parsec"}, "X.nodes.csv, line 3: memory of 'b': '7parsec' is not a size"),
     "huge memory": (
         {"nodes": "name,memory a,1 b,1e999999"},
         r"X.nodes.csv, line 3: the sum of memory reaches 2..53 at node 'b'; use a coarser unit",
@@ -857,10 +777,7 @@ BAD_TABLES = {
     "output": ({"nodes": "name,output a,2"}, "X.nodes.csv, line 2: output .* '2'; write 0 or 1"),
     "saved": ({"nodes": AB, "edges": "src,dst,saved a,b,x"}, "X.edges.csv, line 2: saved .* 'x'; write 0 or 1"),
     "mark": ({"nodes": "name,mark a,drop"}, "X.nodes.csv, line 2: mark .* 'drop'; write keep, recompute or nothing"),
-    "role": (
-        {"nodes": "name,resident a,weight"},
-        "X.nodes.csv, line 2: resident .* 'weight'; write input, parameter, st",
-    ),
+    "role": ({"nodes": "name,resident a,weight"}, "X.nodes.csv, line 2: resident .* 'weight'"),
     "mark and once": ({"nodes": "name,mark,once a,recompute,1"}, "'?a'? is marked once and recompute; remove one mark"),
     "gradient of nothing": ({"nodes": "name,gradient_of a, b,z"}, "X.nodes.csv, line 3: .*'b'.*'z', which is no node"),
     "gradient of a gradient": (
@@ -878,10 +795,7 @@ BAD_TABLES = {
         {"nodes": "name,view_of,compute a,,1 v,a,2"},
         "X.nodes.csv, line 3: 'v' is a view with compute or workspace; set both to 0",
     ),
-    "view with workspace": (
-        {"nodes": "name,view_of,workspace a,,1 v,a,2"},
-        "'v' is a view with compute or workspace",
-    ),
+    "view with workspace": ({"nodes": "name,view_of,workspace a,,1 v,a,2"}, "'v' is a view with compute or workspace"),
     # the shape of the tables
     "no nodes": ({"nodes": "name,memory"}, "X.nodes.csv: there are no nodes; add one"),
     "empty nodes": ({"nodes": b""}, "X.nodes.csv: the file is empty"),
@@ -904,10 +818,7 @@ BAD_TABLES = {
         {"nodes": "name,memory,memory_bytes a,1,1"},
         "X.nodes.csv, line 1: columns `memory` and `memory_bytes` mean the same; keep",
     ),
-    "missing cell": (
-        {"nodes": "name,memory a,1 b"},
-        r"X.nodes.csv, line 3: expected 2 cells, found 1; is the file whole\?",
-    ),
+    "missing cell": ({"nodes": "name,memory a,1 b"}, r"X.nodes.csv, line 3: expected 2 cells, found 1"),
     "a cell more": ({"nodes": AB, "edges": "src,dst a,b,c"}, "X.edges.csv, line 2: expected 2 cells, found 3"),
     "open quote": ({"nodes": b'name\n"a\n'}, "X.nodes.csv, line 2: not a CSV line"),
     "text after a quote": ({"nodes": b'name\n"a"b\n'}, "X.nodes.csv, line 2: not a CSV line"),
@@ -925,10 +836,7 @@ BAD_TABLES = {
         "X.nodes.csv, line 2: node 'a' has rows in X.values.csv; leave its memory empty here",
     ),
     # the bytes
-    "latin-1": (
-        {"nodes": "name caf\xe9".encode("latin-1")},
-        "X.nodes.csv: byte 8 is not UTF-8 text; save the file as UTF-8",
-    ),
+    "latin-1": ({"nodes": "name caf\xe9".encode("latin-1")}, "X.nodes.csv: byte 8 is not UTF-8 text"),
     "utf-16": ({"nodes": "name a".encode("utf-16")}, "X.nodes.csv: the text is UTF-16; save the file as UTF-8"),
     "utf-16 edges": ({"nodes": AB, "edges": "src,dst".encode("utf-16")}, "X.edges.csv: the text is UTF-16"),
     "junk": ({"nodes": bytes(range(256))}, "X.nodes.csv: neither text nor npz"),
@@ -946,22 +854,13 @@ def test_what_is_wrong_with_tables_is_named(read, tables, message):
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        (
-            "A B C\n",
-            "g.txt",
-            "g.txt, line 1: expected two names per line, found 3; quote names with spaces or use a CSV table",
-        ),
+        ("A B C\n", "g.txt", "g.txt, line 1: expected two names per line, found 3"),
         ("A B\nB A\n", "g.txt", "g.txt: the graph has a cycle: A -> B -> A; remove one of these edges"),
         ("", "g.txt", "g.txt: the file is empty"),
         ("# nothing\n", "g.txt", "g.txt: the file is empty; write an edge `u v` per line"),
         ("A\x07 B\n", "g.txt", "'A\\x07' is not a valid name"),
         ("name,memory\na,1\n", "lone.csv", "lone.csv is a table of nodes without edges; call it X.nodes.csv"),
-        (
-            bytes(range(256)),
-            "g.txt",
-            "g.txt: neither text nor npz nor ONNX; give tables, or one of cg, DOT, edge list, GraphML, JSON, npz, "
-            "PACE, ONNX, StableHLO",
-        ),
+        (bytes(range(256)), "g.txt", "g.txt: neither text nor npz nor ONNX"),
         ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
         ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
         ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),
@@ -1046,10 +945,7 @@ BAD_JSON = {
     "view called like a node": (json_of(views={"b": "a"}), "g.json: a view and a node or value are both called 'b'"),
     "views go round": (json_of(views={"v": "w", "w": "v"}), "g.json: views form a cycle: v -> w -> v"),
     "derivation": (json_of(derivation=[]), '"derivation" of the graph is list'),
-    "half a derivation": (
-        json_of(derivation={"source_hash": ""}),
-        '"derivation" is not as it was',
-    ),
+    "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is not as it was'),
     "derivation of numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), "derivation"),
     # fields of a node
     "name": (node(name=1), "\"name\" of node 1 is int '1', expected text"),
@@ -1079,10 +975,7 @@ BAD_JSON = {
     "saved of numbers": (node(saved=[1]), "\"saved\" of node 'b' contains something that is not a valid name"),
     "saved of nothing": (node(saved=["z"]), "g.json: node 'b' .*'z', which is no node, value or resident"),
     "saved of another": (node(saved=["a"]), "the gradient of b saves value 0, which the node neither reads nor makes"),
-    "saved on some": (
-        json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]),
-        "\"saved\" is missing for node 'b'; give it for all nodes or for none",
-    ),
+    "saved on some": (json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]), "\"saved\" is missing for node 'b'"),
     "grad_compute": (node(grad_compute="x"), "\"grad_compute\" of node 'b': 'x' is not a cost; write a number"),
     "grad_workspace": (node(grad_workspace=True), "\"grad_workspace\" of node 'b' is bool"),
     "gradient_of": (node(gradient_of=1), "\"gradient_of\" of node 'b' is int"),
@@ -1117,10 +1010,7 @@ BAD_JSON = {
     "resident memory negative": (json_of(residents=[{"name": "x", "memory": -1}]), "resident 'x' has memory -1"),
     "resident memory huge": (json_of(residents=[{"name": "x", "memory": 10**30}]), "resident"),
     "resident role": (json_of(residents=[{"name": "x", "role": 1}]), '"role" of resident 0 is int'),
-    "resident role word": (
-        json_of(residents=[{"name": "x", "role": "weight"}]),
-        "resident 'x' has role 'weight'; use input, parameter, state",
-    ),
+    "resident role word": (json_of(residents=[{"name": "x", "role": "weight"}]), "resident 'x' has role 'weight'"),
     "readers": (json_of(residents=[{"name": "x", "readers": "a"}]), '"readers" of resident 0 is str'),
     "readers of numbers": (
         json_of(residents=[{"name": "x", "readers": [1]}]),

@@ -160,10 +160,7 @@ def test_a_decimal_comma_may_stand_in_a_column_with_a_unit(tmp_path):
     ("nodes", "told"),
     [
         ([{"Memory (pages)": 8}] * 2, "'pages' is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB"),
-        (
-            [{"memory": 1, "time_ms": 1, "grad_compute (us)": 2}] * 2,
-            "costs are in ms, us; give all of them in one",
-        ),
+        ([{"memory": 1, "time_ms": 1, "grad_compute (us)": 2}] * 2, "costs are in ms, us; give all of them in one"),
         ([{"memory": 1, "compute": 1, "grad_compute_ms": 2}] * 2, "costs are in ms, no unit; give all of them in one"),
         ([{"memory": 1, "memory_mb": 1, "compute": 1}] * 2, "mean|occurs twice"),
     ],

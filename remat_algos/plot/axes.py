@@ -150,16 +150,29 @@ def bars(
     return rows
 
 
-def fits(ax: Axes | None, wide: float, high: float) -> bool:
-    """True if a picture with names in boxes, of this size in inches, has room on axes, or is at most 14 inches."""
+def boxes_or_dots(
+    ax: Axes | None,
+    size: tuple[float, float] | None,
+    sides: Iterable[float],
+    least: tuple[float, float],
+    beside: float,
+    each: float = 0.14,
+) -> tuple[Axes, bool]:
+    """(axes, True) if boxes with names, of this size in inches, have room there or within 14 inches; else for dots.
+
+    Dots are `each` inches apart, and their picture lies on its long side. `beside` is the width of the legend.
+    """
     room = (14.0, 14.0) if ax is None else inches(ax)
-    return wide <= room[0] and high <= room[1]
-
-
-def size_of_dots(sides: Iterable[float], each: float, least: tuple[float, float], beside: float) -> tuple[float, float]:
-    """Width and height of a picture of dots that lies on its long side."""
+    if size is not None and size[0] <= room[0] and size[1] <= room[1]:
+        return of_size(ax, max(size[0], least[0]) + beside, size[1] + 0.6), True
     short, long = sorted(sides)
-    return min(12, max(least[0], each * long)) + beside, min(9, max(least[1], 0.3 * short) + 0.6)
+    wide, high = min(12, max(least[0], each * long)), min(9, max(least[1], 0.3 * short) + 0.6)
+    return of_size(ax, wide + beside, high), False
+
+
+def text_width(texts: Iterable[str]) -> float:
+    """Inches of the longest of some texts in boxes."""
+    return max(map(len, texts), default=0) * LETTER * FONT * POINT
 
 
 def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2D:

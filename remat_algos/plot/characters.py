@@ -74,13 +74,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """A name of exactly `width` columns: shortened in the middle, or filled with spaces.
-
-    Examples
-    --------
-    >>> fitted("encoder.attention", 9), fitted("fc", 4)
-    ('enco…tion', 'fc  ')
-    """
+    """A name of exactly `width` columns: shortened in the middle, or filled with spaces."""
     from rich.cells import cell_len, set_cell_size
 
     text = printable(text)
@@ -140,12 +134,6 @@ def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> 
 
 
 def bins(count: int, max_bins: int) -> Int64:
-    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; one per number if there is room.
-
-    Examples
-    --------
-    >>> bins(3, 10).tolist(), bins(10, 4).tolist()
-    ([0, 1, 2, 3], [0, 2, 5, 7, 10])
-    """
+    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; one per number if there is room."""
     k = max(1, min(count, max_bins))
     return np.arange(k + 1) * count // k

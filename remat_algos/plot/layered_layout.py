@@ -41,13 +41,6 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
 
     A node and its gradients are one block of the necessary width, so that one arrangement serves both parts. An edge
     over several layers has a bend in each, for which the blocks leave room.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
-    >>> layout(chain).points.tolist()
-    [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.5, 2.0], [1.5, 1.0], [1.5, 0.0]]
     """
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
     source, target = sources.astype(np.int64), row_of(indptr)

@@ -91,12 +91,10 @@ def decomposition(
     texts = [_lines_of(words) for words in tree.words]
     boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
     points = _places(tree, boxes)
-    wide, high = np.ptp(_corners(points, boxes), axis=0)
-    named = axes.fits(ax, wide, high)
-    beside = 2.2 if separators is not None else 0
+    wide, high = np.ptp(_corners(points, boxes), axis=0).tolist()
     width_of = np.bincount(tree.depth, minlength=1)
-    dots = axes.size_of_dots((int(width_of.max()), width_of.size), 0.14, (TITLE, 2), beside)
-    ax = axes.of_size(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else dots))
+    beside = 2.2 if separators is not None else 0
+    ax, named = axes.boxes_or_dots(ax, (wide, high), (int(width_of.max()), width_of.size), (TITLE, 2), beside)
     if named:
         _boxes(ax, tree, points, boxes, texts)
     else:
@@ -125,7 +123,7 @@ def _lines_of(words: list[str]) -> str:
 def _box(text: str) -> tuple[float, float]:
     """Width and height in inches."""
     lines = text.split("\n")
-    return max(3, *map(len, lines)) * axes.LETTER * axes.FONT * axes.POINT + 2 * PAD, len(lines) * LINE + 2 * PAD
+    return axes.text_width([*lines, "xxx"]) + 2 * PAD, len(lines) * LINE + 2 * PAD
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
@@ -277,12 +275,6 @@ def bag_tree(
     """Root a decomposition at its root, or at its top separator.
 
     Raises GraphError if the graph lacks a vertex, ValueError for too few names and for separators of another tree.
-
-    Examples
-    --------
-    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)])
-    >>> bag_tree(path, "abcd", separators=SeparatorTree.balanced(path, 4)).words
-    [['a', '(b)'], ['b', 'c'], ['(c)', 'd']]
     """
     names = _names(decomposition, names, graph)
     n = decomposition.n_bags
@@ -360,12 +352,7 @@ def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], lis
 
 
 def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
-    """Horizontal positions: subtrees as close as half widths and gap allow, bags over the middle of their children.
-
-    >>> star = TreeDecomposition.from_bags([[0], [0, 1], [0, 2], [0, 3]], [(0, 1), (0, 2), (0, 3)])
-    >>> tidy(bag_tree(star), [1, 1, 1, 1], 0.5)
-    [0.0, -2.5, 0.0, 2.5]
-    """
+    """Horizontal positions: subtrees as close as half widths and gap allow, bags over the middle of their children."""
     shift = [0.0] * len(half)  # from the parent
     # Left and right ends of each subtree, row by row.
     outline: dict[int, Ends] = {}

@@ -73,10 +73,8 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     placed = layout(graph)
     names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]
-    wide, high = _size(placed, names)
-    named = bool(names) and axes.fits(ax, wide, high)
-    dots = axes.size_of_dots(placed.points.max(axis=0, initial=0) + 1, 0.1, (5.4, 2.6), 2.8)
-    ax = axes.of_size(ax, *((max(wide, 5.4) + 2.8, max(high, 1.8) + 0.6) if named else dots))
+    size, sides = _size(placed, names) if names else None, placed.points.max(axis=0, initial=0) + 1
+    ax, named = axes.boxes_or_dots(ax, size, sides, (5.4, 2.6), beside=2.8, each=0.1)
     rows = _boxes(ax, graph, placed, kinds, names) if named else _dots(ax, graph, placed, kinds)
     ax.axis("off")
     return axes.finished(ax, _sentences(subject), rows)
@@ -98,13 +96,6 @@ def node_kinds(simulation: Simulation) -> Kinds:
     """str[n]: the kind of each node in a schedule, a key of `NODES`.
 
     "freed" are nodes of the forward part that run once and have no live value when the first gradient runs.
-
-    Examples
-    --------
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
-    >>> node_kinds(simulate(graph, [0, 1, 0, 2])).tolist()
-    ['again', 'kept', 'kept']
     """
     graph, lifetimes = simulation.graph, simulation.lifetimes
     gradients = np.flatnonzero(~graph.forward[simulation.schedule.order])
@@ -126,18 +117,14 @@ def _times(runs: int) -> str:
 def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
     """Size in inches that boxes with names need."""
     left, right = _sides(placed)
-    return (right - left + 1) * _box(names) / placed.apart, (placed.points[:, 1].max(initial=0) + 1) * 0.36
+    box = (max(map(len, names)) + 3.5) * axes.LETTER * axes.FONT * axes.POINT
+    return (right - left + 1) * box / placed.apart, max(1.8, (placed.points[:, 1].max(initial=0) + 1) * 0.36)
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
     """The outermost places on both sides, including bends of edges."""
     places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
-
-
-def _box(names: list[str]) -> float:
-    """Distance of neighbouring boxes in inches."""
-    return (max(map(len, names), default=0) + 3.5) * axes.LETTER * axes.FONT * axes.POINT
 
 
 def _boxes(

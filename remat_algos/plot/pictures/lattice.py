@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Float64 = NDArray[np.float64]
 
-# Inches: of a level where sets have names, of the legend and of the title.
-LEVEL, LEGEND, TITLE = 0.42, 2.2, 5.4
+# Inches of a level where sets have names.
+LEVEL = 0.42
 MAX_DRAWN = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
@@ -76,10 +76,8 @@ def lattice(
     cuts, passed = _way(family, members, path) if path is not None else ([], [])
     points, names = places(members), _names(family, members)
     table = _table(family.graph, path) if path is not None else []
-    wide, high = _size(points, names, table)
-    named = bool(names) and axes.fits(ax, wide, high)
-    dots = axes.size_of_dots(np.ptp(points, axis=0) + 1, 0.14, (TITLE, 2.6), LEGEND)
-    ax = axes.of_size(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else dots))
+    size = _size(points, names, table) if names else None
+    ax, named = axes.boxes_or_dots(ax, size, np.ptp(points, axis=0) + 1, (5.4, 2.6), beside=2.2)
     lines = covers(members)
     if named:
         _boxes(ax, points * [_box(names), LEVEL], lines, names, cuts, passed, table)
@@ -90,15 +88,7 @@ def lattice(
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:
-    """Names of nodes, side by side if all are letters, else with commas; ∅ for an empty set.
-
-    Examples
-    --------
-    >>> joined(ComputationGraph.from_edges([("a", "b"), ("b", "c")]), [0, 2])
-    'ac'
-    >>> joined(ComputationGraph.from_edges([("conv", "relu"), ("relu", "pool")]), [0, 2])
-    'conv, pool'
-    """
+    """Names of nodes, side by side if all are letters, else with commas; ∅ for an empty set."""
     apart = "" if letters_only(graph) else ", "
     return axes.label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
 
@@ -182,21 +172,16 @@ def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
     return rows
 
 
-def _letters(texts: Sequence[str]) -> float:
-    """Length of the longest label in inches."""
-    return max(map(len, texts), default=0) * axes.LETTER * axes.FONT * axes.POINT
-
-
 def _box(names: list[str]) -> float:
     """Distance of neighbouring boxes in inches."""
-    return _letters([*names, "xxx"]) + 0.3
+    return axes.text_width([*names, "xxx"]) + 0.3
 
 
 def _columns(table: list[list[str]]) -> Float64:
     """Distances in inches from the diagram to the right ends of the table's columns."""
     if not table:
         return np.zeros(1)
-    return np.cumsum([_letters(column) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
+    return np.cumsum([axes.text_width(column) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
 
 
 def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[float, float]:
@@ -284,13 +269,7 @@ def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: b
 
 
 def covers(members: Bool) -> Int64:
-    """int64[c, 2]: pairs of rows of which the second covers the first.
-
-    Examples
-    --------
-    >>> covers(np.array([[0, 0], [1, 0], [0, 1], [1, 1]], bool)).tolist()
-    [[0, 1], [0, 2], [1, 3], [2, 3]]
-    """
+    """int64[c, 2]: pairs of rows of which the second covers the first."""
     size, counts = members.sum(axis=1), members.astype(np.float32)
     inside = (counts @ (1 - counts).T == 0) & (size[:, None] < size)
     between = inside.astype(np.float32) @ inside.astype(np.float32) > 0
@@ -301,15 +280,6 @@ def places(members: Bool) -> Float64:
     """float64[k, 2]: (place, level) of lower sets; the level is the size, and places of a level are at least 1 apart.
 
     Where there is room, adding a node leads in the same direction from every set, so that lines are parallel.
-
-    Examples
-    --------
-        0 -> 1 -> 3        the lower sets {}, {0}, {0, 1}, {0, 2}, {0, 1, 2} and the whole
-        0 -> 2 -> 3
-
-    >>> sets = [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
-    >>> places(np.array(sets, bool)).tolist()
-    [[0.0, 0.0], [0.0, 1.0], [-0.5, 2.0], [0.5, 2.0], [0.0, 3.0], [0.0, 4.0]]
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
@@ -345,9 +315,6 @@ def _directions(members: Bool) -> Float64:
 
 
 # ---------------------------------------------------------------- formula (2), term by term
-
-# Width of the bars of a block, whose room is 1.
-WIDE, NARROW = 0.46, 0.34
 
 
 @checked_arguments
@@ -411,16 +378,6 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     """int64[k]: peak of a canonical schedule while it runs a block, forward or backward.
 
     Recomputed nodes belong to the block of the next gradient.
-
-    Examples
-    --------
-    Four nodes of one byte in two blocks. Gradients read the reads and values of their nodes; the last block is kept.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)]))
-    >>> sets = LowerSets.of(chain, [[0, 1], [0, 1, 2, 3]])
-    >>> peaks_of_blocks(simulate(chain, canonical_schedule(chain, sets)), sets).tolist()
-    [4, 5]
     """
     graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
     block = lower_sets.blocks(graph).astype(np.int64)
@@ -437,11 +394,13 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
 
 def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
     """Draw the terms of each block as a stack beside its peak, with numbers if blocks have room."""
-    room = (len(terms) + 0.2) * 7 * axes.LETTER * axes.FONT * axes.POINT / NARROW <= axes.inches(ax)[0]
-    left, right, whole = np.arange(len(terms)) - NARROW / 2, np.arange(len(terms)) + WIDE / 2, terms.sum(axis=1)
+    # Widths of the two bars of a block, whose room is 1.
+    wide, narrow = 0.46, 0.34
+    room = (len(terms) + 0.2) * axes.text_width(["x" * 7]) / narrow <= axes.inches(ax)[0]
+    left, right, whole = np.arange(len(terms)) - narrow / 2, np.arange(len(terms)) + wide / 2, terms.sum(axis=1)
     rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
-    rows += axes.bars(ax, left, zip(TERMS, terms.T, strict=True), WIDE, _bytes if room else None)
-    rows.append((ax.bar(right, peaks, NARROW, color=GREY, label="simulated"), "simulated peak, with liveness"))
+    rows += axes.bars(ax, left, zip(TERMS, terms.T, strict=True), wide, _bytes if room else None)
+    rows.append((ax.bar(right, peaks, narrow, color=GREY, label="simulated"), "simulated peak, with liveness"))
     if room:
         axes.above(ax, left, whole, _bytes(whole))
         axes.above(ax, right, peaks, _bytes(peaks))
@@ -457,7 +416,7 @@ def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
     block = lower_sets.blocks(graph)
     names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
     room = axes.inches(ax)[0] / (max(1, len(names)) + 0.2)
-    lying = (max(map(len, names), default=0) + 1) * axes.LETTER * axes.FONT * axes.POINT <= room
+    lying = axes.text_width([f"{name} " for name in names] or [" "]) <= room
     if lying:
         ax.set_xticks(range(len(names)), names, fontsize=axes.FONT)
     named = lying or axes.name_ticks(ax, names, across=True)

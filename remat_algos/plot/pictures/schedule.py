@@ -37,12 +37,6 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     4 the load of a value begins. Several steps or nodes in one cell show the maximum.
 
     Rows and columns are int64[k + 1]: ends of the ranges of steps in each row, and of nodes in each column.
-
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
-    >>> schedule_cells(simulate(graph, [0, 1, 0, 2]), np.arange(5), np.arange(4)).tolist()
-    [[2, 0, 0], [1, 2, 0], [3, 1, 0], [1, 1, 2]]
     """
     row, column = row_of(rows), row_of(columns)
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
