@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.formats.mirror_counts import read_mirror_counts
+from remat_algos.formats.orders import read_mirror_counts
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels

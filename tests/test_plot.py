@@ -32,9 +32,9 @@ from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
 from remat_algos.plot.characters import bins, fitted
 from remat_algos.plot.colours import CELLS, NODES, ROLES
+from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.pictures.graph import node_kinds
-from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.baseline import baseline

@@ -197,7 +197,7 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
     """The simulation of the order by mirror counts; errors name their file."""
-    from remat_algos.formats.mirror_counts import read_mirror_counts
+    from remat_algos.formats.orders import read_mirror_counts
     from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.simulation import simulate
 

@@ -5,7 +5,7 @@ from .graphs.json_text import from_json as from_json
 from .graphs.json_text import to_json as to_json
 from .graphs.npz_bytes import from_npz as from_npz
 from .graphs.npz_bytes import to_npz as to_npz
-from .mirror_counts import read_mirror_counts as read_mirror_counts
+from .orders import read_mirror_counts as read_mirror_counts
 from .orders import read_order as read_order
 from .pace import read_gr as read_gr
 from .pace import read_td as read_td

@@ -1,10 +1,11 @@
-"""Reading of orders in other forms, recognized by content: plans, lists, actions, matrices."""
+"""Orders of running nodes in files, recognized by content: plans, lists, actions, matrices; and mirror counts."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -17,16 +18,143 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, ScheduleError
-from remat_algos.files import decoded, read_bytes
+from remat_algos.files import decoded, read_bytes, read_text
+from remat_algos.formats.columns import Known, fault
+from remat_algos.formats.csv_tables import read_table
 from remat_algos.formats.graphs.npz_bytes import load_arrays
-from remat_algos.ir.arrays import Bool
+from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import listed, shortened_path
+
+COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
+COUNT_FORMS = "a table with the columns node and count, or a JSON object of names and counts"
+MAX_COUNT = 2**31 - 1
+Row = tuple[str, str, Any]
+"""The place in the file, for messages; the node; its count."""
+
+
+@checked_arguments
+def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) -> Int64:
+    """Read how often each node may run beyond its first run, for `mirror_schedule`.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    path : path
+        CSV with the columns node and count, or a JSON object {node: count}; nodes by name or id. Other nodes have 0.
+
+    Returns
+    -------
+    int64[n]
+
+    Raises
+    ------
+    GraphError
+        If the file cannot be read or is neither; if a node is unknown, a gradient or named twice; if a count is not a
+        whole number of 0 or more, or is above 0 for a node that must run only once or is marked to be kept.
+
+    References
+    ----------
+    chen2016, algorithm 2 and section 4.5.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C")])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "mirror.csv")
+    ...     _ = file.write_text("node,count\\nA,2\\nB,1\\n")
+    ...     read_mirror_counts(graph, file).tolist()
+    [2, 1, 0]
+    """
+    text, source = read_text(path, f"give {COUNT_FORMS}"), shortened_path(Path(path).name)
+    if text.lstrip()[:1] in ("{", "["):
+        return _counts(graph, _counts_in_json(text, source))
+    table = read_table(text, source, COUNT_COLUMNS, ("node", "count"))
+    places = map(table.where, range(len(table)))
+    return _counts(graph, zip(places, table.texts("node"), table.texts("count"), strict=True))
+
+
+def _counts_in_json(text: str, source: str) -> list[Row]:
+    try:
+        found = json_of(text)
+    except ValueError as error:
+        raise fault(source, "{error!w}; give {forms!w}", error=error, forms=COUNT_FORMS) from error
+    if not isinstance(found, dict):
+        raise fault(source, "not a JSON object; give {forms!w}", forms=COUNT_FORMS)
+    if found.get("format") == FORMAT:
+        raise fault(source, "a plan, not mirror counts; give {forms!w}", forms=COUNT_FORMS)
+    return [(source, name, count) for name, count in found.items()]
+
+
+def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
+    count, named = np.zeros(graph.n_nodes, np.int64), set()
+    for where, name, value in rows:
+        try:
+            node = _node(graph, name)
+        except GraphError as error:
+            raise GraphError("{where!w}: {error!w}", where=where, error=error) from error
+        if node < 0:
+            unknown = "{where!w}: there is no node {name}; nodes are 0 to {last}"
+            raise GraphError(unknown, where=where, name=name, last=graph.n_nodes - 1)
+        if node in named:
+            raise GraphError(
+                "{where!w}: {name} is named twice; keep one of its counts", where=where, name=graph.labels[node]
+            )
+        named.add(node)
+        count[node] = _count(where, graph.labels[node], value)
+        if not graph.forward[node]:
+            raise GraphError(
+                "{where!w}: {name} is a gradient, which runs once; leave it out", where=where, name=graph.labels[node]
+            )
+        if count[node] and graph.once[node]:
+            raise GraphError(
+                "{where!w}: {name} must run only once, so its count is 0, not {value!w}",
+                where=where,
+                name=graph.labels[node],
+                value=value,
+            )
+        if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
+            raise GraphError(
+                "{where!w}: {name} is marked to be kept, so its count is 0, not {value!w}",
+                where=where,
+                name=graph.labels[node],
+                value=value,
+            )
+    return count
+
+
+def _count(where: str, name: str, value: Any) -> int:
+    """A count: text in a table, a number in JSON."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
+        raise GraphError(
+            "{where!w}: the count of {name} is {found}; give a whole number, 0 or more",
+            where=where,
+            name=name,
+            found=text or "empty",
+        )
+    if text.startswith("-") and digits.strip("0"):
+        raise GraphError(
+            "{where!w}: the count of {name} is {text}; counts are 0 or more", where=where, name=name, text=text
+        )
+    if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
+        raise GraphError(
+            "{where!w}: the count of {name} is {text}; give at most {max_count}",
+            where=where,
+            name=name,
+            text=text,
+            max_count=MAX_COUNT,
+        )
+    return int(digits)
+
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -85,9 +213,8 @@ class Order:
         """
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
-        ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
-        steps, others = self._of_lines(ids) if self.lines else (self.steps, None)
-        order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(steps)]
+        steps, others = self._of_lines({*graph.node_names()}) if self.lines else (self.steps, None)
+        order = [self._node(graph, step, place) for place, step in enumerate(steps)]
         schedule = Schedule(np.array(order, np.int32))
         try:
             if others is None:
@@ -126,6 +253,16 @@ class Order:
             else:
                 others.append((deed, len(steps), name.strip()))
         return steps, others or None
+
+    def _node(self, graph: ComputationGraph, step: str | int, place: int) -> int:
+        try:
+            node = _node(graph, step)
+        except GraphError as error:
+            raise self._fault("step {step}: {error!w}", place, error=error) from error
+        if node < 0:
+            unknown = "step {step} runs node {name}; nodes are 0 to {last}"
+            raise self._fault(unknown, place, name=step, last=graph.n_nodes - 1)
+        return node
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
@@ -274,22 +411,16 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     return graph, order.schedule(graph)
 
 
-def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, place: int, source: str) -> int:
-    """The node with a name or an id."""
-    if isinstance(step, str) and step in ids:
-        return ids[step]
-    name = str(step)
-    if name.isdecimal():
-        if len(name) <= MAX_DIGITS and int(name) < graph.n_nodes:
-            return int(name)
-        unknown = "{source!w}: step {step} runs node {name}; nodes are 0 to {last}"
-        raise ScheduleError(unknown, source=source, name=name, last=graph.n_nodes - 1, step=place, node=-1)
-    try:
-        return graph.node_id(name)
-    except ValueError as error:
-        raise ScheduleError(
-            "{source!w}: step {step}: {error!w}", source=source, error=error, step=place, node=-1
-        ) from error
+def _node(graph: ComputationGraph, node: str | int) -> int:
+    """The node with a name, or else with an id; GraphError if no node has that name, -1 if none has that id."""
+    if isinstance(node, str):
+        try:
+            return graph.node_id(node)
+        except GraphError:
+            if not (node.isascii() and node.isdecimal()):
+                raise
+    digits = str(node)
+    return int(digits) if len(digits) <= MAX_DIGITS and int(digits) < graph.n_nodes else -1
 
 
 def _json(text: str, source: str) -> Order:

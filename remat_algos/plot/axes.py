@@ -25,7 +25,7 @@ FONT = 8
 LETTER = 0.62
 
 
-def of_size(ax: Axes | None, width: float, height: float) -> Axes:
+def of_size(ax: Axes | None, width: float = 10, height: float = 4.8) -> Axes:
     """`ax`, or the axes of a new figure of this size in inches, without opening a window."""
     if ax is not None:
         return checked_axes(ax)
@@ -50,7 +50,7 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 def title(ax: Axes, sentences: Iterable[str], size: int = 10) -> None:
     """Set the title of axes, wrapped to their width: the message, then what it rests on."""
-    room = max(20, int(inches(ax)[0] / (LETTER * size * POINT)))
+    room = max(20, int(inches(ax)[0] / text_width("x", size)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
     ax.set_title("\n".join(lines), fontsize=size, pad=9, x=0, ha="left", linespacing=1.4)
 
@@ -120,7 +120,7 @@ def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iter
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
     per_amount = inches(ax)[1] / ax.get_ylim()[1]
     for (x, y), amount, text in zip(places, amounts, texts, strict=True):
-        if amount * per_amount > 1.8 * FONT * POINT:
+        if amount * per_amount > 1.8 * text_height():
             ax.text(x, y, text, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
 
 
@@ -170,9 +170,14 @@ def boxes_or_dots(
     return of_size(ax, wide + beside, high), False
 
 
-def text_width(texts: Iterable[str]) -> float:
-    """Inches of the longest of some texts in boxes."""
-    return max(map(len, texts), default=0) * LETTER * FONT * POINT
+def text_width(text: str, size: float = FONT) -> float:
+    """Inches of the longest line of a text, by default one in a box."""
+    return max(map(len, text.split("\n"))) * LETTER * size * POINT
+
+
+def text_height(size: float = FONT) -> float:
+    """Inches of a line."""
+    return size * POINT
 
 
 def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2D:
@@ -215,7 +220,7 @@ def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -
     from matplotlib.ticker import MaxNLocator
 
     axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])
-    if len(names) > room / (1.4 * size * POINT):
+    if len(names) > room / (1.4 * text_height(size)):
         axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         return False
     drawn = [label(name, 18) for name in names]

@@ -65,7 +65,7 @@ def addresses(
     """
     from matplotlib.collections import PolyCollection
 
-    ax = axes.of_size(ax, 10, 4.8)
+    ax = axes.of_size(ax)
     allocation, split = _one_above_another(allocation)
     buffers = allocation.buffers
     first, last = _span(allocation)
@@ -154,8 +154,8 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
     first, last = ax.get_xlim()
     across, upwards = width / (last - first), height / ax.get_ylim()[1]
     end = buffers.release_step
-    for i in np.flatnonzero(buffers.size * upwards > 1.4 * NAME_SIZE * axes.POINT).tolist():
-        room = int((end[i] - buffers.begin[i]) * across / (axes.LETTER * NAME_SIZE * axes.POINT)) - 1
+    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(NAME_SIZE)).tolist():
+        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", NAME_SIZE)) - 1
         name = axes.label(_name_of(allocation, i, simulation), 24)
         if name and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2

@@ -141,7 +141,7 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
 def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, str]]:
     """Draw one stack per place, with shares of the wholes if there is room."""
     left, right = ax.get_xlim()
-    room = axes.inches(ax)[0] * 0.8 / (right - left) >= axes.text_width(["100.0 %"])
+    room = axes.inches(ax)[0] * 0.8 / (right - left) >= axes.text_width("100.0 %")
     shares = (lambda height: list(map(percent, height, wholes))) if room else None
     return axes.bars(ax, places, [band for band in bands if band[1].any()], 0.8, shares)
 

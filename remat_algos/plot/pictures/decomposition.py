@@ -123,7 +123,7 @@ def _lines_of(words: list[str]) -> str:
 def _box(text: str) -> tuple[float, float]:
     """Width and height in inches."""
     lines = text.split("\n")
-    return axes.text_width([*lines, "xxx"]) + 2 * PAD, len(lines) * LINE + 2 * PAD
+    return axes.text_width(f"{text}\nxxx") + 2 * PAD, len(lines) * LINE + 2 * PAD
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
@@ -172,7 +172,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
     """Draw bags as boxes, in inches, the root at the top."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
-        axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=PAD / (axes.FONT * axes.POINT))
+        axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=PAD / axes.text_height())
     (left, top), (right, bottom) = _corners(points, boxes).tolist()
     margin = max(0.05, (TITLE - right + left) / 2)
     ax.set_xlim(left - margin, right + margin)

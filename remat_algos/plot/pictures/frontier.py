@@ -119,7 +119,7 @@ def _names(ax: Axes, frontier: Frontier) -> int:
         shared = sum(id(plan) in best for plan in curve)
         text = f"{axes.label(solver)} ({shared})" if shared else axes.label(solver)
         x, y = curve[0].peak_memory, 100 * curve[0].overhead_in_time / max(1, frontier.bound_compute)
-        width = axes.LETTER * SIZE * axes.POINT * len(text)
+        width = axes.text_width(text, SIZE)
         begin = min(across * (x - left) + 0.1, wide - width - GAP)
         wanted = int(up * (y - low)) + 1
         clear = [

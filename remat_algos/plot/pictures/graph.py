@@ -117,7 +117,7 @@ def _times(runs: int) -> str:
 def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
     """Size in inches that boxes with names need."""
     left, right = _sides(placed)
-    box = (max(map(len, names)) + 3.5) * axes.LETTER * axes.FONT * axes.POINT
+    box = max(map(axes.text_width, names)) + axes.text_width("xxx") + axes.text_width("x") / 2
     return (right - left + 1) * box / placed.apart, max(1.8, (placed.points[:, 1].max(initial=0) + 1) * 0.36)
 
 
@@ -151,8 +151,8 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
     # Inches of a place, and of a layer.
     across, along = wide / (right - left), tall / abs(high - low)
-    half_tall = 0.85 * axes.FONT * axes.POINT / along
-    half_wide = [(axes.LETTER * len(name) / 2 + 0.4) * axes.FONT * axes.POINT / across for name in names]
+    half_tall = 0.85 * axes.text_height() / along
+    half_wide = [(axes.text_width(name) / 2 + 0.4 * axes.text_height()) / across for name in names]
     for v, tail in _arrivals(graph, placed):
         x, y = placed.points[v].tolist()
         dx, dy = tail[0] - x, tail[1] - y
@@ -187,10 +187,8 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)
     points = placed.points[:, ::-1] if on_side else placed.points
-    room = (
-        min(axes.inches(ax)[0] / (deep if on_side else wide), axes.inches(ax)[1] / (wide if on_side else deep))
-        / axes.POINT
-    )
+    (across, upwards), sides = axes.inches(ax), (deep, wide) if on_side else (wide, deep)
+    room = min(across / sides[0], upwards / sides[1]) / axes.POINT
     largest = min(90.0, max(8.0, (0.9 * room) ** 2))
     memory = graph.node_memory / max(1, int(graph.node_memory.max(initial=0)))
     area = largest * (0.3 + 0.7 * memory)

@@ -174,14 +174,14 @@ def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
 
 def _box(names: list[str]) -> float:
     """Distance of neighbouring boxes in inches."""
-    return axes.text_width([*names, "xxx"]) + 0.3
+    return max(map(axes.text_width, [*names, "xxx"])) + 0.3
 
 
 def _columns(table: list[list[str]]) -> Float64:
     """Distances in inches from the diagram to the right ends of the table's columns."""
     if not table:
         return np.zeros(1)
-    return np.cumsum([axes.text_width(column) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
+    return np.cumsum([max(map(axes.text_width, column)) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
 
 
 def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[float, float]:
@@ -364,7 +364,7 @@ def terms(
     terms = lower_sets.terms(graph)
     simulation = simulate(graph, canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy))
     peaks = peaks_of_blocks(simulation, lower_sets)
-    ax = axes.of_size(ax, 10, 4.8)
+    ax = axes.of_size(ax)
     top = max(1, int(terms.sum(axis=1).max(initial=0)), int(peaks.max(initial=0)))
     ax.set_xlim(-0.6, max(1, len(lower_sets)) - 0.4)
     ax.set_ylim(0, 1.1 * top)
@@ -396,7 +396,7 @@ def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
     """Draw the terms of each block as a stack beside its peak, with numbers if blocks have room."""
     # Widths of the two bars of a block, whose room is 1.
     wide, narrow = 0.46, 0.34
-    room = (len(terms) + 0.2) * axes.text_width(["x" * 7]) / narrow <= axes.inches(ax)[0]
+    room = (len(terms) + 0.2) * axes.text_width("100 MiB") / narrow <= axes.inches(ax)[0]
     left, right, whole = np.arange(len(terms)) - narrow / 2, np.arange(len(terms)) + wide / 2, terms.sum(axis=1)
     rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
     rows += axes.bars(ax, left, zip(TERMS, terms.T, strict=True), wide, _bytes if room else None)
@@ -416,7 +416,7 @@ def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
     block = lower_sets.blocks(graph)
     names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
     room = axes.inches(ax)[0] / (max(1, len(names)) + 0.2)
-    lying = axes.text_width([f"{name} " for name in names] or [" "]) <= room
+    lying = axes.text_width("\n".join(f"{name} " for name in names)) <= room
     if lying:
         ax.set_xticks(range(len(names)), names, fontsize=axes.FONT)
     named = lying or axes.name_ticks(ax, names, across=True)

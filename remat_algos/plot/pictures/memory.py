@@ -65,7 +65,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     """
     lanes = Lanes.of(subject, limit)
     peak = lanes.simulation.peak_memory
-    ax = axes.of_size(ax, 10, 4.8)
+    ax = axes.of_size(ax)
     edges, shown = lanes.columns(MAX_COLUMNS)
     rows = _budget(ax, lanes.limit, peak) + areas(ax, lanes, shown, edges - 0.5)
     rows += _without(ax, lanes) + _peak(ax, lanes)
@@ -224,7 +224,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'memory (KiB)'
     """
-    ax = axes.of_size(ax, 10, 4.8)
+    ax = axes.of_size(ax)
     edges, predicted, measured, reserved = _curves(validation, MAX_COLUMNS)
     area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
     line = ax.stairs(measured, edges - 0.5, baseline=None, color=axes.ink(), linewidth=1.2, label="measured")
