@@ -99,34 +99,22 @@ def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
         try:
             node = _node(graph, name)
         except GraphError as error:
-            raise GraphError("{where!w}: {error!w}", where=where, error=error) from error
+            raise fault(where, "{error!w}", error=error) from error
         if node < 0:
-            unknown = "{where!w}: there is no node {name}; nodes are 0 to {last}"
-            raise GraphError(unknown, where=where, name=name, last=graph.n_nodes - 1)
+            raise fault(where, "there is no node {name}; nodes are 0 to {last}", name=name, last=graph.n_nodes - 1)
+        shown = graph.labels[node]
         if node in named:
-            raise GraphError(
-                "{where!w}: {name} is named twice; keep one of its counts", where=where, name=graph.labels[node]
-            )
+            raise fault(where, "{name} is named twice; keep one of its counts", name=shown)
         named.add(node)
-        count[node] = _count(where, graph.labels[node], value)
+        count[node] = _count(where, shown, value)
         if not graph.forward[node]:
-            raise GraphError(
-                "{where!w}: {name} is a gradient, which runs once; leave it out", where=where, name=graph.labels[node]
-            )
+            raise fault(where, "{name} is a gradient, which runs once; leave it out", name=shown)
         if count[node] and graph.once[node]:
-            raise GraphError(
-                "{where!w}: {name} must run only once, so its count is 0, not {value!w}",
-                where=where,
-                name=graph.labels[node],
-                value=value,
-            )
+            once = "{name} must run only once, so its count is 0, not {value!w}"
+            raise fault(where, once, name=shown, value=value)
         if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
-            raise GraphError(
-                "{where!w}: {name} is marked to be kept, so its count is 0, not {value!w}",
-                where=where,
-                name=graph.labels[node],
-                value=value,
-            )
+            kept = "{name} is marked to be kept, so its count is 0, not {value!w}"
+            raise fault(where, kept, name=shown, value=value)
     return count
 
 
@@ -135,23 +123,14 @@ def _count(where: str, name: str, value: Any) -> int:
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
-        raise GraphError(
-            "{where!w}: the count of {name} is {found}; give a whole number, 0 or more",
-            where=where,
-            name=name,
-            found=text or "empty",
+        raise fault(
+            where, "the count of {name} is {found}; give a whole number, 0 or more", name=name, found=text or "empty"
         )
     if text.startswith("-") and digits.strip("0"):
-        raise GraphError(
-            "{where!w}: the count of {name} is {text}; counts are 0 or more", where=where, name=name, text=text
-        )
+        raise fault(where, "the count of {name} is {text}; counts are 0 or more", name=name, text=text)
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
-        raise GraphError(
-            "{where!w}: the count of {name} is {text}; give at most {max_count}",
-            where=where,
-            name=name,
-            text=text,
-            max_count=MAX_COUNT,
+        raise fault(
+            where, "the count of {name} is {text}; give at most {max_count}", name=name, text=text, max_count=MAX_COUNT
         )
     return int(digits)
 
