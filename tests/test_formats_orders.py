@@ -283,6 +283,14 @@ def possible(g, computed, saved):
 
 
 R = np.array([[1, 1, 0], [0, 0, 1]])
+
+
+def acts(text):
+    """Lines of actions from "c A, f A", with s and l for copies."""
+    deeds = {"c": "compute", "f": "free", "s": "store", "l": "load"}
+    return "\n".join(f"{deeds[line.split()[0]]} {line.split()[1]}" for line in text.split(", "))
+
+
 FAULTS = {
     # lists
     "an unknown name": ("A\nB\nX\n", "step 2: no node is called 'X'"),
@@ -318,68 +326,38 @@ FAULTS = {
     "an archive of nothing": (b"PK\x05\x06" + bytes(18), "the npz file has no matrix R"),
     "an npy file": (b"\x93NUMPY" + bytes(80), "byte 0 is not UTF-8 text"),
     # actions
-    "an action on an unknown node": ("compute A\ncompute X\n", "step 1: no node is called 'X'"),
-    "a free of an unknown value": (
-        "compute A\nfree X\ncompute B\ncompute C\n",
-        "before step 1 X is freed: no node is called 'X'",
-    ),
-    "a free of what was never made": (
-        "compute A\nfree B\ncompute B\ncompute C\n",
-        "B is freed before step 1, but it is not in memory",
-    ),
-    "a second free": (
-        "compute A\ncompute B\nfree A\nfree A\ncompute A\ncompute C\n",
-        "A is freed before step 2, but it is not in memory there",
-    ),
-    "a free too early": (
-        "compute A\ncompute B\nfree A\ncompute C\n",
-        "A is freed before step 2, but step 2, C, reads it",
-    ),
-    "a free before the first run": (
-        "free A\ncompute A\ncompute B\ncompute C\n",
-        "A is freed before step 0, but it is not",
-    ),
+    "an action on an unknown node": (acts("c A, c X"), "step 1: no node is called 'X'"),
+    "a free of an unknown value": (acts("c A, f X, c B, c C"), "before step 1 X is freed: no node is called 'X'"),
+    "a free of what was never made": (acts("c A, f B, c B, c C"), "B is freed before step 1, but it is not in memory"),
+    "a second free": (acts("c A, c B, f A, f A, c A, c C"), "A is freed before step 2, but it is not in memory there"),
+    "a free too early": (acts("c A, c B, f A, c C"), "A is freed before step 2, but step 2, C, reads it"),
+    "a free before the first run": (acts("f A, c A, c B, c C"), "A is freed before step 0, but it is not"),
     "a third free of two copies": (
-        "compute A\ncompute B\ncompute A\nfree A\ncompute C\nfree A\nfree A\n",
+        acts("c A, c B, c A, f A, c C, f A, f A"),
         "A is freed before step 4, but it is not in memory there",
     ),
     "a store of what is freed": (
-        "compute A\nstore A\ncompute B\nfree A\nstore B\nload A\ncompute C\n",
+        acts("c A, s A, c B, f A, s B, l A, c C"),
         "B is stored before step 2, but never loaded; take it out",
     ),
     "a store after the free": (
-        "compute A\ncompute B\nfree A\nstore A\nload A\ncompute C\n",
+        acts("c A, c B, f A, s A, l A, c C"),
         "A is stored before step 2, but it has been freed there",
     ),
-    "a free before the store": (
-        "compute A\ncompute B\nfree A\ncompute A\nfree A\ncompute B\nstore A\nload A\ncompute C\n",
-        "A is freed before step 3, but",
-    ),
+    "a free before the store": (acts("c A, c B, f A, c A, f A, c B, s A, l A, c C"), "A is freed before step 3, but"),
     "a store after the load": (
-        "compute A\ncompute B\nload A\nfree A\ncompute C\nstore A\n",
+        acts("c A, c B, l A, f A, c C, s A"),
         "A is stored before step 3, but loaded before step 2; store it earlier",
     ),
     "a store before the value": (
-        "store A\ncompute A\ncompute B\nload A\ncompute C\n",
+        acts("s A, c A, c B, l A, c C"),
         "A is stored before step 0, where it has not been made; store it later",
     ),
-    "a store of an output": (
-        "compute A\ncompute B\ncompute C\nstore C\nload C\ncompute A\n",
-        "step 3 loads output C, which never leaves; take the load out",
-    ),
-    "a copy that is made and loaded at once": (
-        "compute A\nstore A\ncompute B\nload A\ncompute A\ncompute C\nfree A\n",
-        "step 2 makes A twice; free the first before it",
-    ),
-    "a free of an output": (
-        "compute A\ncompute B\ncompute C\nfree C\ncompute A",
-        "C is freed before step 3, but it is an output",
-    ),
-    "nothing but frees": ("free A", "output C is never made; run C"),
-    "an action that cannot be run": (
-        "compute A\nfree A\ncompute C\n",
-        "step 1 runs C, which reads B before it has been made",
-    ),
+    "a store of an output": (acts("c A, c B, c C, s C, l C, c A"), "step 3 loads output C, which never leaves"),
+    "a copy that is made and loaded at once": (acts("c A, s A, c B, l A, c A, c C, f A"), "step 2 makes A twice"),
+    "a free of an output": (acts("c A, c B, c C, f C, c A"), "C is freed before step 3, but it is an output"),
+    "nothing but frees": (acts("f A"), "output C is never made; run C"),
+    "an action that cannot be run": (acts("c A, f A, c C"), "step 1 runs C, which reads B before it has been made"),
     "something that is no action": ("compute A\nrun B\n", "'run B' is no action"),
     # matrices
     "R for another graph": ({"R": np.ones((2, 4))}, "R has 4 columns; the graph has 3 nodes, gradients among them"),
@@ -475,13 +453,13 @@ LISTS = {
 @pytest.mark.parametrize(("lines", "expected"), LISTS.values(), ids=LISTS)
 def test_a_list_of_actions_has_the_bytes_of_what_it_frees(lines, expected, tmp_path):
     """By hand: computes and loads take memory, frees give it back."""
-    short = {"c": "compute", "f": "free", "s": "store", "l": "load"}
-    written = [f"{short[line.split()[0]]} {line.split()[1]}" for line in lines.split(", ")]
-    (tmp_path / "actions.txt").write_text("\n".join(written), encoding="utf-8")
+    (tmp_path / "actions.txt").write_text(acts(lines), encoding="utf-8")
     simulation = simulate(BYTES, read_order(tmp_path / "actions.txt", BYTES)[1])
     assert simulation.memory_trace.tolist() == expected
     actions = [f"{deed} {name}" for deed, name in simulation.actions(names=True)]
-    assert [line for line in actions if line[0] in "sl"] == [line for line in written if line[0] in "sl"]
+    assert [line for line in actions if line[0] in "sl"] == [
+        line for line in acts(lines).split("\n") if line[0] in "sl"
+    ]
 
 
 def test_frees_speak_of_values_not_of_nodes(read):
