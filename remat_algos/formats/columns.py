@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from remat_algos.errors import ArgumentError, GraphError, warn
@@ -144,6 +145,7 @@ Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
 
 
+@dataclass(slots=True, eq=False)
 class ColumnTable:
     """The cells of some rows, by column: without white space around them, "" where empty.
 
@@ -151,21 +153,14 @@ class ColumnTable:
     columns as the file has them, `units` those in these names, `ignored` the unknown columns.
     """
 
-    def __init__(
-        self,
-        source: str,
-        columns: Mapping[str, list[str]],
-        lines: list[int] | None = None,
-        noun: str = "row",
-        header: Sequence[str] = (),
-        decimal_comma: bool = False,
-        units: Mapping[str, str] | None = None,
-        ignored: Sequence[str] = (),
-    ) -> None:
-        self.source, self.columns, self.noun, self.header = source, columns, noun, header
-        self.decimal_comma, self.units, self.ignored = decimal_comma, units or {}, ignored
-        self.length = len(lines) if lines is not None else max(map(len, columns.values()), default=0)
-        self.lines = lines
+    source: str
+    columns: Mapping[str, list[str]]
+    lines: list[int] | None = None
+    noun: str = "row"
+    header: Sequence[str] = ()
+    decimal_comma: bool = False
+    units: Mapping[str, str] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
@@ -178,7 +173,7 @@ class ColumnTable:
         )
 
     def __len__(self) -> int:
-        return self.length
+        return len(self.lines) if self.lines is not None else max(map(len, self.columns.values()), default=0)
 
     def __contains__(self, column: str) -> bool:
         return column in self.columns

@@ -19,7 +19,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables
-from remat_algos.formats.columns import ColumnTable, aliases
+from remat_algos.formats.columns import ColumnTable, aliases, fault
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.rows import EDGE_COLUMNS, NODE_COLUMNS, tables_from
@@ -209,19 +209,13 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
     except GraphError as error:
         if form is not edge_list.GRAPH_FORMAT or _ending(Path(source)) in form.endings:
             raise
-        raise GraphError(
-            "{error!w}; if it is no edge list, give {what_is_read!w}", error=error, what_is_read=_what_is_read()
-        ) from error
+        others = "{error!w}; if it is no edge list, give tables, or one of {formats!l}"
+        raise GraphError(others, error=error, formats=_names()) from error
     if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
         return found
-    wanted = "Tables" if form.edges_only else "Tables or a ComputationGraph"
-    raise ArgumentTypeError(
-        "{source!w}: read of format {name!w} returned a {kind!w}; it must return {wanted!w}",
-        source=source,
-        name=form.name,
-        kind=type(found).__name__,
-        wanted=wanted,
-    )
+    wrong = "{source!w}: read of format {name} returned a {kind}; it must return Tables"
+    wrong += "" if form.edges_only else " or a ComputationGraph"
+    raise ArgumentTypeError(wrong, source=source, name=form.name, kind=type(found).__name__)
 
 
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
@@ -378,12 +372,8 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
         pairs = [(u, node.name) for node in rows.nodes for u in node.reads]
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
-        raise GraphError(
-            "{source!w}: {form!w} files have their own sizes and costs; leave out {nodes!p}",
-            source=source,
-            form=form.name,
-            nodes=nodes.name,
-        )
+        own = "{form!w} files have their own sizes and costs; leave out {nodes!p}"
+        raise fault(source, own, form=form.name, nodes=nodes.name)
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 
 
@@ -404,18 +394,15 @@ def _bytes(file: Path) -> bytes:
 
 def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
-        binary = [form.name for form in graph_formats() if form.binary]
-        raise GraphError(
-            "{source!w}: neither text nor {binary!w}; give {what_is_read!w}",
-            source=source,
-            binary=" nor ".join(binary),
-            what_is_read=_what_is_read(),
-        )
-    return decoded(data, source, f"save the file as UTF-8, or give {_what_is_read()}")
+        binary = " nor ".join(form.name for form in graph_formats() if form.binary)
+        neither = "neither text nor {binary!w}; give tables, or one of {formats!l}"
+        raise fault(source, neither, binary=binary, formats=_names())
+    return decoded(data, source, f"save the file as UTF-8, or give tables, or one of {', '.join(_names())}")
 
 
-def _what_is_read() -> str:
-    return f"tables, or one of {', '.join(form.name for form in graph_formats())}"
+def _names() -> list[str]:
+    """What graph files are called in messages."""
+    return [form.name for form in graph_formats()]
 
 
 # ---------------------------------------------------------------- files that are often taken for graphs
