@@ -259,16 +259,16 @@ class Order:
         lost[1:] &= ~live[:-1]
         if lost.any():
             stage, node = (int(i) for i in np.argwhere(lost)[0])
-            lost = "stage {step} has {name} in S, but the stage before does not"
-            raise self._fault(lost, stage, node, name=graph.labels[node])
+            invented = "stage {step} has {name} in S, but the stage before does not"
+            raise self._fault(invented, stage, node, name=graph.labels[node])
         indptr, sources = graph.predecessors
         readers = row_of(indptr)
         for reader, source in zip(readers.tolist(), sources.tolist(), strict=True):
             broken = np.flatnonzero(computed[:, reader] & ~live[:, source])
             if broken.size:
-                lost = "stage {step} computes {reader} without {read}, which it reads"
+                gone = "stage {step} computes {reader} without {read}, which it reads"
                 names = {"reader": graph.labels[reader], "read": graph.labels[source]}
-                raise self._fault(lost, int(broken[0]), reader, **names)
+                raise self._fault(gone, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
         """The schedule with memory that lingers until it is freed, or to the end.

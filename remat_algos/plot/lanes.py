@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remat_algos.arguments import check_kind
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.characters import bins
@@ -22,10 +22,10 @@ Subject = Plan | Simulation | ComputationGraph
 
 
 class Lives(NamedTuple):
-    """The instances of values: int64[k] value, its node, steps [made, end), and role; all loads have the role 3."""
+    """The instances of values: int[k] value, its node, steps [made, end), and role; all loads have the role 3."""
 
-    value: Int64
-    node: Int64
+    value: Int32
+    node: Int32
     made: Int64
     end: Int64
     role: Int64
@@ -50,7 +50,8 @@ class Lanes:
         elif isinstance(subject, ComputationGraph):
             lanes = cls(baseline(subject))
         else:
-            lanes = cls(check_kind(subject, Plan, "subject", Simulation, ComputationGraph))
+            check_kind(subject, Plan, "subject", Simulation, ComputationGraph)
+            lanes = cls(subject)
         return lanes if limit is None else replace(lanes, limit=limit)
 
     @property
