@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Inches of a point, and of a row of a legend.
 POINT, LEGEND_ROW = 1 / 72, 0.19
-# Points of letters in boxes and bars.
-FONT = 8
+# Points of letters in boxes and bars, and in legends.
+FONT, LEGEND_FONT = 8, 9
 # Width of a letter in font sizes: slightly above the average of DejaVu Sans.
 LETTER = 0.62
 
@@ -211,7 +211,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
         bbox_to_anchor=(1.01, 1),
         borderaxespad=0,
         frameon=False,
-        fontsize=9,
+        fontsize=LEGEND_FONT,
     )
 
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROLE_NAMES = (*COMPUTED, LOADED)
-# Of any role.
+# Buffers of any role, where no schedule tells their roles.
 BUFFER = Style("buffer", BLUE, "█")
-# Maximum of buffers with lines, which would hide the areas of more.
+# Outlines would hide the areas of more buffers than this.
 MAX_OUTLINED = 2000
 MAX_NAMED = 400
-# Points.
-NAME_SIZE = 7
+# Points of the names of buffers.
+NAME_POINTS = 7
 
 
 @checked_arguments
@@ -154,13 +154,13 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
     first, last = ax.get_xlim()
     across, upwards = width / (last - first), height / ax.get_ylim()[1]
     end = buffers.release_step
-    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(NAME_SIZE)).tolist():
-        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", NAME_SIZE)) - 1
+    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(NAME_POINTS)).tolist():
+        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", NAME_POINTS)) - 1
         name = axes.label(_name_of(allocation, i, simulation), 24)
         if name and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
             box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.1", "alpha": 0.85}
-            ax.text(*middle, name, ha="center", va="center", fontsize=NAME_SIZE, color="black", bbox=box)
+            ax.text(*middle, name, ha="center", va="center", fontsize=NAME_POINTS, color="black", bbox=box)
 
 
 @checked_arguments

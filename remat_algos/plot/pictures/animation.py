@@ -26,17 +26,17 @@ from remat_algos.text.units import format_bytes
 from remat_algos.wording import shortened
 
 MAX_STEPS = MAX_NODES = 10_000
-# Seconds: of a loop by default at least and at most, of its held end, and of any loop at most.
+# Seconds of the shortest and the longest default loop, of the pause at its end, and of the longest loop.
 SHORTEST, LONGEST, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
-# Nodes that have names, and steps that have captions.
-NAMED, CAPTIONED = 25, 400
-# Pixels; below the graph and its curve are a line for the step and one for the legend.
+# Graphs of more nodes show no names, animations of more steps no captions.
+MAX_NAMES, MAX_CAPTIONS = 25, 400
+# Pixels. Below the graph and its curve are a line for the step and one for the legend.
 WIDTH, GRAPH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
 BASE = GRAPH + CURVE + GAP
 HEIGHT = BASE + 2 * LINE + GAP // 2
-# Pixels of graph and curve, left of the bar.
+# Width of graph and curve; the bar is to the right of them.
 ACROSS = WIDTH - 70
-# State of a node without a live value; other states are places in `STATES`.
+# State of a node without a live value; the other states are places in `STATES`.
 EMPTY = -1
 STATES = ("kept", "again", "grad", "loaded")
 LEGEND = {"kept": "first run", "again": "recomputed", "grad": "gradient", "loaded": "loaded", "now": "runs now"}
@@ -195,7 +195,7 @@ class _PixelPlaces:
         self.points, self.pieces = shift + scale * points, shift + scale * pieces
         self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))
         letters = int(scale[0] / 5.8)
-        named = len(points) <= NAMED and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
+        named = len(points) <= MAX_NAMES and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
         self.names = [shortened(labels[v], letters) for v in range(len(points))] if named else []
 
 
@@ -293,7 +293,7 @@ def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
     found = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
-    if not 0 < len(animated.steps) <= CAPTIONED:
+    if not 0 < len(animated.steps) <= MAX_CAPTIONS:
         return found
     lines = "".join(
         f'<tspan x="{GAP}" dy="{LINE}">{step} {escape(shortened(labels[v], 24))}</tspan>'
@@ -345,7 +345,7 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
     }
     frames = [f"@keyframes {root}w{{0%{{transform:scaleX(0)}}{places[-1]},100%{{transform:scaleX(1)}}}}"]
     m = len(animated.steps)
-    if 1 < m <= CAPTIONED:
+    if 1 < m <= MAX_CAPTIONS:
         moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
         last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
         frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")

@@ -28,11 +28,11 @@ Float64 = NDArray[np.float64]
 Graph = ComputationGraph | UndirectedGraph
 Ends = list[tuple[float, float]]
 
-# Letters of a line, at least.
-LINE_OF = 20
-# Inches: in boxes, of a line, of the title.
-PAD, LINE, TITLE = 0.07, 0.135, 3.6
-MAX_DRAWN = 200
+# Least letters of a line in a box.
+MIN_LETTERS = 20
+# Inches around the text of a box, of a line, and of the narrowest picture, for its title.
+PAD, LINE_HIGH, TITLE_WIDE = 0.07, 0.135, 3.6
+MAX_BAGS = 200
 
 
 @checked_arguments
@@ -81,11 +81,11 @@ def decomposition(
     >>> [text.get_text() for text in plot.decomposition(path, "abcd", separators=halves).texts]
     ['b c', 'a (b)', '(c) d']
     """
-    if decomposition.n_bags > MAX_DRAWN:
+    if decomposition.n_bags > MAX_BAGS:
         raise ArgumentError(
             "{n_bags:,} bags are too many to be drawn, at most {max_drawn} are",
             n_bags=decomposition.n_bags,
-            max_drawn=MAX_DRAWN,
+            max_drawn=MAX_BAGS,
         )
     tree = bag_tree(decomposition, names, graph, separators)
     texts = [_lines_of(words) for words in tree.words]
@@ -94,7 +94,7 @@ def decomposition(
     wide, high = np.ptp(_corners(points, boxes), axis=0).tolist()
     width_of = np.bincount(tree.depth, minlength=1)
     beside = 2.2 if separators is not None else 0
-    ax, named = axes.boxes_or_dots(ax, (wide, high), (int(width_of.max()), width_of.size), (TITLE, 2), beside)
+    ax, named = axes.boxes_or_dots(ax, (wide, high), (int(width_of.max()), width_of.size), (TITLE_WIDE, 2), beside)
     if named:
         _boxes(ax, tree, points, boxes, texts)
     else:
@@ -110,7 +110,7 @@ def decomposition(
 def _lines_of(words: list[str]) -> str:
     """The vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
-    room = max(LINE_OF, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
+    room = max(MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     lines = drawn[:1]
     for word in drawn[1:]:
         if len(lines[-1]) + 1 + len(word) <= room:
@@ -123,7 +123,7 @@ def _lines_of(words: list[str]) -> str:
 def _box(text: str) -> tuple[float, float]:
     """Width and height in inches."""
     lines = text.split("\n")
-    return axes.text_width(f"{text}\nxxx") + 2 * PAD, len(lines) * LINE + 2 * PAD
+    return axes.text_width(f"{text}\nxxx") + 2 * PAD, len(lines) * LINE_HIGH + 2 * PAD
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
@@ -174,7 +174,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
     for bag in tree.order:
         axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=PAD / axes.text_height())
     (left, top), (right, bottom) = _corners(points, boxes).tolist()
-    margin = max(0.05, (TITLE - right + left) / 2)
+    margin = max(0.05, (TITLE_WIDE - right + left) / 2)
     ax.set_xlim(left - margin, right + margin)
     ax.set_ylim(bottom + 0.05, top - 0.05)
 
@@ -232,7 +232,7 @@ def decomposition_text(
     shown = n if n <= height else height - 1
     for bag in tree.order[:shown]:
         level = f"{tree.level[bag]} " if separators is not None else ""
-        words = " ".join(shortened(word, LINE_OF) for word in tree.words[bag])
+        words = " ".join(shortened(word, MIN_LETTERS) for word in tree.words[bag])
         lines.append(fitted(level + before[bag] + words, width).rstrip())
     return lines + ([f"… {counted(n - shown, 'more bag')}"] if shown < n else [])
 

@@ -22,12 +22,10 @@ from remat_algos.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of names, in points, and between them in inches.
-SIZE, GAP = 9, 0.15
-# Of a row, between a name and a line.
+# Inches between the names of two solvers, and above the stairs for the topmost name.
+BETWEEN, ABOVE = 0.15, 0.55
+# Share of a row that a name keeps from a stair.
 MARGIN = 0.1
-# Inches above the stairs, for the name of the highest.
-ABOVE = 0.55
 
 
 @checked_arguments
@@ -119,13 +117,13 @@ def _names(ax: Axes, frontier: Frontier) -> int:
         shared = sum(id(plan) in best for plan in curve)
         text = f"{axes.label(solver)} ({shared})" if shared else axes.label(solver)
         x, y = curve[0].peak_memory, 100 * curve[0].overhead_in_time / max(1, frontier.bound_compute)
-        width = axes.text_width(text, SIZE)
-        begin = min(across * (x - left) + 0.1, wide - width - GAP)
+        width = axes.text_width(text, axes.LEGEND_FONT)
+        begin = min(across * (x - left) + 0.1, wide - width - BETWEEN)
         wanted = int(up * (y - low)) + 1
         clear = [
             row
             for row in range(1, rows - 1)
-            if all(row != r or begin > end + GAP or begin + width + GAP < start for r, start, end in taken)
+            if all(row != r or begin > end + BETWEEN or begin + width + BETWEEN < start for r, start, end in taken)
         ]
         if not clear:
             continue
@@ -135,7 +133,7 @@ def _names(ax: Axes, frontier: Frontier) -> int:
         if row != wanted:
             ax.plot([x, at[0]], [y, at[1]], color=GREY, linewidth=0.6)
         halo = [withStroke(linewidth=3, foreground="white")]
-        ax.text(*at, text, color=BLUE if shared else DARK, fontsize=SIZE, va="center", path_effects=halo)
+        ax.text(*at, text, color=BLUE if shared else DARK, fontsize=axes.LEGEND_FONT, va="center", path_effects=halo)
     return len(curves) - len(taken)
 
 
@@ -143,7 +141,7 @@ def _covers(stairs: Sequence[tuple[Any, Any]], row: int, begin: float, end: floa
     """True if a stair passes through a name: x in inches, y in rows."""
     for x, y in stairs:
         flat = (x[:-1] < end) & (x[1:] > begin) & (row < y[:-1] + MARGIN) & (y[:-1] < row + 1 + MARGIN)
-        falls = (x[1:] > begin - GAP) & (x[1:] < end + GAP) & (y[1:] < row + 1) & (y[:-1] > row)
+        falls = (x[1:] > begin - BETWEEN) & (x[1:] < end + BETWEEN) & (y[1:] < row + 1) & (y[:-1] > row)
         if (flat | falls).any():
             return True
     return False

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Kinds = NDArray[np.str_]
 
-MAX_NAMED = 150
-MAX_DRAWN = 50_000
+MAX_BOXES = 150
+MAX_DOTS = 50_000
 
 
 @checked_arguments
@@ -63,15 +63,15 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     ['A', 'B', 'C']
     """
     graph, runs, kinds = _what(subject, copies)
-    if graph.n_nodes > MAX_DRAWN:
+    if graph.n_nodes > MAX_DOTS:
         raise ArgumentError(
             "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; the pictures memory and schedule "
             "show graphs of any size",
             n_nodes=graph.n_nodes,
-            max_drawn=MAX_DRAWN,
+            max_drawn=MAX_DOTS,
         )
     placed = layout(graph)
-    names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
+    names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_BOXES else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]
     size, sides = _size(placed, names) if names else None, placed.points.max(axis=0, initial=0) + 1
     ax, named = axes.boxes_or_dots(ax, size, sides, (5.4, 2.6), beside=2.8, each=0.1)

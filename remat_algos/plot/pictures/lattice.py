@@ -29,7 +29,7 @@ Float64 = NDArray[np.float64]
 
 # Inches of a level where sets have names.
 LEVEL = 0.42
-MAX_DRAWN = 500
+MAX_SETS = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
@@ -102,13 +102,13 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
     remedy = "at most {max_drawn} are; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
-            return lower_set_family(family, cap=MAX_DRAWN)
+            return lower_set_family(family, cap=MAX_SETS)
         except GraphError:
             many = "the lower sets of the graph are too many to be drawn, "
-            raise ArgumentError(many + remedy, max_drawn=MAX_DRAWN) from None
-    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN:
+            raise ArgumentError(many + remedy, max_drawn=MAX_SETS) from None
+    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_SETS:
         many = "{n_sets:,} lower sets are too many to be drawn, "
-        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_DRAWN)
+        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_SETS)
     return family
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_COLUMNS = 2000
-# Maximum of listed values of the live set.
+# Values of the live set that are listed.
 SHOWN = 8
-# Lines higher than this many peaks are only named.
-NEAR = 2.5
-# Characters of a step at most.
+# A budget above this many peaks is named, but not drawn.
+MAX_PEAKS = 2.5
+# Widest column of a step, in characters.
 MAX_WIDE = 4
 
 
@@ -69,7 +69,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     edges, shown = lanes.columns(MAX_COLUMNS)
     rows = _budget(ax, lanes.limit, peak) + areas(ax, lanes, shown, edges - 0.5)
     rows += _without(ax, lanes) + _peak(ax, lanes)
-    near = [line for line in (lanes.limit or 0, baseline_peak(lanes.graph), peak) if line <= NEAR * peak]
+    near = [line for line in (lanes.limit or 0, baseline_peak(lanes.graph), peak) if line <= MAX_PEAKS * peak]
     ax.set_ylim(0, 1.08 * max(1, *near))
     ax.set_xlim(-0.5, max(1, lanes.trace.size) - 0.5)
     axes.byte_axis(ax.yaxis, max(near), "live memory")
@@ -104,7 +104,7 @@ def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
     """Draw the budget."""
     if limit is None:
         return []
-    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
+    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > MAX_PEAKS * peak else "")
     return [(ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text)]
 
 
@@ -117,7 +117,7 @@ def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
     curve = without.memory_trace[shown]
     line = ax.stairs(curve, edges - 0.5, color=GREY, linewidth=1.4, baseline=None, label="without rematerialization")
     text = f"without rematerialization {format_bytes(without.peak_memory)}"
-    return [(line, text + (" (higher up)" if without.peak_memory > NEAR * peak else ""))]
+    return [(line, text + (" (higher up)" if without.peak_memory > MAX_PEAKS * peak else ""))]
 
 
 def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
@@ -161,7 +161,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int, heigh
 def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
     """Columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
     peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
-    top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
+    top = max(1, peak, limit if limit is not None and limit <= MAX_PEAKS * peak else 0)
     marks = {row_at(peak, top, rows): format_bytes(peak)}
     canvas = [[" "] * room for _ in range(rows + 1)]
     if limit is not None and limit <= top:
@@ -342,7 +342,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     edges, shown = lanes.columns(MAX_COLUMNS)
     at = np.append(played.step_begin, played.last)[edges]
     rows: list[tuple[Any, str]] = []
-    near = 0 if limit is None or limit > NEAR * simulation.peak_memory else limit
+    near = 0 if limit is None or limit > MAX_PEAKS * simulation.peak_memory else limit
     if near:
         line = ax.axhline(near, color=VERMILION, linewidth=1.6, label="budget")
         rows.append((line, f"budget {format_bytes(near)}"))

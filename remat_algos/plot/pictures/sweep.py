@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Percent above the best, by which solvers are ranked.
-NEAR = 1
-# Percent above the best: from the second on logarithmic.
+# Solvers are ranked by how often they are within this many percent of the best.
+WITHIN = 1
+# Ticks of the axis of percents above the best, which is logarithmic from the second on.
 TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)
 Points = list[tuple[float, float]]
-# Of each solver: the points of its curve, those that are hollow, and what the legend says of it.
+# For each solver the points of its curve, the hollow points, and its text in the legend.
 Curves = dict[str, tuple[Points, Points, str]]
 
 # ---------------------------------------------------------------- compute, relative to the best
@@ -80,7 +80,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
         solver: (_stairs(above[solver], right), [], percent(_near(ratios[solver]), len(ratios[solver])))
         for solver in _ranked(ratios)
     }
-    ax = _drawn(ax, results, curves, f"within {NEAR} % of the best:", "", drawstyle="steps-post")
+    ax = _drawn(ax, results, curves, f"within {WITHIN} % of the best:", "", drawstyle="steps-post")
     ax.set_xscale("symlog", linthresh=TICKS[1], linscale=0.6)
     ax.set_xlim(-TICKS[1] / 5, right)
     ax.set_ylim(-2, 103)
@@ -98,7 +98,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
     lines = wrapped(_profile_sentences(results, ratios), width)
     if not ratios:
         return lines
-    shares = (0, NEAR, 10, 100)
+    shares = (0, WITHIN, 10, 100)
     columns = ("solver", "problems", "best", *(f"within {share} %" for share in shares[1:]), "planned")
     rows = []
     for solver in _ranked(ratios):
@@ -111,7 +111,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
 
 def _near(ratios: Sequence[float]) -> int:
     """The number of rising ratios that are near the best."""
-    return bisect_right(ratios, 1 + NEAR / 100)
+    return bisect_right(ratios, 1 + WITHIN / 100)
 
 
 def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
@@ -136,7 +136,7 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
     else:
         first = _ranked(ratios)[0]
         share, number = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "problem")
-        yield f"{_short(first)} is best or within {NEAR} % on {share} of {number}"
+        yield f"{_short(first)} is best or within {WITHIN} % on {share} of {number}"
         yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
