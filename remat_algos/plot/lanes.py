@@ -22,11 +22,11 @@ Subject = Plan | Simulation | ComputationGraph
 
 
 class Lives(NamedTuple):
-    """The instances of values: int[k] value, its node, steps [made, end), and role; all loads have the role 3."""
+    """The instances of values: int[k] value, its node, steps [begin, end), and role; all loads have the role 3."""
 
     value: Int32
     node: Int32
-    made: Int64
+    begin: Int64
     end: Int64
     role: Int64
 

@@ -196,7 +196,7 @@ def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
         "trace": trace,
         "bytes": texts.of_bytes(trace),
         "value": lives.value.tolist(),
-        "made": lives.made.tolist(),
+        "made": lives.begin.tolist(),
         "end": lives.end.tolist(),
         "role": lives.role.tolist(),
         "peak_step": simulation.peak_step,
