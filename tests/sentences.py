@@ -235,7 +235,9 @@ def update(found):
 
 
 def belongs(entry, every):
-    return bool(entry.fields) and entry.kind in PARAMETERS and entry.template in every
+    """Whether the template is a text of the sources, perhaps behind the place of the fault and a colon."""
+    texts = {entry.template, entry.template.partition(": ")[2]} & every
+    return bool(entry.fields) and entry.kind in PARAMETERS and bool(texts)
 
 
 if __name__ == "__main__":
