@@ -84,6 +84,13 @@ def test_a_step_takes_its_memory_between_the_runs_around_it(seed):
     assert (played.load_begin >= played.step_begin[simulation.schedule.loads[:, 0]]).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_times_on_the_axis_are_round_in_their_unit(seed):
+    lanes = plot.timeline(chain_over_link(seed)).child_axes[0]
+    ticks = [float(tick.get_text()) for tick in lanes.get_xticklabels()]
+    assert ticks == [round(tick, 1) for tick in ticks]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_events_of_an_engine_are_in_order_apart_and_as_long_as_it_is_busy(seed):
     played = chain_over_link(seed)

@@ -89,20 +89,22 @@ def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
 
 def byte_axis(axis: Axis, top: int, what: str) -> None:
     """Ticks in the unit that suits values up to `top` bytes; the data stay in bytes."""
+    power = min(max(0, int(top).bit_length() - 1) // 10, 6)
+    name = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
+    unit_axis(axis, 1024**power, f"{what} ({name})", integer=power == 0)
+
+
+def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> None:
+    """Ticks at round numbers of a unit, which is that many units of the data."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    power = min(max(0, int(top).bit_length() - 1) // 10, 6)
-    unit, name = 1024**power, ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
-
     class InUnits(MaxNLocator):
-        """Round numbers of the unit, not of bytes."""
-
         def tick_values(self, vmin: float, vmax: float) -> Any:
             return unit * super().tick_values(vmin / unit, vmax / unit)
 
-    axis.set_major_locator(InUnits(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=power == 0))
+    axis.set_major_locator(InUnits(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=integer))
     axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / unit:g}"))
-    axis.set_label_text(f"{what} ({name})")
+    axis.set_label_text(what)
 
 
 def boxed(

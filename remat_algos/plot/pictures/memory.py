@@ -423,13 +423,9 @@ def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
 
 def _time_axis(ax: Axes, played: Timeline) -> None:
     """Ticks in the unit that suits the time; the data stay in the unit of the costs."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     seconds = played.last / played.per_second
     name, scale = next(((n, s) for n, s in (("s", 1), ("ms", 1e3), ("us", 1e6)) if seconds * s >= 1), ("ns", 1e9))
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda t, _: f"{t / played.per_second * scale:g}"))
-    ax.set_xlabel(f"time ({name})")
+    axes.unit_axis(ax.xaxis, played.per_second / scale, f"time ({name})")
 
 
 @checked_arguments
