@@ -27,6 +27,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from tests.oracles.plain import plain
+from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, training_graphs
 
 UNEVEN = "ignore:.* without a (size|cost) :remat_algos.errors.GraphWarning"  # many files here give what matters only
@@ -871,7 +872,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_an_edge_list_that_its_table_does_not_know_is_named(tmp_path):
     (tmp_path / "edges.txt").write_text("a z\n")
     (tmp_path / "sizes.csv").write_text(lines("name a"))
-    with pytest.raises(GraphError, match=r"edges\.txt.*no row of sizes\.csv has the id 'z'"):
+    with raises(GraphError, nodes="sizes.csv", key="z"):
         read_graph(tmp_path / "edges.txt", nodes=tmp_path / "sizes.csv")
 
 

@@ -16,6 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
+from tests.raising import raises
 from tests.strategies import rows
 
 
@@ -66,7 +67,7 @@ def test_a_name_comes_before_an_id(counts):
 
 
 def test_a_gradient_may_stand_there_only_for_a_complaint(counts):
-    with pytest.raises(GraphError, match=r"m, line 2: grad\(d\) is a gradient, which runs once; leave it out"):
+    with raises(GraphError, source="m, line 2", name="grad(d)"):
         counts("node,count\ngrad(d),0\n")
 
 

@@ -12,6 +12,7 @@ from remat_algos.formats.graphs.json_text import NODE_KEYS, VALUE_KEYS
 from remat_algos.formats.rows import NODE_COLUMNS
 from remat_algos.text.units import parse_bytes
 from tests.command_line import runner
+from tests.raising import raises
 
 networkx = pytest.importorskip("networkx")
 
@@ -173,7 +174,7 @@ def test_units_that_cannot_be_read_are_refused(way, nodes, told, tmp_path):
 
 def test_a_unit_must_not_contradict_that_of_the_graph(tmp_path):
     nodes = [{"name": "a", "time_ms": 1, "memory": 1}]
-    with pytest.raises(GraphError, match="costs are in ms, ns; give all of them in one unit"):
+    with raises(GraphError, units=["ms", "ns"]):
         ra.read_graph(saved(tmp_path, {**GRAPH, "compute_unit": "ns", "nodes": nodes}))
     assert ra.read_graph(saved(tmp_path, {**GRAPH, "compute_unit": "ms", "nodes": nodes})).labels.compute_unit == "ms"
 
@@ -263,7 +264,7 @@ def test_a_known_key_of_json_in_the_wrong_place_is_refused_with_the_right_one(re
 @pytest.mark.parametrize("column", ["memory", "Memory (MB)", "time_ms", "workspace", "once", "output", "mark"])
 def test_what_nodes_have_is_refused_on_edges_of_tables(column, tmp_path):
     file = table(tmp_path, [{"memory": 1, "compute": 1}] * 2, {column: 1})
-    with pytest.raises(GraphError, match=r"belongs to the table of nodes \(--nodes FILE\); give it there"):
+    with raises(GraphError, place="the table of nodes (--nodes FILE)"):
         ra.read_graph(file)
 
 
@@ -271,12 +272,12 @@ def test_what_nodes_have_is_refused_on_edges_of_tables(column, tmp_path):
 def test_what_nodes_have_is_refused_on_values_of_tables(column, tmp_path):
     file = table(tmp_path, [{"memory": "", "compute": 1}] * 2)
     (tmp_path / "g.values.csv").write_text(f"node,memory,{column}\na,1,1\nb,2,1\n")
-    with pytest.raises(GraphError, match="belongs to the table of nodes; give it there, or remove it"):
+    with raises(GraphError, name=column, place="the table of nodes"):
         ra.read_graph(file)
 
 
 def test_what_values_and_edges_have_is_refused_on_nodes_of_tables(tmp_path):
-    with pytest.raises(GraphError, match="column `saved` belongs to the table of edges or of values"):
+    with raises(GraphError, name="saved", place="the table of edges or of values"):
         ra.read_graph(table(tmp_path, [{"memory": 1, "compute": 1, "saved": 1}] * 2))
 
 
@@ -284,7 +285,7 @@ def test_what_values_and_edges_have_is_refused_on_nodes_of_tables(tmp_path):
 @pytest.mark.parametrize("name", ["memory", "bytes", "time", "flops_g", "memory_mb", "workspace"])
 def test_sizes_that_only_edges_have_are_refused(way, name, tmp_path):
     name = "GFLOPs" if name == "flops_g" else name
-    with pytest.raises(GraphError, match=f"attribute `{name}` belongs to nodes; give it there, or remove it"):
+    with raises(GraphError, what="attribute", name=name, place="nodes"):
         way(tmp_path, [{}, {}], {name: 5})
 
 
@@ -295,7 +296,7 @@ def test_an_npz_file_with_parts_of_other_names_is_refused(tmp_path):
     with np.load(tmp_path / "g.npz") as stored:
         arrays = dict(stored)
     np.savez(tmp_path / "g.npz", **arrays, marks=np.zeros(2, np.int8))
-    with pytest.raises(GraphError, match="'marks' is not part of an npz graph; remove it"):
+    with raises(GraphError, source="g.npz", unknown="marks"):
         ra.read_graph(tmp_path / "g.npz")
 
 

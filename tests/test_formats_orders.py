@@ -24,6 +24,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import graphs, orders, rows, training_graphs
 
 PLAYED = settings(max_examples=30)
@@ -465,7 +466,7 @@ def test_a_list_of_actions_has_the_bytes_of_what_it_frees(lines, expected, tmp_p
 def test_frees_speak_of_values_not_of_nodes(read):
     graph = graph_of([[], [0], [1, 2]], value_indptr=[0, 2, 3, 4], labels=Labels(names=("a", "b", "c")))
     assert read("compute a\ncompute b\nfree a\ncompute c\nfree a:1\n", graph) == [0, 1, 2]
-    with pytest.raises(ScheduleError, match="a:1 is freed before step 2, but step 2, c, reads it"):
+    with raises(ScheduleError, name="a:1", step=2, reader="c"):
         read("compute a\ncompute b\nfree a:1\ncompute c\n", graph)
 
 

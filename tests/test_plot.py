@@ -22,6 +22,7 @@ from rich.cells import cell_len
 from remat_algos import plot
 from remat_algos.cli.main import main
 from remat_algos.context import Stop
+from remat_algos.errors import ArgumentError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.differentiate import differentiate
@@ -43,6 +44,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.wording import shortened
 from remat_algos.zoo.random import chain, layered_dag, u_shape
 from tests.command_line import with_budget
+from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -581,7 +583,7 @@ def test_what_cannot_be_drawn_is_refused(picture):
 
 
 def test_a_picture_without_characters_is_refused():
-    with pytest.raises(ValueError, match="no picture in characters is 'lattice'; use one of memory, schedule, "):
+    with raises(ArgumentError, picture="lattice"):
         plot.text("lattice", diamond())
     with pytest.raises(TypeError, match="unexpected keyword argument 'height'"):
         plot.text("breakdown", diamond(), height=4)
@@ -750,7 +752,7 @@ def test_a_figure_and_axes_inside_another_figure_are_written_whole(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.gif", "x", "x.png.txt"])
 def test_other_endings_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"the ending is not a picture format; use one of \.png, \.svg, \.pdf"):
+    with raises(ArgumentError, path=tmp_path / name, endings=[".png", ".svg", ".pdf"]):
         plot.save(plot.memory(diamond()), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -844,5 +846,5 @@ def test_on_a_terminal_texts_are_as_wide_as_it_is(folder, capsys, monkeypatch):
 
 
 def test_a_graph_too_large_to_be_seen_is_refused():
-    with pytest.raises(ValueError, match="50,001 nodes are too many to be drawn, at most 50,000 are; the pictures mem"):
+    with raises(ArgumentError, n_nodes=50_001, max_drawn=50_000):
         plot.graph(ComputationGraph.from_edges([], n_nodes=50_001))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from remat_algos.arguments import checked_arguments
-from remat_algos.errors import ArgumentError, ArgumentTypeError
+from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.errors import ArgumentError
 from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
@@ -122,8 +122,7 @@ def register(form: GraphFormat) -> None:
     'tally'
     >>> del _known()[0]
     """
-    if not isinstance(form, GraphFormat):
-        raise ArgumentTypeError("form is a {kind!w}; give a GraphFormat", kind=type(form).__name__)
+    check_kind(form, GraphFormat, "form")
     known = _known()
     known[:] = [form, *(other for other in known if other.name != form.name)]
 

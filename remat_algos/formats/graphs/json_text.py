@@ -124,16 +124,12 @@ def to_json(graph: ComputationGraph) -> str:
 
 
 def _parse(text: str, source: str) -> Tables:
-    record = _load(text, source)
-    return (_node_link_tables if _is_node_link(record) else _tables)(record, source)
-
-
-def _load(text: str, source: str) -> Any:
-    """The parsed text, decimals exact; GraphError with line and column if it is not JSON."""
+    """Rows from JSON text, decimals exact."""
     try:
-        return json_of(text, exact=True)
+        record = json_of(text, exact=True)
     except ValueError as error:
         raise fault(source, "{error!w}; is the file whole?", error=error) from error
+    return (_node_link_tables if _is_node_link(record) else _tables)(record, source)
 
 
 def _tables(record: Any, source: str) -> Tables:
@@ -148,12 +144,12 @@ def _tables(record: Any, source: str) -> Tables:
     reader = _Reader(source)
     top = reader.fields(record, "the graph", KEYS, GRAPH_ELSEWHERE)
     of_nodes = [
-        reader.fields(entry, f"node {i}", NODE_KEYS, NODES_ELSEWHERE) for i, entry in enumerate(top.records("nodes"))
+        reader.fields(entry, f"node {i}", NODE_KEYS, NODES_ELSEWHERE) for i, entry in enumerate(top.take("nodes", list))
     ]
     nodes = [_node(fields, i) for i, fields in enumerate(of_nodes)]
     residents = [
         _resident(reader.fields(entry, f"resident {i}", RESIDENT_KEYS, {"a node": _OF_NODE}))
-        for i, entry in enumerate(top.records("residents", []))
+        for i, entry in enumerate(top.take("residents", list, []))
     ]
     backward = _backward(top, nodes)
     scale = top.take("compute_scale", int, None)
@@ -235,7 +231,8 @@ def _node(fields: _Fields, place: int) -> NodeRow:
     fields.what = f"node {quoted(name)}"
     if "values" in fields.record:
         values = [
-            fields.reader.fields(entry, fields.what, VALUE_KEYS, VALUES_ELSEWHERE) for entry in fields.records("values")
+            fields.reader.fields(entry, fields.what, VALUE_KEYS, VALUES_ELSEWHERE)
+            for entry in fields.take("values", list)
         ]
         both = next((key for key in OF_VALUE if key in fields.record), None)
         if both is not None:
@@ -345,9 +342,6 @@ class _Fields:
         if wrong and not (entry is None and default is None):
             raise self._wrong(key, "is {found!w}, expected {expected!w}", found=_kind(entry), expected=_EXPECTED[kind])
         return entry
-
-    def records(self, key: str, default: Any = _MISSING) -> list[Any]:
-        return self.take(key, list, default)
 
     def names(self, key: str, default: Any) -> Any:
         entry = self.take(key, list, default)
