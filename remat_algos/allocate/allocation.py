@@ -13,7 +13,6 @@ from remat_algos.context import Stop
 from remat_algos.errors import AllocationError, ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
-from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,12 +91,11 @@ class Allocation:
         """
         check_arena(buffers)
         if (buffers.offset >= 0).any():
-            name = shortened(buffers.name(int(np.argmax(buffers.offset))))
             raise AllocationError(
-                "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name!w}; use pack "
+                "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
                 "(--method offsets), or leave the offsets free",
                 method=method,
-                name=name,
+                name=buffers.name(int(np.argmax(buffers.offset))),
             )
         rounded = buffers.rounded(alignment)
         storage = _numbers(storage, "storage", len(buffers))
@@ -170,17 +168,24 @@ class Allocation:
         elsewhere = self.offset[overwriting] != self.offset[buffers.over[overwriting]]
         if elsewhere.any():
             i = int(overwriting[np.argmax(elsewhere)])
-            under = shortened(buffers.name(int(buffers.over[i])))
             raise AllocationError(
-                "buffer {name} is written over {under!w}, but lies elsewhere", name=buffers.name(i), under=under
+                "buffer {name} is written over {under}, but lies elsewhere",
+                name=buffers.name(i),
+                under=buffers.name(int(buffers.over[i])),
             )
         i, j = first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
-            where = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]:d}" for b in (i, j))
-            names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(
-                "buffers {names!w} overlap: at step {step} they lie at {where!w}", names=names, step=step, where=where
+                "buffers {name} and {other} overlap: at step {step} they lie at {begin}:{end} and "
+                "{other_begin}:{other_end}",
+                name=buffers.name(i),
+                other=buffers.name(j),
+                step=step,
+                begin=self.offset[i],
+                end=self.offset[i] + buffers.size[i],
+                other_begin=self.offset[j],
+                other_end=self.offset[j] + buffers.size[j],
             )
         self._check_blocks()
         if self.bound > self.size:
@@ -197,12 +202,12 @@ class Allocation:
         if both.any():
             at = int(np.argmax(both))
             i, j = int(before[at]), int(after[at])
-            names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(
-                "buffers {names!w} are both in block {storage} at step {begin}",
-                names=names,
+                "buffers {name} and {other} are both in block {storage} at step {step}",
+                name=buffers.name(i),
+                other=buffers.name(j),
                 storage=self.storage[i],
-                begin=buffers.begin[j],
+                step=buffers.begin[j],
             )
 
 
@@ -222,7 +227,7 @@ def _numbers(array: ArrayLike, what: str, count: int) -> Int64:
     try:
         return frozen(array, np.int64, what, count)
     except GraphError as error:
-        raise AllocationError("{error!w}", error=error) from error
+        raise AllocationError(error.template, **error.fields) from error
 
 
 def _check_storage(storage: Int64) -> None:

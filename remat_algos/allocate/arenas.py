@@ -76,7 +76,7 @@ class SplitAllocation:
             try:
                 array = frozen(getattr(self, field), np.int64, field, len(self.buffers))
             except GraphError as error:
-                raise AllocationError("{error!w}", error=error) from error
+                raise AllocationError(error.template, **error.fields) from error
             object.__setattr__(self, field, array)
         outside = (self.arena < 0) | (self.arena >= len(self.capacities))
         if outside.any():
@@ -103,10 +103,10 @@ class SplitAllocation:
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
         if apart.any():
             i = int(np.argmax(apart))
-            under = shortened(self.buffers.name(int(self.buffers.over[i])))
-            name = shortened(self.buffers.name(i))
             raise AllocationError(
-                "buffer {name!w} is written over {under!w}, but lies in another arena", name=name, under=under
+                "buffer {name} is written over {under}, but lies in another arena",
+                name=self.buffers.name(i),
+                under=self.buffers.name(int(self.buffers.over[i])),
             )
         members = np.flatnonzero(self.arena == arena)
         buffers = _subset(self.buffers, members)

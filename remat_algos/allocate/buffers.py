@@ -13,7 +13,6 @@ from remat_algos.errors import AllocationError, GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.wording import quoted, shortened
 
 NO_LIMIT = 2**63 - 1
 """A number of bytes, or steps, that is never reached."""
@@ -63,8 +62,8 @@ def is_alignment(number: Any) -> bool:
 def check_alignment(alignment: Any) -> int:
     """Return an alignment; AllocationError if it is none."""
     if not is_alignment(alignment):
-        fault = f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64"
-        raise about("alignment", AllocationError("{fault!w}", fault=fault))
+        remedy = "the alignment is {alignment!r}; give a power of two below 2**53, such as 64"
+        raise about("alignment", AllocationError(remedy, alignment=alignment))
     return int(alignment)
 
 
@@ -130,7 +129,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 array = getattr(self, field)
                 object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
         except GraphError as error:
-            raise AllocationError("{error!w}", error=error) from error
+            raise AllocationError(error.template, **error.fields) from error
         object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         if self.names and len(self.names) != count:
             raise AllocationError(
@@ -183,7 +182,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         try:
             over = frozen(-1 if over is None else over, np.int64, "over", instances.size)
         except GraphError as error:
-            raise AllocationError("{error!w}", error=error) from error
+            raise AllocationError(error.template, **error.fields) from error
         return cls(
             np.concatenate([simulation.lifetimes.made_at, steps]),
             np.concatenate([lifetimes.end, steps + 1]),
@@ -315,14 +314,16 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             i, j = first_clash(self.begin[among], self.release_step[among], self.size[among], fixed[among])
             if i >= 0:
                 i, j = int(among[i]), int(among[j])
-                names = f"{shortened(self.name(i))} and {shortened(self.name(j))}"
-                where = " and ".join(f"{int(fixed[b])}:{int(fixed[b] + self.size[b])}" for b in (i, j))
                 raise AllocationError(
-                    "buffers {names!w} overlap: both are needed at step {begin}, and their fixed offsets are "
-                    "{where!w}; move one of them, or leave its offset free",
-                    names=names,
-                    begin=max(self.begin[i], self.begin[j]),
-                    where=where,
+                    "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets are "
+                    "{begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its offset free",
+                    name=self.name(i),
+                    other=self.name(j),
+                    step=max(self.begin[i], self.begin[j]),
+                    begin=fixed[i],
+                    end=fixed[i] + self.size[i],
+                    other_begin=fixed[j],
+                    other_end=fixed[j] + self.size[j],
                 )
 
     def _check_over(self) -> None:

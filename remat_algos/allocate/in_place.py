@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.kernels.offsets import written_over
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.wording import counted, did_you_mean, shortened
+from remat_algos.wording import did_you_mean
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """From an operation to the place of the read that its first value may be written over, several places in order of
@@ -142,12 +142,13 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
             name=graph.labels[node],
         )
     if graph.memory[y] != graph.memory[x]:
-        sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
         raise AllocationError(
-            "{written!w} cannot be written over {read!w}; they have {sizes}, but must have the same size",
+            "{written!w} cannot be written over {read!w}; they have {size} and {read_size} bytes, but must have the "
+            "same size",
             written=written,
             read=read,
-            sizes=sizes,
+            size=graph.memory[y],
+            read_size=graph.memory[x],
         )
     return y, x
 
@@ -236,14 +237,12 @@ def _check_operations(
         plain = _plain(name)
         there = [count for op, count in max_reads.items() if _plain(op) == plain]
         if there and max(explicit[plain], default=-1) >= max(there):
-            reads = counted(max(there), "read")
-            remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
+            remedy = "give a place below {n_reads}" if max(there) else "leave it out"
             raise AllocationError(
-                "the in-place table gives {explicit} for {name!r}, which has at most {reads!w}; {remedy!w}",
-                explicit=max(explicit[plain]),
+                "the in-place table gives {place} for {name!r}, which has at most {n_reads:read}; " + remedy,
+                place=max(explicit[plain]),
                 name=name,
-                reads=reads,
-                remedy=remedy,
+                n_reads=max(there),
             )
 
 
@@ -253,22 +252,34 @@ def _check_operations(
 def _impossible(simulation: Simulation, step: int, written: int, read: int) -> AllocationError:
     """The error for a demanded pair that is impossible at a step."""
     graph, order = simulation.graph, simulation.schedule.order
-    pair = f"{shortened(graph.value_name(written))} cannot be written over {shortened(graph.value_name(read))}"
+    y, x = graph.value_name(written), graph.value_name(read)
     if graph.output[read]:
-        return AllocationError("{pair!w}, an output, which stays live to the end; leave the pair out", pair=pair)
+        return AllocationError(
+            "{written} cannot be written over {read}, an output, which stays live to the end; leave the pair out",
+            written=y,
+            read=x,
+        )
     later = next(_later_readers(simulation, step, read), -1)
     if later < 0 and read in simulation.stores:
         return AllocationError(
-            "{pair!w} at step {step}, since it is copied to the host; leave the pair out", pair=pair, step=step
+            "{written} cannot be written over {read} at step {step}, since it is copied to the host; leave the pair "
+            "out",
+            written=y,
+            read=x,
+            step=step,
         )
     if later < 0:
-        return AllocationError("{pair!w}, which another value is also written over; leave one of them out", pair=pair)
-    reader = shortened(graph.labels[int(order[later])])
+        return AllocationError(
+            "{written} cannot be written over {read}, which another value is also written over; leave one of them out",
+            written=y,
+            read=x,
+        )
     return AllocationError(
-        "{pair!w} at step {step}: {reader!w} reads it at step {later}; leave the pair out",
-        pair=pair,
+        "{written} cannot be written over {read} at step {step}: {reader} reads it at step {later}; leave the pair out",
+        written=y,
+        read=x,
         step=step,
-        reader=reader,
+        reader=graph.labels[int(order[later])],
         later=later,
     )
 

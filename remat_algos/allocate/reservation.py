@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, quoted, shortened
+from remat_algos.wording import counted, shortened
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
@@ -65,24 +65,24 @@ class Reservation:
         """Read the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
-            raise PlanError(
-                '"packed_memory" of the plan goes with "allocator": "{arena!w}", which it does not have', arena=ARENA
-            )
+            raise PlanError('"packed_memory" of the plan goes with "allocator": "arena", which it does not have')
         if allocator == PEAK:
             return cls(PEAK, peak, peak, peak)
         arena = allocator == ARENA
         keys, usual = (ARENA_KEYS, {"bound": 0, "alignment": 1}) if arena else (POOL_KEYS, {})
         figures = {own: record.get(key, usual.get(own)) for own, key in keys.items()}
         for own, amount in figures.items():
-            key, value = keys[own], str(figures[own])[:40]
+            key = keys[own]
             if own == "alignment" and not is_alignment(amount):
-                raise PlanError('"{key!w}" of the plan is {value!r}, which is not a power of two', key=key, value=value)
-            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
-                given = "missing" if amount is None else quoted(value)
                 raise PlanError(
-                    '"{key!w}" of the plan is {given!w}; with an "allocator" it is a whole number, 0 or more',
+                    '"{key!w}" of the plan is {amount!r}, which is not a power of two', key=key, amount=amount
+                )
+            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+                shown = "missing" if amount is None else "{amount!r}"
+                raise PlanError(
+                    '"{key!w}" of the plan is ' + shown + '; with an "allocator" it is a whole number, 0 or more',
                     key=key,
-                    given=given,
+                    amount=amount,
                 )
         return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
 

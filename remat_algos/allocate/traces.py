@@ -12,7 +12,6 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.wording import quoted
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 RELEASE_ALL: int = _RELEASE_ALL
@@ -69,14 +68,15 @@ class Trace:
             object.__setattr__(self, "stream", stream)
             check_sizes(self.size, "size")
         except GraphError as error:
-            raise AllocationError("{error!w}", error=error) from error
+            raise AllocationError(error.template, **error.fields) from error
         if (
             isinstance(self.steps, bool)
             or not isinstance(self.steps, int | np.integer)
             or not 0 <= self.steps < MAX_STEPS
         ):
-            value = quoted(self.steps)
-            raise AllocationError("a trace cannot have {value!w} steps; give a whole number below 2**25", value=value)
+            raise AllocationError(
+                "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps
+            )
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):

@@ -59,12 +59,7 @@ def frozen(
     if array.dtype.kind == "O":
         array = _plain(array)
     if array.dtype.kind not in ("iuf" if np.dtype(dtype).kind in "iu" else "biuf"):
-        raise GraphError(
-            "{what!w} {not_a_number!w}; give whole numbers within {name}",
-            what=what,
-            not_a_number=_not_a_number(values, array),
-            name=np.dtype(dtype).name,
-        )
+        raise _not_a_number(what, values, array, np.dtype(dtype))
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
             return array  # already immutable: no copy
@@ -219,10 +214,10 @@ def check_place(i: int, count: int, what: str) -> int:
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
         raise GraphError(
-            "there is no {what!w} {place}; there are {value}, numbered from 0",
+            "there is no {what!w} {place}; there are {count}, numbered from 0",
             what=what,
             place=place,
-            value=max(count, 0),
+            count=max(count, 0),
         )
     return place
 
@@ -294,10 +289,10 @@ def is_count(number: Any) -> TypeGuard[int]:
 
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
     """The error for an array that is too short or too long."""
-    entries = "1 entry" if actual == 1 else f"{actual:,} entries"
-    return GraphError(
-        "{text!w}", text=f"{what} has {entries}, expected {expected:,}" + (f" (one per {per})" if per else "")
-    )
+    template = "{what!w} has {actual:,} " + ("entry" if actual == 1 else "entries") + ", expected {expected:,}"
+    if per:
+        template += " (one per {per!w})"
+    return GraphError(template, what=what, actual=actual, expected=expected, per=per)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -309,12 +304,20 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
     return plain if plain.ndim == 1 else array
 
 
-def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
-    """The first entry that is not a number, as it was before NumPy converted the others to text or objects."""
+def _not_a_number(what: str, values: ArrayLike, array: NDArray[Any], dtype: np.dtype[Any]) -> GraphError:
+    """The error for an entry that is not a number, shown as it was before NumPy converted it to text or an object."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real) or isinstance(entry, bool):
-            return f"has {quoted(entry)} at position {i}"
-    return "has numbers of more than 64 bits"
+            return GraphError(
+                "{what!w} has {entry!r} at position {i}; give whole numbers within {dtype!w}",
+                what=what,
+                entry=entry,
+                i=i,
+                dtype=dtype,
+            )
+    return GraphError(
+        "{what!w} has numbers of more than 64 bits; give whole numbers within {dtype!w}", what=what, dtype=dtype
+    )
 
 
 def check_sizes(array: Int64, what: str) -> None:

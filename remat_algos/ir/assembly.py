@@ -19,7 +19,7 @@ from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes, whole_costs
-from remat_algos.wording import quoted, shortened
+from remat_algos.wording import shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names shown in a message
@@ -49,7 +49,7 @@ class _NameIndex:
         self.first: list[int] = [0]
         for node in tables.nodes:
             if not node.values:
-                self.fail(node, f"node {quoted(node.name)} has no value; give it one of 0 bytes")
+                self.fail(node, "node {node!r} has no value; give it one of 0 bytes", node=node.name)
             self.first.append(self.first[-1] + len(node.values))
         self.place: dict[str, int] = {}
         self.of: dict[int, str] = {}
@@ -62,30 +62,31 @@ class _NameIndex:
         }
         for name in tables.views:
             if name in self.place and self.of[self.place[name]] == name:
-                self.fail(None, f"a view and a node or value are both called {quoted(name)}; rename one")
+                self.fail(None, "a view and a node or value are both called {name!r}; rename one", name=name)
         view_of.update(tables.views)
         self.views = {name: self._base(name, view_of) for name in view_of}
 
-    def fail(self, row: Any, message: str) -> NoReturn:
+    def fail(self, row: Any, template: str, **fields: Any) -> NoReturn:
         """Raise GraphError with the file, and the line of the row if it has one."""
-        line = f", line {row.line}" if row is not None and row.line else ""
-        raise GraphError("{source!w}{line!w}: {message!w}", source=self.tables.source, line=line, message=message)
+        line = row.line if row is not None else 0
+        where = "{source!w}, line {line}: " if line else "{source!w}: "
+        raise GraphError(where + template, source=self.tables.source, line=line, **fields)
 
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):
             if node.name in self.place:
-                self.fail(node, f"two rows are called {quoted(node.name)}; give each its own name")
+                self.fail(node, "two rows are called {name!r}; give each its own name", name=node.name)
             self.place[node.name] = first
         for r, resident in enumerate(tables.residents):
             if resident.name in self.place:
-                self.fail(resident, f"two rows are called {quoted(resident.name)}; give each its own name")
+                self.fail(resident, "two rows are called {name!r}; give each its own name", name=resident.name)
             self.place[resident.name] = -1 - r
             self.of[-1 - r] = resident.name
         for first, node in zip(self.first, tables.nodes, strict=False):
             for k in range(len(node.values)):
                 name = node.value_name(k)
                 if self.place.setdefault(name, first + k) != first + k:
-                    self.fail(node, f"two values are called {quoted(name)}; give each its own name")
+                    self.fail(node, "two values are called {name!r}; give each its own name", name=name)
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
@@ -96,12 +97,12 @@ class _NameIndex:
             canonical = self._canonical(base, view_of)
             if canonical not in view_of:
                 if base not in self.place:
-                    view, base = shortened(seen[-1]), shortened(base)
-                    self.fail(None, f"{quoted(view)} is a view of {quoted(base)}, which is no node, value or resident")
+                    missing = "{view!r} is a view of {base!r}, which is no node, value or resident"
+                    self.fail(None, missing, view=seen[-1], base=base)
                 return self.place[base]
             if canonical in seen:
                 cycle = shown_path([*seen, canonical])
-                self.fail(None, f"views form a cycle: {cycle}; give one of them its own memory")
+                self.fail(None, "views form a cycle: {cycle!w}; give one of them its own memory", cycle=cycle)
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
@@ -109,8 +110,8 @@ class _NameIndex:
         found = []
         for name in names:
             if name not in self.place and name not in self.views:
-                node, read = shortened(row.name), shortened(name)
-                self.fail(row, f"node {quoted(node)} reads {quoted(read)}, which is no node, value or resident")
+                missing = "node {node!r} reads {value!r}, which is no node, value or resident"
+                self.fail(row, missing, node=row.name, value=name)
             canonical = self._canonical(name, self.views)
             found.append(self.views[canonical] if canonical in self.views else self.place[name])
         return found
@@ -161,7 +162,7 @@ class _Assembly:
         for i in np.flatnonzero(~self.kept).tolist():
             node = self.tables.nodes[i]
             if node.compute or node.workspace:
-                self.names.fail(node, f"{quoted(node.name)} is a view with compute or workspace; set both to 0")
+                self.names.fail(node, "{node!r} is a view with compute or workspace; set both to 0", node=node.name)
 
     def _topological(self) -> Int64:
         """The remaining rows in topological order, the earliest row first."""
@@ -188,7 +189,7 @@ class _Assembly:
             u = sources[u]
         places = list(path)
         names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
-        self.names.fail(None, f"the graph has a cycle: {shown_path(names)}; remove one of these edges")
+        self.names.fail(None, "the graph has a cycle: {cycle!w}; remove one of these edges", cycle=shown_path(names))
 
     def arrays(self) -> dict[str, Any]:
         """The arguments of `ComputationGraph.from_arrays`."""
@@ -239,7 +240,7 @@ class _Assembly:
             try:
                 found.append(read(amount))
             except ValueError as error:
-                self.names.fail(row, f"{what} of {quoted(row.name)}: {error}")
+                self.names.fail(row, "{what!w} of {name!r}: {error!w}", what=what, name=row.name, error=error)
         return found
 
     def _whole_costs(self, costs: Sequence[Number]) -> tuple[Sequence[int], int]:
@@ -264,19 +265,21 @@ class _Assembly:
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
             for amount, row in zip(amounts, rows, strict=True):
-                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {quoted(row.name)}"
+                kind = "node" if isinstance(row, NodeRow) else "resident"
                 if amount < 0 and amount != minimum:
-                    self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
+                    negative = "{kind} {name!r} has {what!w} {amount}; sizes and costs are 0 or more"
+                    self.names.fail(row, negative, kind=kind, name=row.name, what=what, amount=amount)
                 total += max(amount, 0)
                 if total >= LARGEST_SUM:
-                    self.names.fail(row, f"the sum of {what} reaches 2**53 at {called}; use a coarser unit")
+                    large = "the sum of {what!w} reaches 2**53 at {kind} {name!r}; use a coarser unit"
+                    self.names.fail(row, large, what=what, kind=kind, name=row.name)
         return np.array(amounts, np.int64)
 
     def _marks(self) -> list[int] | None:
         for node in self.nodes:
             if node.mark not in MARKS:
-                expected = f"has mark {quoted(node.mark)}, expected 0, 1 (keep) or 2 (recompute)"
-                self.names.fail(node, f"node {quoted(node.name)} {expected}")
+                unknown = "node {node!r} has mark {mark!r}, expected 0, 1 (keep) or 2 (recompute)"
+                self.names.fail(node, unknown, node=node.name, mark=node.mark)
         return [node.mark for node in self.nodes] if any(node.mark for node in self.nodes) else None
 
     def _outputs(self) -> Bool | None:
@@ -314,8 +317,8 @@ class _Assembly:
             return -2 if node.backward else -1
         found = self.names.resolve(node, [node.gradient_of])[0]
         if found < 0 or not self.kept[self.owner[found]]:
-            gradient, node_of = shortened(node.name), shortened(node.gradient_of)
-            self.names.fail(node, f"{quoted(gradient)} is a gradient of {quoted(node_of)}, which is no node")
+            missing = "{node!r} is a gradient of {owner!r}, which is no node"
+            self.names.fail(node, missing, node=node.name, owner=node.gradient_of)
         return int(self.node_id[self.owner[found]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
@@ -337,13 +340,12 @@ class _Assembly:
         reads = {(int(v), int(-1 - x)) for v, x in zip(row_of(read_indptr), read, strict=True) if x < 0}
         for r, resident in enumerate(residents):
             if resident.role not in ROLES:
-                known = ", ".join(ROLES)
-                name, role = shortened(resident.name), shortened(resident.role)
-                self.names.fail(resident, f"resident {quoted(name)} has role {quoted(role)}; use {known}")
+                unknown = "resident {resident!r} has role {role!r}; use {known!l}"
+                self.names.fail(resident, unknown, resident=resident.name, role=resident.role, known=ROLES)
             for reader in resident.readers:
                 if reader not in place:
-                    name, lost = shortened(resident.name), shortened(reader)
-                    self.names.fail(resident, f"resident {quoted(name)} is read by {quoted(lost)}, which is no node")
+                    missing = "resident {resident!r} is read by {reader!r}, which is no node"
+                    self.names.fail(resident, missing, resident=resident.name, reader=reader)
                 if self.kept[place[reader]]:
                     reads.add((int(self.node_id[place[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)

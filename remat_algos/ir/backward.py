@@ -8,7 +8,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, sizes, wrong_length
 from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
 from remat_algos.ir.labels import Labels
-from remat_algos.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +52,11 @@ class Backward:
         check_sizes(self.grad_workspace, "grad_workspace")
         for name in ("grad_memory", "grad_compute"):
             if (below := np.flatnonzero(getattr(self, name) < -1)).size:
-                fault = f"{name}[{below[0]}] is {getattr(self, name)[below[0]]:d}"
                 raise GraphError(
-                    "{fault!w}, expected {expected!w}, or -1 for none",
-                    fault=fault,
+                    "{what!w}[{at}] is {amount}, expected {expected!w}, or -1 for none",
+                    what=name,
+                    at=below[0],
+                    amount=getattr(self, name)[below[0]],
                     expected="bytes" if name == "grad_memory" else "a cost",
                 )
             check_sizes(np.maximum(getattr(self, name), 0), name)
@@ -88,9 +88,8 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     read = np.isin(node * n_values + saved, reader * n_values + read_indices)
     if not (own | read).all():
         at = int(np.argmin(own | read))
-        name = shortened(labels[int(node[at])])
         raise GraphError(
-            "the gradient of {name!w} saves value {saved}, which the node neither reads nor makes",
-            name=name,
+            "the gradient of {name} saves value {saved}, which the node neither reads nor makes",
+            name=labels[int(node[at])],
             saved=saved[at],
         )

@@ -127,9 +127,8 @@ class Budget:
             if number >= ABSURD:
                 raise ArgumentError("larger than any cost")
         except ValueError as error:
-            amount = self.overhead[:40]
             raise ArgumentError(
-                "overhead budget {amount!r} is not a number; write 120, or 30% of one pass", amount=amount
+                "overhead budget {amount!r} is not a number; write 120, or 30% of one pass", amount=self.overhead
             ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 

@@ -21,7 +21,6 @@ from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
 from remat_algos.text.decimals import LARGEST_SCALED
-from remat_algos.wording import quoted
 
 PARAMETER = ROLES.index("parameter")
 EXACT, DIGITS = 12, 7
@@ -296,10 +295,11 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
     taken = set(all_names[: names.n_nodes])
     for i, name in enumerate(all_names[names.n_nodes :]):
         if name in taken:
-            by = labels[reader[i]] if reader[i] >= 0 else "loss"
-            either = f"{quoted(by)} or {quoted(names.of(i))}"
             raise GraphError(
-                "the gradient {name} clashes with another name; rename {either!w}", name=name, either=either
+                "the gradient {name} clashes with another name; rename {reader!r} or {value!r}",
+                name=name,
+                reader=labels[reader[i]] if reader[i] >= 0 else "loss",
+                value=names.of(i),
             )
         taken.add(name)
 

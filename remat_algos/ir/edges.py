@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, 
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.wording import did_you_mean, listed, shortened
+from remat_algos.wording import did_you_mean, listed
 
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
@@ -112,11 +112,10 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
         if index := index_of(entries):
             own, numbers = list(map(str, names())), list(map(str, index))
             if own != numbers and {*own} == {*numbers}:
-                remedy = "give a mapping of names, or an array in the order of the nodes"
                 raise GraphError(
-                    "{what!w} has an index from 0, and nodes have these names in another order; {remedy!w}",
+                    "{what!w} has an index from 0, and nodes have these names in another order; give a mapping of "
+                    "names, or an array in the order of the nodes",
                     what=what,
-                    remedy=remedy,
                 )
         return entries
     given = list(map(str, given))
@@ -137,7 +136,7 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
         raise GraphError(
             "{what!w} has an entry for {name!r}, which is no node{remedy!w}", what=what, name=name, remedy=remedy
         )
-    missing = [shortened(name) for name in known if name not in entries]
+    missing = [name for name in known if name not in entries]
     if missing and what in COMPLETE:
         some = listed(missing, 3)
         raise GraphError(
@@ -159,13 +158,12 @@ def _column(what: str, entries: Any, n: int) -> Any:
 
 def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays: Mapping[str, Any]) -> Tables:
     """Rows from pairs of names or ids; arrays follow the order of the names, scalars apply to all nodes."""
-    known = ", ".join([*AMOUNTS, *OF_NAMED])
-    unknown = arrays.keys() - AMOUNTS.keys() - OF_NAMED.keys()
-    if unknown:
+    known = [*AMOUNTS, *OF_NAMED]
+    if unknown := sorted(arrays.keys() - known):
         raise GraphError(
-            "{unknown!w} cannot be given with names, or ids that are not topological (only {known!w} can); "
+            "{unknown!l} cannot be given with names, or ids that are not topological (only {known!l} can); "
             "number the nodes topologically from 0",
-            unknown=", ".join(sorted(unknown)),
+            unknown=unknown,
             known=known,
         )
     columns = {what: _column(what, array, len(names)) for what, array in arrays.items()}

@@ -50,7 +50,7 @@ from remat_algos.ir.tables import Tables
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, did_you_mean, one_line, shortened, spelled
+from remat_algos.wording import counted, did_you_mean, one_line, spelled
 
 MAX_VALUES = 2**31
 
@@ -646,7 +646,7 @@ def _check_arrays(graph: ComputationGraph) -> None:
     check_indptr(graph.value_indptr, n, n_values, "value_indptr")
     if n and np.diff(graph.value_indptr).min() < 1:
         raise GraphError(
-            "node {argmin} has no value; give it one of 0 bytes", argmin=int(np.argmin(np.diff(graph.value_indptr)))
+            "node {node} has no value; give it one of 0 bytes", node=np.argmin(np.diff(graph.value_indptr))
         )
     check_indptr(graph.read_indptr, n, graph.read_indices.shape[0], "read_indptr")
     for name in ("memory", "compute", "workspace"):
@@ -659,17 +659,19 @@ def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
         raise GraphError(
-            "node {node!w} reads value {value}, expected {values!w}",
-            node=_node(graph, node),
+            "node {node} reads value {value}, expected values from 0 to {last}",
+            node=graph.labels[node],
             value=value,
-            values=_values(graph),
+            last=graph.n_values - 1,
         )
     if code == 2:
-        raise GraphError("node {node!w} reads value {value} twice; list it once", node=_node(graph, node), value=value)
+        raise GraphError("node {node} reads value {value} twice; list it once", node=graph.labels[node], value=value)
     if code == 3:
-        source = int(graph.producer[value])
-        remedy = "number the nodes topologically, or use from_edges, which does"
-        raise GraphError("edge ({source}, {node}) goes backwards; {remedy!w}", source=source, node=node, remedy=remedy)
+        raise GraphError(
+            "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does",
+            source=graph.producer[value],
+            node=node,
+        )
 
 
 def _check_parts(graph: ComputationGraph) -> None:
@@ -680,15 +682,19 @@ def _check_parts(graph: ComputationGraph) -> None:
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
             raise GraphError(
-                "node {node!w} is marked once and recompute; remove one mark", node=_node(graph, contradiction[0])
+                "node {node} is marked once and recompute; remove one mark", node=graph.labels[int(contradiction[0])]
             )
     for part in (graph.backward, graph.resident):
         if part is None:
             continue
         rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
         if rows != graph.n_nodes:
-            has = f"{type(part).__name__} has {counted(rows, 'row')}"
-            raise GraphError("{has!w}, expected {n_nodes} (one per node)", has=has, n_nodes=graph.n_nodes)
+            raise GraphError(
+                "{part} has {rows:row}, expected {n_nodes} (one per node)",
+                part=type(part).__name__,
+                rows=rows,
+                n_nodes=graph.n_nodes,
+            )
     if graph.backward is not None:
         if graph.forward_of is not None:
             raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
@@ -704,9 +710,11 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         outside = (forward_of >= 0) & backward[forward_of]  # negative ones read some entry, and are left out
     if outside.any():
         at = int(np.argmax(outside))
-        expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node without an owner"
         raise GraphError(
-            "forward_of[{at}] is {forward_of}, {expected!w}", at=at, forward_of=forward_of[at], expected=expected
+            "forward_of[{at}] is {forward_of}, expected a node of the forward part, -1 in that part, or -2 for a "
+            "backward node without an owner",
+            at=at,
+            forward_of=forward_of[at],
         )
     if backward.all():
         raise GraphError("no node is of the forward part; leave forward_of out")
@@ -715,16 +723,4 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     if (from_backward & reader).any():
         at = int(np.argmax(from_backward & reader))
         node = int(np.searchsorted(graph.read_indptr, at, side="right")) - 1
-        raise GraphError(
-            "node {node!w} of the forward part reads a value of the backward part", node=_node(graph, node)
-        )
-
-
-def _node(graph: ComputationGraph, node: int) -> str:
-    """A node as messages call it."""
-    return shortened(graph.labels[int(node)])
-
-
-def _values(graph: ComputationGraph) -> str:
-    """The ids that values have."""
-    return f"values from 0 to {graph.n_values - 1}"
+        raise GraphError("node {node} of the forward part reads a value of the backward part", node=graph.labels[node])

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError
-from remat_algos.wording import shortened
 
 FIRST, EITHER = (0,), (0, 1)
 """Places of reads."""
@@ -325,12 +324,11 @@ class _Known(NamedTuple):
         for name in names:
             owner = self.by_any_name.get(name, kind)
             if owner.name != kind.name:
-                fault = f"{shortened(name)} is a name of the kind {shortened(owner.name)}"
                 raise ArgumentError(
-                    "{fault!w}; give {name} another, or replace {owner}",
-                    fault=fault,
-                    name=kind.name,
+                    "{name} is a name of the kind {owner}; give {kind} another, or replace {owner}",
+                    name=name,
                     owner=owner.name,
+                    kind=kind.name,
                 )
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):

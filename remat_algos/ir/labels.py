@@ -14,7 +14,6 @@ from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.text.units import format_compute
-from remat_algos.wording import quoted
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 
@@ -114,9 +113,9 @@ class Labels:
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
             raise GraphError(
-                "the names are of {n_nodes} nodes, value_indptr of {shape!w}",
-                n_nodes=len(nodes),
-                shape=value_indptr.shape[0] - 1,
+                "the names are of {n_names} nodes, value_indptr of {n_nodes}",
+                n_names=len(nodes),
+                n_nodes=value_indptr.shape[0] - 1,
             )
         counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
@@ -238,9 +237,9 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         op = next(op for op in labels.ops or () if not op.isprintable())
         raise GraphError("op {op!r} has characters that cannot be printed; remove them", op=op)
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        unit = quoted(labels.compute_unit)
         raise GraphError(
-            "compute_unit {unit!w} has spaces around it, or cannot be printed; give it a plain name", unit=unit
+            "compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name",
+            unit=labels.compute_unit,
         )
     if _distinct_by_rule(labels, residents):
         return

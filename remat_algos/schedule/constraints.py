@@ -132,25 +132,24 @@ class Constraints:
         <Constraints: at most 1 run of each node>
         """
         if isinstance(constraints, Mapping):
-            unknown = [name for name in constraints if name not in KEYS]
-            if unknown:
-                some = listed([str(name) for name in unknown], NAMES_SHOWN)
-                raise ArgumentTypeError(
-                    "constraints has {some!w}; it may have {known!w}", some=some, known=listed(list(KEYS), len(KEYS))
-                )
+            if unknown := [name for name in constraints if name not in KEYS]:
+                some = listed(unknown, NAMES_SHOWN)
+                raise ArgumentTypeError("constraints has {some!w}; it may have {known!l}", some=some, known=KEYS)
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:
             return None
         if not isinstance(constraints, Constraints):
-            example = '{"max_runs": 2}'
             raise ArgumentTypeError(
-                "constraints is a {kind!w}; give Constraints or a mapping: {example!w}",
+                'constraints is a {kind!w}; give Constraints or a mapping: {{"max_runs": 2}}',
                 kind=type(constraints).__name__,
-                example=example,
             )
         if constraints.graph is not graph and constraints.graph.hash != graph.hash:
-            sizes = f"they are for {counted(constraints.graph.n_nodes, 'node')}, this one has {graph.n_nodes:,}"
-            raise GraphError("the constraints are for another graph: {sizes!w}; make them for this one", sizes=sizes)
+            raise GraphError(
+                "the constraints are for another graph: they are for {n_nodes:node}, this one has {expected:,}; make "
+                "them for this one",
+                n_nodes=constraints.graph.n_nodes,
+                expected=graph.n_nodes,
+            )
         copies = constraints.offload is not None or constraints.stay or constraints.min_copy
         anything = constraints.max_runs or constraints.fixed_order or constraints.regions or copies
         return constraints if anything else None
@@ -412,9 +411,13 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
         twice = region[nodes] >= 0
         if twice.any():
             node = int(nodes[twice.argmax()])
-            both = f"{shortened(list(regions)[region[node]])} and {shortened(name)}"
-            fault = f"{shortened(graph.labels[node])} is in the regions {both}"
-            raise about("regions", ArgumentError("{fault!w}; leave it in one of them", fault=fault))
+            error = ArgumentError(
+                "{node} is in the regions {region} and {other}; leave it in one of them",
+                node=graph.labels[node],
+                region=list(regions)[region[node]],
+                other=name,
+            )
+            raise about("regions", error)
         region[nodes] = k
         named[name] = tuple(graph.labels[int(v)] for v in nodes), _limit(entry[1], name)
     return named, region, np.array([limit for _, limit in named.values()], np.int64)

@@ -475,8 +475,11 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
     """
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
-        sizes = f"it has {counted(simulation.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
-        raise GraphError("the simulation is of another graph: {sizes!w}; simulate on this one", sizes=sizes)
+        raise GraphError(
+            "the simulation is of another graph: it has {n_nodes:node}, this one {expected:,}; simulate on this one",
+            n_nodes=simulation.graph.n_nodes,
+            expected=graph.n_nodes,
+        )
 
 
 def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:
@@ -514,26 +517,26 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
     for value, step, until in schedule.lingering.tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
-                "value {value!w} lingers; values are 0 to {last!w}",
+                "value {value} lingers; values are 0 to {last}",
                 value=value,
                 last=graph.n_values - 1,
                 step=until,
                 node=-1,
             )
-        node, name = int(graph.producer[value]), shortened(graph.value_name(value))
+        node, name = int(graph.producer[value]), graph.value_name(value)
         if not 0 <= until <= len(schedule):
             raise ScheduleError(
-                "{name!w} lingers until step {until}; steps are 0 to {n_schedule}",
+                "{name} lingers until step {until}; steps are 0 to {n_steps}",
                 name=name,
                 until=until,
-                n_schedule=len(schedule),
+                n_steps=len(schedule),
                 step=until,
                 node=node,
             )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                "{instance!w} of step {step} lingers, which neither runs {name} nor loads it",
-                instance=name,
+                "{value} of step {step} lingers, which neither runs {name} nor loads it",
+                value=name,
                 name=graph.labels[node],
                 step=step,
                 node=node,
@@ -546,7 +549,7 @@ def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
     for step, value in schedule.stores.tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
-                "value {value!w} is stored; values are 0 to {last!w}",
+                "value {value} is stored; values are 0 to {last}",
                 value=value,
                 last=graph.n_values - 1,
                 step=step,
@@ -572,11 +575,15 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
     waits = awaited(graph, schedule.order)[schedule.order]
     early = np.flatnonzero(waits > np.arange(len(schedule)))
     if early.size:
-        step = int(waits[early[0]])
-        node, update = (shortened(graph.labels[int(schedule.order[at])]) for at in (step, early[0]))
-        changed = f"step {step} runs {node}, which reads what {update} changed at step {early[0]}"
+        step, changed_at = int(waits[early[0]]), int(early[0])
+        node, update = (int(schedule.order[at]) for at in (step, changed_at))
         raise ScheduleError(
-            "{changed!w}; run the update later", changed=changed, step=step, node=int(schedule.order[step])
+            "step {step} runs {name}, which reads what {update} changed at step {changed_at}; run the update later",
+            step=step,
+            node=node,
+            name=graph.labels[node],
+            update=graph.labels[update],
+            changed_at=changed_at,
         )
 
 
@@ -587,10 +594,9 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
             "step {step:d} runs {name} again, which is marked to be kept", name=graph.labels[node], step=step, node=node
         )
     if law == RECOMPUTE_MARK:
-        reader = shortened(graph.labels[int(schedule.order[step])])
         raise ScheduleError(
-            "step {step:d}, {reader!w}, reads what the first run of {name} made, which is marked to be recomputed",
-            reader=reader,
+            "step {step:d}, {reader}, reads what the first run of {name} made, which is marked to be recomputed",
+            reader=graph.labels[int(schedule.order[step])],
             name=graph.labels[node],
             step=step,
             node=node,

@@ -13,7 +13,7 @@ from remat_algos.kernels.timeline import timeline as play
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.units import percent
-from remat_algos.wording import counted, one_line, shortened
+from remat_algos.wording import counted, one_line
 
 ENGINES = ("compute", "out", "in")
 
@@ -187,9 +187,11 @@ def _played_alone(simulation: Simulation) -> Timeline:
     schedule = simulation.schedule
     if schedule.loads.size:
         step, value = (int(each) for each in schedule.loads[0])
-        name = shortened(simulation.graph.value_name(value))
         raise ScheduleError(
-            "step {step} loads {name!w}, and there is no link; give one, such as pcie5", name=name, step=step, node=-1
+            "step {step} loads {name}, and there is no link; give one, such as pcie5",
+            name=simulation.graph.value_name(value),
+            step=step,
+            node=-1,
         )
     end = np.cumsum(simulation.graph.compute[schedule.order], dtype=np.int64)
     begin, none = end - simulation.graph.compute[schedule.order], np.zeros(0, np.int64)

@@ -211,13 +211,21 @@ class TreeDecomposition:
         self.check_vertices(graph.n_vertices)
         bags = self.bag_indptr, self.bag_indices, self.parent
         law, *who = broken_law(*bags, indptr=graph.indptr, indices=graph.indices)
-        broken = {
-            VERTEX: "(i) is broken: vertex {} is in no bag",
-            EDGE: "(ii) is broken: no bag contains both ends of the edge {} - {}",
-            CONNECTED: "(iii) is broken: vertex {} is in bags {} and {}, but not in all bags between",
-        }
-        if law:
-            raise GraphError("{value!w}", value="law " + broken[law].format(*who))
+        if law == VERTEX:
+            raise GraphError("law (i) is broken: vertex {vertex} is in no bag", vertex=who[0])
+        if law == EDGE:
+            raise GraphError(
+                "law (ii) is broken: no bag contains both ends of the edge {vertex} - {other}",
+                vertex=who[0],
+                other=who[1],
+            )
+        if law == CONNECTED:
+            raise GraphError(
+                "law (iii) is broken: vertex {vertex} is in bags {bag} and {other}, but not in all bags between",
+                vertex=who[0],
+                bag=who[1],
+                other=who[2],
+            )
 
     def reduce(self) -> TreeDecomposition:
         """Drop bags inside a neighbour: the width is unchanged, with at most one bag for each vertex.

@@ -239,9 +239,15 @@ def width_bounds(
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.stop.complete and not bounds.proven:
-        between = f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave "
-        fault = f"{start.vertices.size} vertices, and the exact program takes up to {MAX_EXACT}"
-        raise about("exact", GraphError("{between!w}{fault!w}; use bounds", between=between, fault=fault))
+        error = GraphError(
+            "the treewidth is {low} to {width}; safe reductions leave {n_vertices} vertices, and the exact program "
+            "takes up to {max_exact}; use bounds",
+            low=bounds.lower_bound,
+            width=bounds.width,
+            n_vertices=start.vertices.size,
+            max_exact=MAX_EXACT,
+        )
+        raise about("exact", error)
     return bounds
 
 
