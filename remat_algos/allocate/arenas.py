@@ -378,16 +378,8 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
 class _ArenaRow:
     """Arenas laid end to end, as one address space with walls.
 
-    Parameters
-    ----------
-    buffers : Buffers
-    capacities : tuple of int
-        As the user gave them.
-    rounded : Buffers
-    start, length : int64[arenas]
-        Start of each arena in the row, and its bytes.
-    blocks : PackingBlocks
-        The walls, then the blocks of the buffers.
+    `capacities` are those that the user gave. Arena i has `length[i]` bytes from `start[i]` on. `blocks` are the walls,
+    then the blocks of the buffers.
     """
 
     buffers: Buffers

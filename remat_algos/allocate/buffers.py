@@ -21,11 +21,6 @@ NO_LIMIT = 2**63 - 1
 def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
     """Check a limit in bytes; None becomes `NO_LIMIT`.
 
-    Raises
-    ------
-    AllocationError
-        If it is not a whole number, or below the minimum.
-
     Examples
     --------
     >>> checked_limit(4096), checked_limit(None) == NO_LIMIT

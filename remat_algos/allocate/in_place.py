@@ -100,15 +100,7 @@ def _stored(simulation: Simulation) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """Pairs of a value and the read that it may be written over, by node, in order of preference.
-
-    Parameters
-    ----------
-    written, read : int64[pairs]
-        Values.
-    demanded : bool[pairs]
-        True if the table demands it.
-    """
+    """Pairs of a value and the read that it may be written over, or must be, by node in order of preference."""
 
     written: Int64
     read: Int64

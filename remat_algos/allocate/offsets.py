@@ -158,16 +158,7 @@ def _check_fixed(buffers: Buffers, capacity: int) -> None:
 
 
 class Packing:
-    """The best placement of blocks so far, and the methods that improve it.
-
-    Parameters
-    ----------
-    blocks : Blocks
-    capacity : int, optional
-        As for `pack`.
-    clock : Clock
-    seed : int
-    """
+    """The best placement of blocks so far, and the methods that improve it; `capacity` as for `pack`."""
 
     def __init__(self, blocks: PackingBlocks, capacity: int | None, clock: Clock, seed: int = 0) -> None:
         self.blocks, self.capacity, self.clock = blocks, int(capacity or 0), clock

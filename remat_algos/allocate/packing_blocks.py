@@ -18,17 +18,9 @@ class PackingBlocks:
     its steps is needed at its last. So there are at most n sections, and blocks overlap in a section if and only if
     they overlap at a step.
 
-    Parameters
-    ----------
-    begin, end : int64[n]
-        Half-open sections, `begin` ascending.
-    size : int64[n]
-        Bytes.
-    n_sections : int
-    of_buffer : int64[k]
-        The block of each buffer, -1 if it has no bytes.
-    low, high : int64[n]
-        The lowest and the highest offset of each block: equal if it is fixed, 0 and `NO_LIMIT` if it may lie anywhere.
+    Block i has the half-open sections `begin[i]:end[i]`, ascending, and an offset from `low[i]` to `high[i]`: equal if
+    it is fixed, 0 and `NO_LIMIT` if it may lie anywhere. `of_buffer` has the block of each buffer, -1 if it has no
+    bytes.
     """
 
     begin: Int64

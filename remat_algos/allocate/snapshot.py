@@ -21,20 +21,10 @@ OTHER = "unknown"  # the page reads categories only if this is among them
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
     """The allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
 
-    A frame tells of each block the role, the step and the value, `recomputed:17:conv1`, and one of each free the last
+    A frame has the role, the step and the value of each block, `recomputed:17:conv1`, and one of each free the last
     step that needs it, `freed after:21:conv1`. The category, which is the colour, is the role. Buffers without bytes
-    have no block. At the end only outputs are allocated.
-
-    Parameters
-    ----------
-    played : Timeline
-    allocation : Allocation, optional
-        Addresses of the buffers; by default those of `pack` without its search.
-
-    Raises
-    ------
-    AllocationError
-        If the allocation is of another schedule.
+    have no block. At the end only outputs are allocated. Addresses are those of the allocation, by default of `pack`
+    without its search.
 
     Examples
     --------

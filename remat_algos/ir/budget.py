@@ -167,20 +167,10 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """A floor, and above it about `count` multiples of a part of the peak without rematerialization.
+    """Return a floor, and above it about `count` rising multiples of a part of `base`.
 
-    The part is 1 / count, or a half, a third, ... of that where the floor leaves too few.
-
-    Parameters
-    ----------
-    floor, base : int
-        The lowest peak, and that without rematerialization.
-    count : int
-
-    Returns
-    -------
-    list of int
-        Bytes, rising, up to `base`.
+    The base is the peak without rematerialization, the part 1 / count of it, or a half, a third, ... of that where the
+    floor leaves too few multiples.
 
     Examples
     --------

@@ -149,17 +149,9 @@ def _options(
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """Target and reader of the gradient of each node that `differentiate` adds.
+    """Return target and reader, int32[g] each, of the gradients that `differentiate` adds, in the order of their nodes.
 
-    Returns
-    -------
-    target, reader : int32[g]
-        In the order of the nodes: a value or, from `n_values` on, a resident; a node, -1 for a seed.
-
-    Raises
-    ------
-    GraphError
-        If there is nothing to differentiate.
+    A target is a value or, from `n_values` on, a resident. A reader is a node, -1 for a seed.
 
     Examples
     --------

@@ -88,20 +88,10 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """Values that are stored as one bit per element.
+    """Values that are stored as one bit per element of `bits` bits.
 
-    Parameters
-    ----------
-    nodes : int64[k]
-        Nodes whose gradient reads bits of their first value, ascending.
-    decoded : int64[k]
-        Bytes of the values that their gradients read before.
-    masks : int64[j]
-        Values that become bits.
-    mask_memory : int64[j]
-        Bytes of the bits of each.
-    bits : int
-        Bits of an element.
+    The gradients of `nodes`, ascending, read bits of the first value instead of `decoded` bytes. The values `masks`
+    become bits of `mask_memory` bytes.
     """
 
     nodes: Int64

@@ -139,17 +139,9 @@ class Labels:
 class GradientNames:
     """Names of the nodes of a graph and, after them, of its gradients, made on first use.
 
-    Parameters
-    ----------
-    labels : Labels
-        Labels of the forward part.
-    value_indptr : int64[n + 1]
-        Values of each node of the forward part.
-    residents : tuple of str
-    target : int32[g]
-        Target of each gradient: a value or, from `n_values` on, a resident.
-    reader : int32[g]
-        The node w that is last in a sum: `grad(x)@w`. `OF_LOSS`: `grad(x)@loss`; `OF_ALL`, the whole sum: `grad(x)`.
+    `labels` and `value_indptr` are those of the forward part. A target is a value or, from `n_values` on, a resident.
+    The reader is the node w that is last in a sum, `grad(x)@w`; `OF_LOSS` gives `grad(x)@loss`, and `OF_ALL`, the whole
+    sum, `grad(x)`.
     """
 
     labels: Labels

@@ -32,23 +32,9 @@ from remat_algos.schedule.timeline import Timeline, linger, timeline
 class SearchKernel:
     """The kernel's state of the needed nodes of a graph, in units of bytes that sum up to less than 2**30.
 
-    Sizes are rounded up and limits down, so what is within the limit in units is so in bytes.
-
-    Parameters
-    ----------
-    state : ScheduleSearch
-    nodes : array_like of int
-        The needed nodes; the kernel numbers them in this order.
-    number : array_like of int
-        The kernel's number of each node, -1 if it is not needed.
-    unit : int
-        Bytes.
-    region_limits : array_like of int
-        In units.
-    mean_compute : float
-        Of a node; 1 if none costs anything.
-    values : array_like of int
-        Those of the needed nodes; the kernel numbers them in this order.
+    Sizes are rounded up and limits down, so what is within the limit in units is so in bytes. The kernel numbers the
+    needed `nodes`, and their `values`, in this order; `number` has its number of each node, -1 if it is not needed.
+    `mean_compute` is 1 if no node costs anything.
     """
 
     state: ScheduleSearch
@@ -196,18 +182,8 @@ def with_late_stores(
 
     By default values are stored as they are made. Where compute waits for a store, one of those right before it in the
     queue, whose memory is freed later, begins after it: the step of Carlier's algorithm for one machine with release
-    and due dates. The result is never slower than that of `linger`.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    schedule : Schedule
-        Its `lingering` is not looked at.
-    link : Link
-    limit : int
-        Bytes.
-    trials : int
-        Maximum number of simulated orders.
+    and due dates. The result is never slower than that of `linger`. The `lingering` of the schedule is ignored; at most
+    `trials` orders of stores are simulated.
 
     Examples
     --------
@@ -286,14 +262,9 @@ ANY_GOAL = 2**62  # the first schedule within the limit ends a search
 
 
 class Round(NamedTuple):
-    """Searches that start at the best of the previous round.
+    """Searches that start at the best of the previous round, and their share of all work.
 
-    Parameters
-    ----------
-    share : float
-        Of all work.
-    hot, cold : float
-        First and last temperature, in mean costs of a node.
+    They cool down from `hot` to `cold`, in mean costs of a node.
     """
 
     share: float
@@ -314,15 +285,8 @@ WARM = Round(1.0, 0.1, 0.005)  # from the best schedule within a limit nearby
 class Annealed:
     """A simulated schedule at which a search begins or ends.
 
-    Parameters
-    ----------
-    simulation : Simulation
-    start : str
-        What the search began at.
-    moves : int
-        Of all searches of its kernel so far.
-    time : int, optional
-        Where values may be copied: the end of its last run or copy. By default it is the compute.
+    `start` says what the search began at, `moves` counts those of all searches of its kernel so far. Where values may
+    be copied, `time` is the end of the last run or copy; otherwise the compute counts.
     """
 
     simulation: Simulation
@@ -337,25 +301,11 @@ class Annealed:
 
 
 class Annealer:
-    """Simulated annealing over the schedules of one graph.
+    """Simulated annealing over the schedules of one graph, in which a node runs at most `max_runs` times.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    clock : Clock
-    max_runs : int
-        Maximum runs of one node.
-    seed : int
-    constraints : Constraints, optional
-    by_moves : bool
-        True to count work by moves, `WORK_OF_MOVE` each, instead of by what they change.
-    part : float
-        Share of the remaining progress for all of its stages.
-    link : Link, optional
-        Values may be copied over it to the host and back; schedules are compared by their time. The costs of the graph
-        are then in ticks (`Link.refined`).
-    leaving : bool[n_values], optional
-        The values that may; by default all.
+    `by_moves` counts work by moves, `WORK_OF_MOVE` each, instead of by what they change; all stages together take
+    `part` of the remaining progress. With a link values may be copied to the host and back, those of `leaving` or all;
+    schedules are then compared by their time, and the costs of the graph are in ticks (`Link.refined`).
 
     Examples
     --------
@@ -432,29 +382,12 @@ class Annealer:
         lowest: bool = False,
         part: float = 1.0,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Yield ever better schedules: of several short searches, then of longer ones from the best of these.
+        """Yield ever better schedules within a limit in bytes: first of several short searches, then of longer ones.
 
-        Parameters
-        ----------
-        starts : sequence of Annealed
-            The first round begins at them in turn.
-        limit : int
-            Bytes.
-        work : int
-            Of all searches.
-        count : int
-            Searches of the first round; fewer for little work, but at least `MIN_FIRST`.
-        goal : int
-            Compute at which they end, once within the limit.
-        lowest : bool
-            True to minimize the peak until it is within the limit; else minimize compute within it.
-        part : float
-            Share of the remaining progress.
-
-        Returns
-        -------
-        Annealed or None
-            The best of them; None if constraints allow none.
+        The `count` searches of the first round, fewer for little work but at least `MIN_FIRST`, begin at `starts` in
+        turn; later ones begin at the best so far. `work` is that of all searches, `part` their share of the remaining
+        progress. They minimize compute and end at `goal`, once within the limit; with `lowest` they minimize the peak
+        until it is within the limit. Return the best schedule, None if constraints allow none.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
         rounds = COOL_ROUNDS if n_nodes > COOL_NODES else ROUNDS if self.link is None else COPIES_ROUNDS

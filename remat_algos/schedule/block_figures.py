@@ -23,17 +23,11 @@ VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tent
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockFigures:
-    """Figures of pairs of lower sets L -> L' with the block V' = L' - L.
+    """Figures, int64[p], of pairs of lower sets L -> L' with the block V' = L' - L.
 
-    Parameters
-    ----------
-    peak : int64[p]
-        Bytes live at the block's worst step, forward or backward, without the `cached` bytes of the blocks before
-        it; `UNUSABLE` if the pair does not determine them.
-    cached : int64[p]
-        Bytes of the block that stay live while later blocks run.
-    recompute : int64[p]
-        Compute of the nodes recomputed for the block's gradients.
+    `peak` is in bytes live at the block's worst step, forward or backward, without the `cached` bytes of the blocks
+    before it; `UNUSABLE` if the pair does not determine them. `cached` are the bytes of the block that stay live while
+    later blocks run. `recompute` is the compute of the nodes recomputed for the block's gradients.
     """
 
     peak: Int64
@@ -62,35 +56,12 @@ def block_figures(
     a node outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node
     outside L' reads is live to the end.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    words : uint64[k, ceil(n / 64)]
-        The lower sets, as in `LowerSets.words`; the whole forward part contains all the others.
-    indptr : int64[k + 1]
-    target : int32[p]
-        Row i: proper supersets of set i.
-    lazy, keep_last : bool
-        As in `canonical_schedule`.
-    max_peak : int, optional
-        Bytes; a pair with a higher peak gets `UNUSABLE`.
-    max_recompute : int, optional
-        Compute; a pair that recomputes more gets it too.
-    chains : bool
-        If True, only chains from the first set on count; sets then stand before those that contain them. `max_peak` and
-        `max_recompute` bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them together with the minimum
-        that the blocks before it cache or recompute.
-    check : callable, optional
-        Called every tenth of a second with the number of completed pairs; it may raise.
-
-    Returns
-    -------
-    BlockFigures
-
-    Raises
-    ------
-    GraphError
-        If the sets do not fit the graph, or the pairs the sets.
+    `words` has the lower sets as rows, as in `LowerSets.words`; the whole forward part contains all the others. Row i
+    of `target` (CSR) names proper supersets of set i. A pair that exceeds `max_peak` bytes, or recomputes more than
+    `max_recompute`, gets `UNUSABLE`. With `chains`, only chains from the first set on count, and sets stand before
+    those that contain them; the two maxima then bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them
+    together with the minimum that the blocks before it cache or recompute. `check` is called every tenth of a second
+    with the number of completed pairs, and may raise.
 
     Examples
     --------

@@ -14,14 +14,7 @@ from remat_algos.schedule.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRuns:
-    """A schedule with runs removed or added, and the steps that it shares with the original.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    here, there : int64[k]
-        The shared steps in the old schedule, and the same steps in the new one.
-    """
+    """A schedule with runs removed or added; the steps `here` of the original are the steps `there` of it."""
 
     schedule: Schedule
     here: Int64

@@ -10,13 +10,7 @@ from remat_algos.schedule.schedule import Order, Schedule, as_schedule, check_no
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
-    """int64[n]: for each update the last step that reads the parameter it changes, -1 for other nodes.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    order : int32[m]
-    """
+    """int64[n]: for each update the last step that reads the parameter it changes, -1 for other nodes."""
     last_read = np.full(graph.n_nodes, -1)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)

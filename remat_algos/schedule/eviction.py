@@ -9,20 +9,11 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
-    """Add loads until each step is within a limit, where that can be.
+    """Add loads until each step is within a limit in bytes, where that can be.
 
-    At the highest step that leaves which has the most bytes for the most steps until it is read.
-
-    Parameters
-    ----------
-    simulation : Simulation
-        Memory that lingers in it counts as free, and lingers in the result no more: `linger` decides that last.
-    limit : int
-        Bytes.
-    clock : Clock, optional
-        Looked at for each load: OutOfTime or an interrupt ends the search.
-    leaving : bool[n_values], optional
-        Values that may leave; by default all but outputs.
+    At the highest step, the value leaves that has the most bytes for the most steps until it is read. Only values of
+    `leaving`, bool[n_values], do, by default all except outputs. Memory that lingers counts as free, and the result has
+    none that lingers: `linger` decides that last. An error of the clock, looked at for each load, ends the search.
 
     Examples
     --------

@@ -12,17 +12,9 @@ MANY = 1_000  # values above which naming all values at once is faster
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
-    """A value that is live, or the workspace of the node that runs.
+    """A live value, or the workspace of the node that runs, with its bytes and its role in `Simulation.trace_by_role`.
 
-    Parameters
-    ----------
-    name : str
-    memory : int
-        Bytes.
-    role : str
-        Key of `Simulation.trace_by_role`.
-    made_at : int
-        The step that computed it, or before which its load began.
+    `made_at` is the step that computed it, or before which its load began.
     """
 
     name: str

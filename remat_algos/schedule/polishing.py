@@ -18,10 +18,10 @@ from remat_algos.schedule.simulation import Simulation, check_simulation, simula
 
 @checked_arguments
 def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
-    """Remove the runs of which nothing is read before their node is recomputed.
+    """Remove the runs whose values are not read before their node is recomputed.
 
-    What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
-    stays live. Of a node marked to be recomputed the first run stays as long as a later one does.
+    Values that only these runs read are then not read either, and so on. The first run of an output stays: it makes the
+    copy that stays live. The first run of a node marked to be recomputed stays as long as a later one does.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
 
 
 def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
-    """uint8[n]: nodes whose first run must not serve the backward part."""
+    """uint8[n]: nodes marked to be recomputed: the backward part must not read values of their first run."""
     if graph.mark is None:
         return np.zeros(graph.n_nodes, np.uint8)
     return (graph.mark == RECOMPUTE).view(np.uint8)
@@ -71,9 +71,10 @@ def reuse_values(
 ) -> Schedule:
     """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
 
-    The order is run once more. What is not read before its node is recomputed, but after that, stays; if all of it is
-    still live, the node need not be recomputed. Where there is no room, the node is dropped that gives most bytes and
-    time for its price. Runs without a reader are dropped, and all is repeated until nothing changes.
+    The order is run once more. A value that is not read before its node is recomputed, but after that, stays live. If
+    all values of the recomputation are still live there, it is removed. Where there is no room, the node is dropped
+    that frees most bytes and steps for its price. Runs without a reader are dropped, and everything is repeated until
+    nothing changes.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def reuse_values(
     limit : int
         Bytes of peak.
     key : {"density", "chain"}
-        The price of what goes: the cost of recomputing the node, alone or with the runs that serve only this one.
+        The price of a dropped node: the cost of recomputing it, alone or with the runs that serve only this one.
     rounds : int
         Maximum number of rounds.
 
@@ -127,7 +128,7 @@ def bytes_limit(limit: int) -> int:
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
-    """int32[<= m]: a sound order after at most so many rounds."""
+    """int32[<= m]: a sound order without the recomputations that `reuse_values` removes in at most `rounds` rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
         before = order.size
@@ -186,7 +187,7 @@ def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
 
 
 def sink(simulation: Simulation) -> Simulation:
-    """A simulated schedule with its runs moved on; the simulation itself if none moves."""
+    """Move the runs of a simulated schedule later (`sink_runs`); return the simulation itself if none moves."""
     graph, order = simulation.graph, simulation.schedule.order
     before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
     between = np.append(before, graph.memory[graph.output].sum())
@@ -200,11 +201,11 @@ def sink(simulation: Simulation) -> Simulation:
 
 @checked_arguments
 def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
-    """The best schedule that the passes make of a simulated one.
+    """Improve a schedule by all passes: drop dead runs, keep values live until they are read, run nodes later.
 
-    With each key of the cache pass in turn: runs sink, which makes room, then values stay, as far as there is room,
-    and so on. What comes to fit the limit is compared by compute, then by peak; if nothing does, by peak, then by
-    compute, so limit 0 gives the lowest peak.
+    For each key of `reuse_values`, runs sink, which makes room, then values stay as far as there is room, and both
+    repeat. Schedules within the limit are compared by compute, then by peak. If none is within it, they are compared by
+    peak, then by compute, so limit 0 gives the lowest peak.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
 
 
 def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
-    """Values stay and runs sink in turn, from a schedule whose runs have sunk."""
+    """Keep values and sink runs in turn, from a schedule whose runs have sunk."""
     for i in range(ROUNDS):
         simulation = sink(simulation) if i else simulation
         order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key)

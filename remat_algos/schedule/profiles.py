@@ -13,15 +13,9 @@ FORWARD, RECOMPUTED, BACKWARD = "forward", "recomputed", "backward"
 
 
 class Span(NamedTuple):
-    """What an engine does at a time: the run of a node, or a copy of a value, in the unit of the costs.
+    """The run of a node or the copy of a value, on one engine, in the unit of the costs.
 
-    Parameters
-    ----------
-    name : str
-    kind : str
-        "forward", "recomputed" or "backward" of a run, "store" or "load" of a copy.
-    step : int
-    begin, end : int
+    The kind of a run is "forward", "recomputed" or "backward", that of a copy "store" or "load".
     """
 
     name: str
@@ -72,10 +66,6 @@ def trace_events(played: Timeline) -> dict[str, Any]:
     device, without residents, and with a link on the host, change where a step takes its memory. Costs that are no
     times count as microseconds.
 
-    Parameters
-    ----------
-    played : Timeline
-
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
@@ -85,7 +75,7 @@ def trace_events(played: Timeline) -> dict[str, Any]:
     >>> events = trace_events(timeline(simulate(chain, [0, 1, 0, 2])))["traceEvents"]
     >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
     [('forward', 0.0, 8.0), ('A', 0.0, 3.0), ('B', 3.0, 5.0), ('recomputed', 8.0, 3.0), ('A', 8.0, 3.0), \
-('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
+    ('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
     """
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):

@@ -200,18 +200,9 @@ def _played_alone(simulation: Simulation) -> Timeline:
 
 
 def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) -> Schedule:
-    """The schedule with memory lingering while its store runs, as far as it fits, and without the loads that it spares.
+    """Let memory linger while its store runs, as far as it fits `limit` bytes, and drop the loads that this spares.
 
-    Where memory has to be free before its store has ended, compute waits.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    schedule : Schedule
-        Its `lingering` is not looked at.
-    link : Link
-    limit : int
-        Bytes.
+    Where memory has to be free before its store has ended, compute waits. The `lingering` of the schedule is ignored.
     """
     loads = schedule.loads
     while True:

@@ -14,21 +14,10 @@ from remat_algos.ir.graph import ComputationGraph
 class ForwardPart:
     """The needed forward nodes in id order, and the values alive between them.
 
-    A cut at place p separates the nodes at places 0..p from the rest.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    nodes : int64[f]
-        Node at each place.
-    until : int64[f]
-        The last place that reads a value of the node at each place; its own place if unread.
-    width : int64[f]
-        Number of values alive across the cut at each place.
-    alone : int64[f]
-        The only value alive across the cut, -1 if there are several or none.
-    lives : (int64[p], int64[p], int64[p])
-        The values that pass a cut, the place of their node, and the last place that reads them.
+    A cut at place p separates the nodes at places 0..p from the rest. For the node at each place, `until` is the last
+    place that reads a value of it, its own if unread. For the cut at each place, `width` counts the values alive across
+    it, and `alone` is the only one, -1 if there are several or none. `lives` has the values that pass a cut, the place
+    of their node, and the last place that reads them.
 
     Examples
     --------

@@ -144,16 +144,7 @@ def eliminate(
 
 
 class Run:
-    """An elimination by a rule, which may be interrupted; see `eliminate`.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-    rule : str
-    seed : int, optional
-    below : int, optional
-        Stop as soon as the width reaches this.
-    """
+    """An elimination by a rule that may be interrupted (`eliminate`); it stops once the width reaches `below`."""
 
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
         check_undirected(graph)
@@ -194,22 +185,7 @@ class Run:
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
-    """Return the bags of an order.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-    order : int32[n]
-        The vertices, each once.
-
-    Returns
-    -------
-    Elimination
-
-    Raises
-    ------
-    GraphError
-        If the order omits or repeats a vertex.
+    """Return the bags of an order, int32[n], of all vertices; GraphError if it omits or repeats one.
 
     Examples
     --------

@@ -23,18 +23,10 @@ from remat_algos.kernels.lower_sets import (
 
 
 class OnGraph(NamedTuple):
-    """A chain on the nodes of a graph: for each node the first row i with a property, or k.
+    """A chain on the nodes of a graph.
 
-    Parameters
-    ----------
-    block : int32[n]
-        The first row whose set has the node, or -1.
-    kept : bool[n]
-        True if the node is on a boundary.
-    successor_from : int32[n]
-        The node is in d+(L_i).
-    co_input_from : int32[n]
-        The node is in d-(d+(L_i)).
+    `block` is the first row whose set has the node, or -1; `kept` is True on a boundary. `successor_from` and
+    `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), or k.
     """
 
     block: Int32
@@ -229,29 +221,11 @@ def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
 
 
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:
-    """The chain of the lower-set authors' square-root baseline.
+    """Return the chain of the square-root baseline as the authors of kusumoto2019 ran it (section 5, Chen's algorithm).
 
-    Of the lower sets {v and its ancestors} with only v on the boundary, those at which M(L) passes a multiple of
-    M(V) / k, where k is the root of their number plus 2, for {} and V. All is rounded down, and sizes are counted in
-    whole `unit` bytes.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    unit : int
-
-    Returns
-    -------
-    LowerSets
-
-    Raises
-    ------
-    GraphError
-        If the forward part is empty.
-
-    References
-    ----------
-    kusumoto2019, section 5 (Chen's algorithm, as its authors ran it).
+    Among the lower sets {v and its ancestors} with only v on the boundary, it takes those at which M(L) passes a
+    multiple of M(V) / k, where k is the root of their number plus 2, for {} and V. Everything is rounded down, and
+    sizes are counted in whole `unit` bytes. An empty forward part is a GraphError.
 
     Examples
     --------

@@ -96,22 +96,7 @@ class PathDecomposition:
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
-        """The path with these first and last bags of vertices; bags inside a neighbour are left out.
-
-        Parameters
-        ----------
-        first : int64[n]
-        last : int64[n]
-            Not before the first.
-
-        Returns
-        -------
-        PathDecomposition
-
-        Raises
-        ------
-        GraphError
-            If the bags of a vertex are invalid.
+        """The path with these first and last bags of vertices, int64[n] each; bags inside a neighbour are left out.
 
         Examples
         --------
@@ -180,27 +165,14 @@ class PathDecomposition:
 def greedy_layout(
     graph: UndirectedGraph, *, starts: int = 16, seed: int = 0, look: Callable[[], None] | None = None
 ) -> Int32:
-    """Find an order of the vertices with small boundaries: the best of many improved ones.
+    """Find an order of the vertices, int32[n], with small boundaries: the best of many improved ones.
 
-    The starts are the ids, up and down; breadth-first orders; elimination orders by minimum degree and minimum
-    fill-in, as they are and branch by branch down their tree, which is within (w + 1)(1 + log2 n) for bags of w + 1.
-    Each is improved while that helps: vertices that add nothing to the boundary are placed at once, alternately from
-    both ends. No round makes an order worse. Elimination is left out on large graphs where the other orders have more
-    than a sixteenth of the vertices on a boundary: small bags do not exist there.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-    starts : int
-        Number of breadth-first orders: from a vertex of minimum degree, the furthest from it, the first, the last, and
-        random ones.
-    seed : int
-    look : callable, optional
-        Called between portions of the work; an exception ends the search.
-
-    Returns
-    -------
-    int32[n]
+    The starts are the ids, up and down; `starts` breadth-first orders, from a vertex of minimum degree, the furthest
+    from it, the first, the last, and random ones; elimination orders by minimum degree and minimum fill-in, as they are
+    and branch by branch down their tree, which is within (w + 1)(1 + log2 n) for bags of w + 1. Each is improved while
+    that helps: vertices that add nothing to the boundary are placed at once, alternately from both ends. No round makes
+    an order worse. Elimination is left out on large graphs where the other orders have more than a sixteenth of the
+    vertices on a boundary: small bags do not exist there. `look` is called between portions of the work; it may raise.
 
     Examples
     --------
@@ -270,20 +242,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of the vertices with minimum largest boundary, the pathwidth.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-
-    Returns
-    -------
-    int32[n]
-
-    Raises
-    ------
-    GraphError
-        If there are more than 16 vertices.
+    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth.
 
     Examples
     --------
@@ -303,16 +262,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """Vertex separation of an order: its largest boundary, which is the width of its bags.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-    layout : int32[n]
-
-    Returns
-    -------
-    int
+    """Return the vertex separation of an order, int32[n]: its largest boundary, which is the width of its bags.
 
     Examples
     --------

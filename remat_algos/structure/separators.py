@@ -216,24 +216,7 @@ class SeparatorTree:
 
 
 def balanced_separator(decomposition: TreeDecomposition) -> int:
-    """Find a bag whose removal leaves pieces of at most half of the bags; ties by smaller id.
-
-    Parameters
-    ----------
-    decomposition : TreeDecomposition
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    GraphError
-        If there is no bag.
-
-    References
-    ----------
-    kumar2019, lemma 3.
+    """Find a bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3); ties by smaller id.
 
     Examples
     --------

@@ -21,19 +21,11 @@ MAX_EXACT = 16
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
-    """Lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
+    """Return a lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
 
     A vertex of minimum degree is contracted into the neighbour that shares the fewest neighbours with it, repeatedly.
     Every graph in the sequence is a minor, and treewidth is at least the treewidth and the minimum degree of a minor.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-
-    Returns
-    -------
-    int
-        -1 without vertices.
+    Without vertices the bound is -1.
 
     Examples
     --------
@@ -45,17 +37,10 @@ def contraction_bound(graph: UndirectedGraph) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that may be eliminated first without loss, and the remaining graph.
+    """Vertices that may be eliminated first without loss, in this order, and the remaining graph.
 
-    Parameters
-    ----------
-    order : int32[k]
-        The eliminated vertices.
-    low : int
-        Lower bound; the treewidth is the larger of it and the treewidth of the remaining graph.
-    remaining : UndirectedGraph
-    vertices : int32[n - k]
-        Ids in the original graph of the remaining vertices, ascending.
+    The treewidth is the larger of `low` and the treewidth of the remaining graph. `vertices` are the ids of its
+    vertices in the original graph, ascending.
     """
 
     order: Int32
@@ -71,15 +56,7 @@ class Reduction:
 def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
     """Eliminate all simplicial vertices, and almost simplicial ones of degree at most `low`.
 
-    Parameters
-    ----------
-    graph : UndirectedGraph
-    low : int, optional
-        A lower bound of the treewidth; by default the contraction bound.
-
-    Returns
-    -------
-    Reduction
+    `low` is a lower bound of the treewidth, by default the contraction bound.
 
     Examples
     --------
@@ -96,21 +73,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """Find an elimination order of minimum width by dynamic programming over all sets of vertices.
-
-    Parameters
-    ----------
-    graph : UndirectedGraph
-        A graph of at most 16 vertices.
-
-    Returns
-    -------
-    Elimination
-
-    Raises
-    ------
-    GraphError
-        If there are more vertices.
+    """Find an elimination order of minimum width by dynamic programming over all sets of at most 16 vertices.
 
     Examples
     --------

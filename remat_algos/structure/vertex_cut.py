@@ -14,16 +14,9 @@ UNCUTTABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexCut:
-    """A minimum vertex cut: every path from a source to a sink meets it.
+    """A minimum vertex cut, ascending ids: every path from a source to a sink meets it, and no other cut is lighter.
 
-    Parameters
-    ----------
-    vertices : int32[k]
-        The cut, ascending.
-    weight : int
-        Its weight: no other cut is lighter.
-    beyond : bool[n]
-        Vertices on the sinks' side of the cut; the cut itself is not beyond it.
+    `beyond`, bool[n], has the vertices on the sinks' side of the cut, without the cut itself.
     """
 
     vertices: Int32
@@ -34,29 +27,12 @@ class VertexCut:
 def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
-    """Find a minimum vertex cut between sources and sinks.
+    """Find a minimum vertex cut between sources and sinks; None if a path has no vertex that may be cut.
 
-    Of all minimum cuts the one closest to the sinks has the fewest vertices beyond it, which are beyond every other
-    one too; the one closest to the sources has the most.
-
-    Parameters
-    ----------
-    tail, head : int32[m]
-        Arcs.
-    weight : int64[n]
-        Weight of each vertex, -1 if it must not be cut; the sum is below 2**53.
-    sources, sinks : int[k]
-        They may be cut too.
-    closest : {"sink", "source"}
-
-    Returns
-    -------
-    VertexCut or None
-        None if a path has no vertex that may be cut.
-
-    References
-    ----------
-    By maximum flow through vertices that are split in two; ours is preflow-push.
+    Arcs go from `tail` to `head`. A vertex of weight -1 must not be cut; the other weights sum to less than 2**53.
+    Sources and sinks may be cut too. The minimum cut closest to the sinks has the fewest vertices beyond it, which are
+    beyond every other one too; the one closest to the sources has the most. Vertices are split in two, and the flow
+    through them is maximized by preflow-push.
 
     Examples
     --------
