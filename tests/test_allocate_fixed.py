@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.offsets import Packing, pack
-from remat_algos.allocate.sharing import separate_storage, share_storage
+from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.errors import AllocationError
 from tests.oracles import offsets as oracle
 from tests.test_allocate_offsets import buffers_of, cuts, instance, random_buffers, triples

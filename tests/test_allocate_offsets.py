@@ -14,8 +14,7 @@ from remat_algos.kernels.offsets_search import PackingSearch
 
 from remat_algos.allocate import offsets
 from remat_algos.allocate.buffers import NO_LIMIT, Buffers
-from remat_algos.allocate.offsets import Packing, pack
-from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.allocate.offsets import Packing, PackingBlocks, pack
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate

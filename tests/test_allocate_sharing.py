@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.allocate.sharing import separate_storage, share_storage
+from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.errors import AllocationError
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain

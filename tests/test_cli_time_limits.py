@@ -8,10 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from remat_algos.allocate import colouring
+from remat_algos.allocate import sharing
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.colouring import colour
-from remat_algos.allocate.sharing import share_storage
+from remat_algos.allocate.sharing import colour, share_storage
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli import commands as commands_room
 from remat_algos.context import Clock, Stop, until_stopped
@@ -144,7 +143,7 @@ def test_sharing_without_time_is_that_of_one_range():
 def test_colouring_is_not_begun_without_the_time_for_it(monkeypatch):
     buffers = Buffers.of(baseline(differentiate(chain(9))))
     assert colour(buffers, time_limit=0).method == colour(buffers).method
-    monkeypatch.setattr(colouring, "PAIRS_A_SECOND", 0)
+    monkeypatch.setattr(sharing, "PAIRS_A_SECOND", 0)
     found = colour(buffers, time_limit=0)
     found.verify()
     assert found.method == "separate"

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
-from remat_algos.allocate.sharing import separate_storage, share_storage
+from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.allocate.traces import Trace
 from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError, StaleValueError
 from remat_algos.executor import run as run_module

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
-from remat_algos.ir.backward import Backward
-from remat_algos.ir.derivation import Derivation
+from remat_algos.ir.backward import Backward, Derivation
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels

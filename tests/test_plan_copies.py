@@ -30,10 +30,10 @@ from remat_algos.plan.verify import verify
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.questions.explain import offload_of
 from remat_algos.questions.what_if import what_if
-from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.polishing import drop_dead_runs, polish, reuse_values, sink_runs
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import timeline
 from remat_algos.schedule.unrolling import unroll
 from tests.oracles import copies

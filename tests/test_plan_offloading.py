@@ -20,10 +20,9 @@ from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.timeline import linger, timeline
+from remat_algos.schedule.timeline import evict, linger, timeline
 from remat_algos.zoo.random import chain, layered_dag
 from tests.oracles.copies import random_copies
 from tests.oracles.copies_exhaustive import least_time

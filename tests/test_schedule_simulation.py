@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
+from remat_algos.schedule.step_rows import live_at
 from tests.oracles.plain import plain
 from tests.oracles.simulation import Unsound, serving_run, slow_simulation
 from tests.strategies import captured_graphs, graphs, orders, rows, training_graphs

@@ -16,8 +16,8 @@ from remat_algos.structure.path_decomposition import (
     greedy_layout,
     minimum_separation_layout,
     separation,
+    spine,
 )
-from remat_algos.structure.spine import spine
 from remat_algos.structure.undirected import UndirectedGraph
 from tests.ladders import ladder, zigzag
 from tests.strategies import graphs

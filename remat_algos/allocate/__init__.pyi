@@ -3,7 +3,6 @@ from .allocators.registry import list_allocators as list_allocators
 from .arenas import SplitAllocation as SplitAllocation
 from .arenas import pack_arenas as pack_arenas
 from .buffers import Buffers as Buffers
-from .colouring import colour as colour
 from .in_place import find_overwrites as find_overwrites
 from .offsets import pack as pack
 from .pools import PoolRun as PoolRun
@@ -12,6 +11,7 @@ from .pools import arena as arena
 from .pools import cuda_caching as cuda_caching
 from .pools import cupy_pool as cupy_pool
 from .reservation import Reservation as Reservation
+from .sharing import colour as colour
 from .sharing import separate_storage as separate_storage
 from .sharing import share_storage as share_storage
 from .traces import Trace as Trace

@@ -10,8 +10,7 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import NO_LIMIT, Buffers
-from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, packing_clock
-from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError

@@ -29,10 +29,8 @@ from remat_algos.ir.arrays import (
     whole,
     wrong_length,
 )
-from remat_algos.ir.assembly import assemble
-from remat_algos.ir.backward import Backward, check_saved
+from remat_algos.ir.backward import Backward, Derivation, check_saved
 from remat_algos.ir.csr import check_indptr, row, row_of
-from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.edges import (
     NAMED,
     are_topological,
@@ -46,7 +44,7 @@ from remat_algos.ir.edges import (
 from remat_algos.ir.labels import RECOMPUTE, Labels, check_labels, plain_labels
 from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
-from remat_algos.ir.tables import Tables
+from remat_algos.ir.tables import Tables, assemble
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.text.units import format_bytes
@@ -607,6 +605,26 @@ def _updates(graph: ComputationGraph) -> Bool:
     touching = np.zeros(graph.n_nodes, bool)
     touching[graph.resident.changeable_reads()[0]] = True
     return found & touching
+
+
+def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
+    """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
+    if graph.resident is None:
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    return graph.resident.changeable_reads()
+
+
+def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
+    """(int32[k], int32[k]): pairs of an update and a node whose runs must all come before it."""
+    pairs = set[tuple[int, int]]()
+    if graph.updates.any():
+        readers: dict[int, list[int]] = {}
+        for v, parameter in zip(*map(np.ndarray.tolist, changeable_reads(graph)), strict=True):
+            readers.setdefault(parameter, []).append(v)
+        for group in readers.values():
+            pairs |= {(u, v) for u in group if graph.updates[u] for v in group if not graph.updates[v]}
+    update, reader = np.array(sorted(pairs), np.int32).reshape(-1, 2).T
+    return update, reader
 
 
 def _hash(graph: ComputationGraph) -> str:

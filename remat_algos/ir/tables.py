@@ -1,11 +1,29 @@
-"""A graph as rows that use names; every text format is read into them and written from them."""
+"""A graph as rows that use names, which every text format reads and writes, and their assembly into arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from itertools import chain
+from typing import Any, NoReturn
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import gather_rows, group_rows, indptr_of, row_of, select_entries, unique_rows
+from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.kernels.graph import topological_order, transpose_rows
+from remat_algos.text.amounts import Reading, cost_of, size_of
+from remat_algos.text.decimals import whole_bytes, whole_costs
+from remat_algos.wording import shortened
+
+MARKS = (0, KEEP, RECOMPUTE)
+LONGEST_CYCLE = 20  # names shown in a message
+
 
 Number = int | Decimal
 
@@ -90,3 +108,336 @@ class Tables:
     unsized: Sequence[str] = ()
     uncosted: Sequence[str] = ()
     ignored: Sequence[str] = ()
+
+
+def shown_path(names: Sequence[str]) -> str:
+    """Names with arrows between them, the middle of a long path left out."""
+    shown = [shortened(name) for name in names]
+    if len(shown) > LONGEST_CYCLE:
+        shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
+    return " -> ".join(shown)
+
+
+def assemble(tables: Tables) -> dict[str, Any]:
+    """Arguments for `ComputationGraph.from_arrays`.
+
+    Raises GraphError, with file, line and node, for unknown or duplicate names, and cycles of nodes or views.
+    """
+    return _Assembly(tables).arrays()
+
+
+class _NameIndex:
+    """Names to numbers: values by their place in the file, 0 and up, residents -1 and down."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.first: list[int] = [0]
+        for node in tables.nodes:
+            if not node.values:
+                self.fail(node, "node {node!r} has no value; give it one of 0 bytes", node=node.name)
+            self.first.append(self.first[-1] + len(node.values))
+        self.place: dict[str, int] = {}
+        self.of: dict[int, str] = {}
+        self._enter(tables)
+        view_of = {
+            node.value_name(k): value.view_of
+            for node in tables.nodes
+            for k, value in enumerate(node.values)
+            if value.view_of is not None
+        }
+        for name in tables.views:
+            if name in self.place and self.of[self.place[name]] == name:
+                self.fail(None, "a view and a node or value are both called {name!r}; rename one", name=name)
+        view_of.update(tables.views)
+        self.views = {name: self._base(name, view_of) for name in view_of}
+
+    def fail(self, row: Any, template: str, **fields: Any) -> NoReturn:
+        """Raise GraphError with the file, and the line of the row if it has one."""
+        line = row.line if row is not None else 0
+        where = "{source!w}, line {line}: " if line else "{source!w}: "
+        raise GraphError(where + template, source=self.tables.source, line=line, **fields)
+
+    def _enter(self, tables: Tables) -> None:
+        for first, node in zip(self.first, tables.nodes, strict=False):
+            if node.name in self.place:
+                self.fail(node, "two rows are called {name!r}; give each its own name", name=node.name)
+            self.place[node.name] = first
+        for r, resident in enumerate(tables.residents):
+            if resident.name in self.place:
+                self.fail(resident, "two rows are called {name!r}; give each its own name", name=resident.name)
+            self.place[resident.name] = -1 - r
+            self.of[-1 - r] = resident.name
+        for first, node in zip(self.first, tables.nodes, strict=False):
+            for k in range(len(node.values)):
+                name = node.value_name(k)
+                if self.place.setdefault(name, first + k) != first + k:
+                    self.fail(node, "two values are called {name!r}; give each its own name", name=name)
+                self.of[first + k] = name
+
+    def _base(self, name: str, view_of: dict[str, str]) -> int:
+        """The number of the base of a view."""
+        seen = [name]
+        while True:
+            base = view_of[seen[-1]]
+            canonical = self._canonical(base, view_of)
+            if canonical not in view_of:
+                if base not in self.place:
+                    missing = "{view!r} is a view of {base!r}, which is no node, value or resident"
+                    self.fail(None, missing, view=seen[-1], base=base)
+                return self.place[base]
+            if canonical in seen:
+                cycle = shown_path([*seen, canonical])
+                self.fail(None, "views form a cycle: {cycle!w}; give one of them its own memory", cycle=cycle)
+            seen.append(canonical)
+
+    def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
+        """Numbers of names, views replaced by their bases."""
+        found = []
+        for name in names:
+            if name not in self.place and name not in self.views:
+                missing = "node {node!r} reads {value!r}, which is no node, value or resident"
+                self.fail(row, missing, node=row.name, value=name)
+            canonical = self._canonical(name, self.views)
+            found.append(self.views[canonical] if canonical in self.views else self.place[name])
+        return found
+
+    def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
+        """The name of a view unchanged, otherwise the name of the value that it stands for."""
+        return name if name in views or name not in self.place else self.of[self.place[name]]
+
+    def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
+        """Distinct numbers of the names of each row, as CSR rows."""
+        indptr = indptr_of([len(names) for names in named])
+        try:
+            if self.views:
+                raise KeyError
+            found = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
+        except KeyError:  # a view or an unknown name
+            found = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
+        return unique_rows(indptr, found.astype(np.int64))
+
+
+class _Assembly:
+    """Rows are in file order; new ids are topological, earliest row first, without nodes that are only views."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.names = names = _NameIndex(tables)
+        self.first = np.array(names.first, np.int64)
+        self.owner = row_of(self.first)
+        rows = [value for node in tables.nodes for value in node.values]
+        real = np.array([value.view_of is None for value in rows], bool)
+        self.kept = np.zeros(len(tables.nodes), bool)
+        self.kept[self.owner[real]] = True
+        self._check_views()
+        reads = [node.reads if kept else () for node, kept in zip(tables.nodes, self.kept.tolist(), strict=True)]
+        self.reads = names.resolve_rows(tables.nodes, reads)
+        self.order = self._topological()
+        self.node_id = np.full(len(tables.nodes), -1, np.int64)
+        self.node_id[self.order] = np.arange(self.order.size)
+        self.nodes = [tables.nodes[i] for i in self.order.tolist()]
+        flat = np.flatnonzero(real)
+        self.flat = flat[np.argsort(self.node_id[self.owner[flat]], kind="stable")]
+        self.value_id = np.full(real.size, -1, np.int64)
+        self.value_id[self.flat] = np.arange(self.flat.size)
+        self.values: list[ValueRow] = [rows[x] for x in self.flat.tolist()]
+        self.value_node = self.node_id[self.owner[self.flat]]
+
+    def _check_views(self) -> None:
+        for i in np.flatnonzero(~self.kept).tolist():
+            node = self.tables.nodes[i]
+            if node.compute or node.workspace:
+                self.names.fail(node, "{node!r} is a view with compute or workspace; set both to 0", node=node.name)
+
+    def _topological(self) -> Int64:
+        """The remaining rows in topological order, the earliest row first."""
+        indptr, read = self.reads
+        reader = row_of(indptr)
+        reader, source = reader[read >= 0], self.owner[read[read >= 0]]
+        n = len(self.tables.nodes)
+        indptr = indptr_of(np.bincount(reader, minlength=n))
+        order = topological_order(*transpose_rows(indptr, source.astype(np.int32), n))
+        if order.size < n:
+            self._fail_cycle(reader, source, order)
+        return order[self.kept[order]].astype(np.int64)
+
+    def _fail_cycle(self, reader: Int64, source: Int64, order: Int32) -> NoReturn:
+        stuck = set(range(len(self.tables.nodes))) - set(order.tolist())
+        sources: dict[int, int] = {}
+        for w, u in zip(reader.tolist(), source.tolist(), strict=True):
+            if w in stuck and u in stuck:
+                sources.setdefault(w, u)
+        path: dict[int, None] = {min(stuck & sources.keys()): None}
+        u = sources[next(iter(path))]
+        while u not in path:
+            path[u] = None
+            u = sources[u]
+        places = list(path)
+        names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
+        self.names.fail(None, "the graph has a cycle: {cycle!w}; remove one of these edges", cycle=shown_path(names))
+
+    def arrays(self) -> dict[str, Any]:
+        """The arguments of `ComputationGraph.from_arrays`."""
+        tables, nodes = self.tables, self.nodes
+        read_indptr, read = gather_rows(*self.reads, self.order)
+        costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
+        self._checked(costs, nodes, "compute")  # before they are rounded
+        grad_costs = self._read([node.grad_compute for node in nodes], nodes, "grad_compute", cost_of)
+        self._checked(grad_costs, nodes, "grad_compute", -1)
+        whole, scale = self._whole_costs([*costs, *grad_costs])
+        owners = [nodes[v] for v in self.value_node.tolist()]
+        memory = self._bytes([value.memory for value in self.values], owners, "memory")
+        arrays: dict[str, Any] = {
+            "value_indptr": indptr_of(np.bincount(self.value_node, minlength=len(nodes))),
+            "read_indptr": select_entries(read_indptr, read, read >= 0)[0],
+            "read_indices": self.value_id[read[read >= 0]],
+            "memory": memory,
+            "compute": self._checked(whole[: len(nodes)], nodes, "compute"),
+            "workspace": self._bytes([node.workspace for node in nodes], nodes, "workspace"),
+            "once": [node.once for node in nodes],
+            "output": self._outputs(),
+            "mark": self._marks(),
+            "resident": self._resident(read_indptr, read),
+            "labels": self._labels(scale),
+            "derivation": tables.derivation,
+        }
+        if tables.backward == "present":
+            arrays["forward_of"] = [self._forward_of(node) for node in nodes]
+        if tables.backward == "to come":
+            saved_indptr, saved_indices = self._saved(arrays["read_indptr"], arrays["read_indices"])
+            sizes = zip(memory.tolist(), self.values, strict=True)
+            grads = [m if row.grad_memory is None else row.grad_memory for m, row in sizes]
+            arrays["backward"] = Backward(
+                saved_indptr,
+                saved_indices.astype(np.int32),
+                grad_memory=self._bytes(grads, owners, "grad_memory", -1),
+                grad_compute=self._checked(whole[len(nodes) :], nodes, "grad_compute", -1),
+                grad_workspace=self._bytes([node.grad_workspace for node in nodes], nodes, "grad_workspace"),
+            )
+        return arrays
+
+    def _read(self, amounts: Sequence[Any], rows: Sequence[Any], what: str, read: Reading) -> Sequence[Number]:
+        """Convert amounts of rows made in Python to exact numbers; file readers have done so already."""
+        if {*map(type, amounts)} <= {int, Decimal}:
+            return amounts
+        found = []
+        for amount, row in zip(amounts, rows, strict=True):
+            try:
+                found.append(read(amount))
+            except ValueError as error:
+                self.names.fail(row, "{what!w} of {name!r}: {error!w}", what=what, name=row.name, error=error)
+        return found
+
+    def _whole_costs(self, costs: Sequence[Number]) -> tuple[Sequence[int], int]:
+        """Costs and their scale, which follows from their decimals unless the rows specify it."""
+        scale = self.tables.compute_scale
+        if scale is None:
+            return whole_costs(costs, self.tables.source)
+        whole = [cost for cost in costs if isinstance(cost, int)]
+        if scale < 1 or len(whole) < len(costs):
+            self.names.fail(None, '"compute_scale" needs whole costs; leave it out, and decimals are scaled')
+        return whole, scale
+
+    def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
+        """Whole bytes, checked before they are rounded."""
+        sizes = self._read(sizes, rows, what, size_of)
+        self._checked(sizes, rows, what, minimum)
+        return np.array(whole_bytes(sizes, self.tables.source), np.int64)
+
+    def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
+        """The amounts as an array, checked as sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
+        lowest = min((amount for amount in amounts if amount != minimum), default=0)
+        if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
+            total: Number = 0
+            for amount, row in zip(amounts, rows, strict=True):
+                kind = "node" if isinstance(row, NodeRow) else "resident"
+                if amount < 0 and amount != minimum:
+                    negative = "{kind} {name!r} has {what!w} {amount}; sizes and costs are 0 or more"
+                    self.names.fail(row, negative, kind=kind, name=row.name, what=what, amount=amount)
+                total += max(amount, 0)
+                if total >= LARGEST_SUM:
+                    large = "the sum of {what!w} reaches 2**53 at {kind} {name!r}; use a coarser unit"
+                    self.names.fail(row, large, what=what, kind=kind, name=row.name)
+        return np.array(amounts, np.int64)
+
+    def _marks(self) -> list[int] | None:
+        for node in self.nodes:
+            if node.mark not in MARKS:
+                unknown = "node {node!r} has mark {mark!r}, expected 0, 1 (keep) or 2 (recompute)"
+                self.names.fail(node, unknown, node=node.name, mark=node.mark)
+        return [node.mark for node in self.nodes] if any(node.mark for node in self.nodes) else None
+
+    def _outputs(self) -> Bool | None:
+        """Output flags, or None for the default."""
+        output, found = np.zeros(self.flat.size, bool), False
+        for node in self.tables.nodes:
+            for k, value in enumerate(node.values):
+                if value.output:
+                    found = True
+                    place = self.names.resolve(node, [node.value_name(k)])[0]
+                    if place >= 0:
+                        output[self.value_id[place]] = True
+        return output if found else None
+
+    def _labels(self, scale: int) -> Labels:
+        """Labels; values keep their old name where the rule would give another in their new place."""
+        names: dict[int, str] = {}
+        place = 0
+        for x, (old, v) in enumerate(zip(self.flat.tolist(), self.value_node.tolist(), strict=True)):
+            place = place + 1 if x and v == self.value_node[x - 1] else 0
+            owner = self.nodes[v].name
+            if self.names.of[old] != (f"{owner}:{place}" if place else owner):
+                names[x] = self.names.of[old]
+        return Labels(
+            names=tuple(node.name for node in self.nodes),
+            value_names=names,
+            ops=tuple(node.op for node in self.nodes),
+            views={name: self.names.of[base] for name, base in self.names.views.items()},
+            compute_unit=self.tables.compute_unit,
+            compute_scale=scale,
+        )
+
+    def _forward_of(self, node: NodeRow) -> int:
+        if node.gradient_of is None:
+            return -2 if node.backward else -1
+        found = self.names.resolve(node, [node.gradient_of])[0]
+        if found < 0 or not self.kept[self.owner[found]]:
+            missing = "{node!r} is a gradient of {owner!r}, which is no node"
+            self.names.fail(node, missing, node=node.name, owner=node.gradient_of)
+        return int(self.node_id[self.owner[found]])
+
+    def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
+        """Reads of the gradient of each node; by default all reads and values of the node."""
+        has_saved = [node.saved is not None for node in self.nodes]
+        indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
+        node, value = row_of(indptr)[places >= 0], self.value_id[places[places >= 0]]
+        silent = ~np.array(has_saved, bool)
+        reader = row_of(read_indptr)
+        rows = np.concatenate([node, reader[silent[reader]], self.value_node[silent[self.value_node]]])
+        values = np.concatenate([value, read_indices[silent[reader]], np.flatnonzero(silent[self.value_node])])
+        return unique_rows(*group_rows(rows, values, len(self.nodes)))
+
+    def _resident(self, read_indptr: Int64, read: Int64) -> Resident | None:
+        residents = self.tables.residents
+        if not residents:
+            return None
+        place = {node.name: i for i, node in enumerate(self.tables.nodes)}
+        reads = {(int(v), int(-1 - x)) for v, x in zip(row_of(read_indptr), read, strict=True) if x < 0}
+        for r, resident in enumerate(residents):
+            if resident.role not in ROLES:
+                unknown = "resident {resident!r} has role {role!r}; use {known!l}"
+                self.names.fail(resident, unknown, resident=resident.name, role=resident.role, known=ROLES)
+            for reader in resident.readers:
+                if reader not in place:
+                    missing = "resident {resident!r} is read by {reader!r}, which is no node"
+                    self.names.fail(resident, missing, resident=resident.name, reader=reader)
+                if self.kept[place[reader]]:
+                    reads.add((int(self.node_id[place[reader]]), r))
+        pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)
+        return Resident(
+            self._bytes([resident.memory for resident in residents], residents, "memory"),
+            np.array([ROLES.index(resident.role) for resident in residents], np.int8),
+            indptr_of(np.bincount(pairs[:, 0], minlength=len(self.nodes))),
+            pairs[:, 1].astype(np.int32),
+            tuple(resident.name for resident in residents),
+        )

@@ -26,8 +26,8 @@ from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.constraints import may_leave
-from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.timeline import evict
 from remat_algos.text.units import exact_bytes, format_bytes
 
 COPIES = "copies"

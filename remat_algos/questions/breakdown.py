@@ -18,8 +18,8 @@ from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.step_rows import live_at
 from remat_algos.text.units import format_bytes
 
 BY = ("layer", "operation")

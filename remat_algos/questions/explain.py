@@ -16,8 +16,8 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.what_if import FlippedDecision, flip_decision
 from remat_algos.schedule.changed_runs import idle_gap, reads_of
-from remat_algos.schedule.live_set import LiveValue, live_at, live_set
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.step_rows import LiveValue, live_at, live_set
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.layout import wrapped

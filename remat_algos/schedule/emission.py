@@ -4,8 +4,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int32, Int64
-from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.updates import changeable_reads
+from remat_algos.ir.graph import ComputationGraph, changeable_reads
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule, check_nodes
 
 

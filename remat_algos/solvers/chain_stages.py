@@ -8,9 +8,8 @@ import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.csr import row_of
-from remat_algos.ir.graph import ComputationGraph, derived
+from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.ir.labels import KEEP
-from remat_algos.ir.updates import changeable_reads
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule

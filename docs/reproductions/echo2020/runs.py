@@ -17,8 +17,8 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.step_rows import live_at
 from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.methods.echo import echo

@@ -154,9 +154,8 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     """Addresses by the chosen method."""
-    from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
-    from remat_algos.allocate.sharing import separate_storage, share_storage
+    from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 
     alignment, left = arguments.alignment, time_left(arguments.time_limit, arguments.started)
     if arguments.method == "offsets":

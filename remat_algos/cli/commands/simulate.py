@@ -229,7 +229,7 @@ def _known(graph: Any, name: str) -> bool:
 
 
 def _live(simulation: Any, step: int) -> list[dict[str, Any]]:
-    from remat_algos.schedule.live_set import live_set
+    from remat_algos.schedule.step_rows import live_set
 
     return [
         {"value": live.name, "memory": live.memory, "role": live.role, "made_at": live.made_at}

@@ -21,9 +21,8 @@ from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, changeable_reads
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.ir.updates import changeable_reads
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
