@@ -13,10 +13,11 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import ArenaPacking, SplitAllocation, pack_arenas
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
-from remat_algos.errors import AllocationError, CapacityError
+from remat_algos.errors import AllocationError, ArgumentTypeError, CapacityError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import offsets as oracle
+from tests.raising import raises, refused
 from tests.test_allocate_offsets import buffers_of, hard_buffers, instance, random_buffers, triples
 
 # 140 KiB at the worst step, in memories of 96 and 64 KiB
@@ -204,49 +205,48 @@ def test_nothing_needs_no_arena():
 
 
 @pytest.mark.parametrize(
-    ("rows", "capacities", "fixed", "message", "buffers"),
+    ("rows", "capacities", "fixed", "fault", "buffers"),
     [
         (
             [(0, 1, 3), (1, 2, 9)],
             [8, 5],
             {},
-            "buffer b of 9 bytes is larger than every arena, of which the largest",
+            {"sized": "b of 9 bytes", "where": "every arena, of which the largest", "size": 9},
             (1,),
         ),
         (
             [(0, 1, 3), (1, 2, 7)],
             [8, 5],
             {"arena": [-1, 1]},
-            "buffer b of 7 bytes is larger than arena 1, to which it belongs and which has 5 bytes",
+            {"sized": "b of 7 bytes", "where": "arena 1, to which it belongs and which", "most": 5},
             (1,),
         ),
         (
             [(0, 2, 3), (1, 3, 7), (1, 2, 4)],
             [8, 5],
             {},
-            "at step 1 the buffers need 14 bytes, and all arenas together have 13; the largest there: b (7), c (4), a",
+            {"where": "all arenas together have", "step": 1, "most": 14},
             (1, 2, 0),
         ),
         (
             [(0, 2, 3), (1, 3, 2), (0, 1, 3)],
             [8, 4],
             {"arena": [1, 1, -1]},
-            "at step 1 the buffers need 5 bytes, and arena 1, to which they belong, has 4; the largest there: a (3), b",
+            {"where": "arena 1, to which they belong, has", "step": 1, "most": 5},
             (0, 1),
         ),
         (
             [(0, 2, 4), (1, 3, 4), (1, 2, 4), (2, 3, 1)],
             [7, 5],
             {},
-            "at step 1 the buffers a (4), b (4), c (4) do not fit into arenas of 7, 5 bytes, however they are split",
+            {"largest": "a (4), b (4), c (4)", "named": "arenas of 7, 5 bytes", "step": 1},
             (0, 1, 2),
         ),
     ],
 )
-def test_the_error_names_what_forces_it(rows, capacities, fixed, message, buffers):
-    with pytest.raises(CapacityError) as error:
+def test_the_error_names_what_forces_it(rows, capacities, fixed, fault, buffers):
+    with refused(CapacityError, fault) as error:
         pack_arenas(buffers_of(rows, names=tuple("abcd"[: len(rows)]), **fixed), capacities)
-    assert message in str(error.value)
     assert error.value.buffers == buffers
     assert error.value.proven
     assert "\n" not in str(error.value)
@@ -273,23 +273,20 @@ def test_a_search_that_was_cut_short_proves_nothing():
 
 
 @pytest.mark.parametrize(
-    ("fixed", "message"),
+    ("fixed", "fault"),
     [
-        ({"offset": [2]}, "buffer a has the fixed offset 2 and ends at 5, beyond the 4 bytes of arena 0; move it"),
-        (
-            {"offset": [8], "arena": [1]},
-            "buffer a has the fixed offset 8 and ends at 11, beyond the 9 bytes of arena 1",
-        ),
-        ({"arena": [2]}, "buffer a belongs to arena 2; there are 2 arenas, 0 to 1"),
+        ({"offset": [2]}, {"name": "a", "fixed": 2, "end": 5}),
+        ({"offset": [8], "arena": [1]}, {"name": "a", "fixed": 8, "end": 11}),
+        ({"arena": [2]}, {"name": "a", "numbered": "there are 2 arenas, 0 to 1", "arena": 2}),
     ],
 )
-def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, message):
-    with pytest.raises(AllocationError, match=message):
+def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, fault):
+    with refused(AllocationError, fault):
         pack_arenas(buffers_of([(0, 1, 3)], names=("a",), **fixed), [4, 9])
 
 
 @pytest.mark.parametrize(
-    ("capacities", "error", "message"),
+    ("capacities", "error", "fault"),
     [
         ([], AllocationError, "the capacities are \\[\\]; give the bytes of each arena"),
         (5, TypeError, "capacities is 5; give a list"),
@@ -301,15 +298,15 @@ def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, message):
         ([5, "4KiB"], TypeError, "capacities\\[1\\] is '4KiB'; give a whole number"),
     ],
 )
-def test_capacities_that_say_nothing_are_refused(capacities, error, message):
-    with pytest.raises(error, match=message):
+def test_capacities_that_say_nothing_are_refused(capacities, error, fault):
+    with pytest.raises(error, match=fault):
         pack_arenas(buffers_of([(0, 1, 3)]), capacities)
 
 
 def test_pack_says_who_takes_several_capacities():
-    with pytest.raises(AllocationError, match=r"the capacity is \[4, 4\]; .* call pack_arenas"):
+    with raises(AllocationError, several="; for several arenas call pack_arenas"):
         pack(buffers_of([(0, 1, 3)]), capacity=[4, 4])
-    with pytest.raises(TypeError, match="buffers is a list; give a Buffers"):
+    with raises(ArgumentTypeError, what="buffers", found="a list", wanted="a Buffers"):
         pack_arenas([(0, 1, 3)], [4])
 
 
@@ -334,36 +331,26 @@ def by_hand(arena, offset, fixed=None):
 
 
 @pytest.mark.parametrize(
-    ("split", "message"),
+    ("split", "fault"),
     [
-        (lambda: by_hand([0, 0, 0], [0, 3, 0]), "arena 0: buffers a and b overlap: at step 1 they lie at 0:4 and 3:7"),
-        (lambda: by_hand([0, 1, 0], [0, 1, 0]), "arena 1 has 4 bytes, and its buffers reach to 5"),
-        (lambda: by_hand([0, 1, 0], [-1, 0, 0]), "arena 0: buffer a lies at -1"),
-        (
-            lambda: by_hand([0, 1, 0], [4, 0, 0], {"offset": [0, -1, -1]}),
-            "buffer a lies at 4, but has the fixed offset 0",
-        ),
-        (
-            lambda: by_hand([1, 0, 0], [0, 0, 4], {"offset": [0, -1, -1]}),
-            "buffer a lies in arena 1, but belongs to arena 0",
-        ),
-        (
-            lambda: by_hand([0, 1, 0], [0, 0, 0], {"arena": [-1, 0, -1]}),
-            "buffer b lies in arena 1, but belongs to arena 0",
-        ),
-        (lambda: by_hand([0, 2, 0], [0, 0, 0]), "buffer b is in arena 2; there are 2 arenas, 0 to 1"),
-        (lambda: by_hand([0, 1], [0, 0, 0]), "arena has 2 entries, expected 3"),
+        (lambda: by_hand([0, 0, 0], [0, 3, 0]), {"arena": 0, "name": "a", "other": "b"}),
+        (lambda: by_hand([0, 1, 0], [0, 1, 0]), {"arena": 1, "capacity": 4, "size": 5}),
+        (lambda: by_hand([0, 1, 0], [-1, 0, 0]), {"arena": 0, "name": "a", "offset": -1}),
+        (lambda: by_hand([0, 1, 0], [4, 0, 0], {"offset": [0, -1, -1]}), {"arena": 0, "offset": 4, "fixed": 0}),
+        (lambda: by_hand([1, 0, 0], [0, 0, 4], {"offset": [0, -1, -1]}), {"name": "a", "arena": 1, "fixed_arena": 0}),
+        (lambda: by_hand([0, 1, 0], [0, 0, 0], {"arena": [-1, 0, -1]}), {"name": "b", "arena": 1, "fixed_arena": 0}),
+        (lambda: by_hand([0, 2, 0], [0, 0, 0]), {"name": "b", "numbered": "there are 2 arenas, 0 to 1", "arena": 2}),
+        (lambda: by_hand([0, 1], [0, 0, 0]), {"what": "arena", "actual": 2, "expected": 3}),
     ],
 )
-def test_verify_finds_a_fault(split, message):
-    with pytest.raises(AllocationError) as error:
+def test_verify_finds_a_fault(split, fault):
+    with refused(AllocationError, fault):
         split().verify()
-    assert message in str(error.value)
 
 
 def test_verify_finds_a_chain_in_two_arenas():
     buffers = Buffers([0, 1], [2, 3], [4, 4], over=[-1, 0])
-    with pytest.raises(AllocationError, match="buffer 1 is written over 0, but lies in another arena"):
+    with raises(AllocationError, name="1", under="0"):
         SplitAllocation(buffers, [0, 1], [0, 0], (4, 4), "by hand").verify()
 
 
@@ -375,9 +362,9 @@ def test_parts_are_allocations_of_their_own():
     assert (second.buffers.names, second.size, second.proven) == (("b",), 4, True)
     assert isinstance(first, Allocation)
     assert split.sizes == (6, 4)
-    with pytest.raises(AllocationError, match="unknown arena 2; there are 2 arenas, 0 to 1"):
+    with raises(AllocationError, numbered="there are 2 arenas, 0 to 1", arena=2):
         split.part(2)
-    with pytest.raises(TypeError, match="buffers is a str; give a Buffers"):
+    with raises(ArgumentTypeError, what="buffers", found="a str", wanted="a Buffers"):
         SplitAllocation("a", [], [], (1,), "by hand")
     for again in (pickle.loads(pickle.dumps(split)), copy.deepcopy(split)):
         again.verify()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.errors import AllocationError
+from remat_algos.errors import AllocationError, ArgumentTypeError
 from remat_algos.formats.buffer_tables import read_in_place
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -20,6 +20,7 @@ from remat_algos.zoo.registry import build
 from tests.oracles import allocations
 from tests.oracles.plain import plain
 from tests.oracles.simulation import lifetimes, serving_run
+from tests.raising import raises, refused
 from tests.strategies import graphs, orders, training_graphs
 
 
@@ -64,7 +65,7 @@ def test_nothing_is_written_over_what_is_copied_to_the_host():
     loaded = Schedule(range(4), loads=[(3, 0)])
     assert pairs(graph, loaded) == {"d": "a"}
     assert find_overwrites(simulate(graph, loaded)).tolist() == [-1, -1, -1, -1, 3]
-    with pytest.raises(AllocationError, match="b cannot be written over a at step 1, since it is copied to the host"):
+    with raises(AllocationError, written="b", read="a", step=1):
         pairs(graph, loaded, {"b": "a"})
 
 
@@ -281,42 +282,41 @@ def test_a_place_that_some_nodes_have_is_passed_over_at_others():
 @pytest.mark.parametrize("call", [find_overwrites, Buffers.of])
 def test_a_plan_says_where_its_simulation_is(call):
     plan = solve(network("a: -/b: ReLU a"))
-    with pytest.raises(TypeError, match=r"^simulation is a Plan; give its `simulation`$"):
+    with raises(ArgumentTypeError, what="simulation", found="a Plan", field="simulation"):
         call(plan)
-    with pytest.raises(TypeError, match="simulation is a list; give a Simulation"):
+    with raises(ArgumentTypeError, what="simulation", found="a list", wanted="a Simulation"):
         call([0, 1])
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "fault"),
     [
-        ({"b": "a"}, "b cannot be written over a at step 1: d reads it at step 3; leave the pair out"),
-        ({"d": "b"}, "d cannot be written over b, an output, which stays live to the end"),
-        ({"c": "a"}, "c cannot be written over a, which c does not read"),
-        ({"e": "d"}, "e cannot be written over d; they have 2 and 4 bytes, but must have the same size"),
+        ({"b": "a"}, {"written": "b", "read": "a", "reader": "d"}),
+        ({"d": "b"}, {"written": "d", "read": "b"}),
+        ({"c": "a"}, {"written": "c", "read": "a", "name": "c"}),
+        ({"e": "d"}, {"written": "e", "read": "d", "size": 2}),
         ({"b": "z"}, "the in-place table names an unknown value: "),
-        ({"ReLu": 0}, "the in-place table names 'ReLu', which is not an operation of the graph; did you mean ReLU"),
-        ({"grad(Warp)": 0}, "the in-place table names 'grad(Warp)', which is not an operation of the graph"),
-        ({"ReLU": -1}, "the in-place table gives -1 for 'ReLU'; give the place of a read, from 0"),
-        ({"ReLU": 0.5}, "the in-place table gives 0.5 for 'ReLU'; give the place of a read, from 0"),
-        ({"Add": (0, -1)}, "the in-place table gives -1 for 'Add'; give the place of a read, from 0"),
-        ({"ReLU": 7}, "the in-place table gives 7 for 'ReLU', which has at most 1 read; give a place below 1"),
-        ({"Add": (0, 2)}, "the in-place table gives 2 for 'Add', which has at most 2 reads; give a place below 2"),
-        ({"ReLU": True}, "the in-place table gives True for 'ReLU'; give the place of a read, from 0"),
+        ({"ReLu": 0}, {"name": "ReLu"}),
+        ({"grad(Warp)": 0}, {"name": "grad(Warp)"}),
+        ({"ReLU": -1}, {"name": "ReLU", "place": -1}),
+        ({"ReLU": 0.5}, {"name": "ReLU", "place": 0.5}),
+        ({"Add": (0, -1)}, {"name": "Add", "place": -1}),
+        ({"ReLU": 7}, {"name": "ReLU", "place": 7, "n_reads": 1}),
+        ({"Add": (0, 2)}, {"name": "Add", "place": 2, "n_reads": 2}),
+        ({"ReLU": True}, {"name": "ReLU"}),
     ],
 )
-def test_a_table_that_cannot_be_is_refused(table, message):
+def test_a_table_that_cannot_be_is_refused(table, fault):
     graph = network("a: -/b: ReLU a/c: - b/d: Add a b/e: - d", outputs="bce", memory=[4, 4, 4, 4, 2])
-    with pytest.raises(AllocationError) as error:
+    with refused(AllocationError, fault):
         pairs(graph, table=table)
-    assert str(error.value).startswith(message)
 
 
 def test_two_demands_on_one_value_are_refused():
     graph = ComputationGraph.from_arrays(
         read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 2], value_indptr=[0, 1, 3, 4], labels=Labels(("a", "b", "c"))
     )
-    with pytest.raises(AllocationError, match="b:1 cannot be written over a, which another value is also written over"):
+    with raises(AllocationError, written="b:1", read="a"):
         pairs(graph, table={"b": "a", "b:1": "a"})
 
 
@@ -324,7 +324,7 @@ def test_a_demand_holds_at_every_run():
     """The second b may be written over a; the first may not, as c reads a later."""
     graph = network("a: -/b: - a/c: - a/d: - b c")
     assert pairs(graph, [0, 2, 1, 3], {"b": "a"}) == {"b": "a"}
-    with pytest.raises(AllocationError, match="b cannot be written over a at step 1: c reads it at step 2"):
+    with raises(AllocationError, written="b", read="a", reader="c"):
         pairs(graph, [0, 1, 2, 1, 3], {"b": "a"})
 
 
@@ -339,28 +339,27 @@ def test_a_table_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "fault"),
     [
         ("", "t.csv: the file is empty"),
-        ("op,over\n", "t.csv, line 1: missing columns `op` and `read`, or `value` and `over` (found: op, over)"),
-        ("op,read\nReLU,\n", "t.csv, line 2: read of 'ReLU' is ''; write a place from 0, or none"),
-        ("op,read\nReLU,-1\n", "t.csv, line 2: read of 'ReLU' is '-1'; write a place from 0, or none"),
-        ("op,read\nAdd,0\n\nAdd,0\n", "t.csv, line 4: 'Add' is there already; give each value or place one row"),
-        ("op,read\nAdd,0\nAdd,none\n", "t.csv, line 3: 'Add' is there already"),
-        ("op,read\nAdd,none\nAdd,0\n", "t.csv, line 3: 'Add' is there already"),
-        ("op,read,value,over\n,,a,b\n,,a,c\n", "t.csv, line 3: 'a' is there already"),
-        ("op,read\n,1\n", "t.csv, line 2: a row has an op and its read, or a value and what it is written over"),
-        ("value,over\nfc2,\n", "t.csv, line 2: 'fc2' is written over nothing; name a value under over"),
-        ("op,read,value,over\na,1,b,c\n", "t.csv, line 2: a row has an op and its read, or a value"),
+        ("op,over\n", {"source": "t.csv", "pairs": "`op` and `read`, or `value` and `over`", "header": "op, over"}),
+        ("op,read\nReLU,\n", {"where": "t.csv, line 2", "op": "ReLU"}),
+        ("op,read\nReLU,-1\n", {"where": "t.csv, line 2", "op": "ReLU", "read": "-1"}),
+        ("op,read\nAdd,0\n\nAdd,0\n", {"where": "t.csv, line 4", "name": "Add"}),
+        ("op,read\nAdd,0\nAdd,none\n", {"where": "t.csv, line 3", "name": "Add"}),
+        ("op,read\nAdd,none\nAdd,0\n", {"where": "t.csv, line 3", "name": "Add"}),
+        ("op,read,value,over\n,,a,b\n,,a,c\n", {"where": "t.csv, line 3", "name": "a"}),
+        ("op,read\n,1\n", {"where": "t.csv, line 2"}),
+        ("value,over\nfc2,\n", {"where": "t.csv, line 2", "value": "fc2"}),
+        ("op,read,value,over\na,1,b,c\n", {"where": "t.csv, line 2"}),
         ("op,read\nReLU\n", "t.csv, line 2: expected 2 cells, found 1"),
     ],
 )
-def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):
+def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, fault):
     file = tmp_path / "t.csv"
     file.write_text(text)
-    with pytest.raises(AllocationError) as error:
+    with refused(AllocationError, fault):
         read_in_place(file)
-    assert str(error.value).startswith(message)
 
 
 def test_what_works_in_place_has_a_gradient_that_does():

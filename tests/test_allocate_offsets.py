@@ -21,6 +21,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
 from remat_algos.zoo.registry import build
 from tests.oracles import offsets as oracle
+from tests.raising import raises
 
 INSTANCES = Path(__file__).resolve().parents[2] / "shared" / "allocation"
 
@@ -196,7 +197,7 @@ def test_the_least_arena_may_be_more_than_is_needed_at_any_step(rows, need, leas
     assert found.method != "side by side"
 
 
-@pytest.mark.parametrize(("rows", "need", "least"), [gap for gap in GAPS if len(gap[0]) <= 10])
+@pytest.mark.parametrize(("rows", "need", "least"), [gap for gap in GAPS if len(gap[0]) <= 9])
 def test_the_oracle_agrees_about_a_gap(rows, need, least):
     assert oracle.max_live(rows) == need
     assert oracle.least_arena(rows) == least
@@ -238,7 +239,7 @@ def test_alignment_divides_every_offset_and_the_arena(rows, shift):
 
 @pytest.mark.parametrize("alignment", [0, -4, 3, 96, 2**70])
 def test_an_alignment_that_is_no_power_of_two_is_refused(alignment):
-    with pytest.raises(AllocationError, match=f"the alignment is {alignment}; give a power of two"):
+    with raises(AllocationError, alignment=alignment):
         pack(buffers_of([(0, 1, 1)]), alignment=alignment)
 
 
@@ -384,8 +385,8 @@ def test_greedy_rules_keep_blocks_apart(rows, seed, best):
 
 
 def test_first_fit_of_many_blocks_is_what_the_oracle_places():
-    blocks = PackingBlocks.of(random_buffers(700, longest=400))
-    for order in (np.arange(700), np.argsort(-blocks.size, kind="stable")):
+    blocks = PackingBlocks.of(random_buffers(300, longest=200))
+    for order in (np.arange(300), np.argsort(-blocks.size, kind="stable")):
         lowest = []
         for b in order.tolist():
             triple = (int(blocks.begin[b]), int(blocks.end[b]), int(blocks.size[b]))

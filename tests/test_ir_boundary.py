@@ -14,6 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.registry import list_candidates, list_solvers
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import captured_graphs, rows, subsets, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -82,16 +83,16 @@ def test_a_name_that_is_used_is_not_used_twice():
 
 def test_what_has_no_boundary_is_refused():
     graph = two_outputs()
-    with pytest.raises(GraphError, match="the graph has no backward part; a boundary stands between"):
+    with pytest.raises(GraphError, match="no backward part"):
         add_boundary(replace(graph, forward_of=None))
-    with pytest.raises(GraphError, match="no backward node reads an input that no forward node reads; give the read"):
+    with pytest.raises(GraphError, match="give the readers"):
         add_boundary(replace(graph, resident=None))
-    with pytest.raises(GraphError, match=r"^no node is called 'a'"):
+    with raises(GraphError, name="a"):
         add_boundary(graph, ["a"])
-    for readers, word in (([0], "0"), ([6], "6"), ([-1], "-1")):
-        with pytest.raises(GraphError, match=f"^{word} is no backward node; give ids of nodes that read a gradient$"):
-            add_boundary(graph, readers)
-    with pytest.raises(GraphError, match="there are no readers; leave them out"):
+    for reader in (0, 6, -1):
+        with raises(GraphError, reader=reader):
+            add_boundary(graph, [reader])
+    with pytest.raises(GraphError, match="no readers"):
         add_boundary(graph, [])
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.ir.budget import Budget
 from remat_algos.text.units import format_bytes, format_compute, parse_bytes
+from tests.raising import raises, refused
 
 # ---------------------------------------------------------------- bytes
 
@@ -71,9 +73,7 @@ def test_bytes_have_units_and_parts_of_a_byte_round_up(text, size):
     ["", " ", "MB", "-1", "-1 MB", "+1", "1 2", "1,5 MB", "1_000", "0x10", "nan", "inf", "4 GBB", "4 iB", "4XB", "50%"],
 )
 def test_what_is_no_size_is_refused_with_an_example(text):
-    with pytest.raises(
-        ValueError, match=re.escape(f"{text!r} is not a size; write bytes, or a number with a unit such as")
-    ):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_bytes(text)
 
 
@@ -291,35 +291,35 @@ def test_other_things_of_numpy_are_type_errors(given):
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("parts", "fault"),
     [
-        ({"memory": -1}, "memory budget is -1; give 0 or more"),
-        ({"device": -1}, "device budget is -1; give 0 or more"),
-        ({"overhead": -1}, "overhead budget is -1; give 0 or more"),
-        ({"memory": "-50%"}, "memory budget: '-50%' is not a size"),
-        ({"memory": "half"}, "memory budget: 'half' is not a size; write bytes, or a number with a unit such as 4GiB"),
+        ({"memory": -1}, {"what": "memory", "amount": -1}),
+        ({"device": -1}, {"what": "device", "amount": -1}),
+        ({"overhead": -1}, {"what": "overhead", "amount": -1}),
+        ({"memory": "-50%"}, {"what": "memory"}),
+        ({"memory": "half"}, {"what": "memory"}),
         ({"memory": "half"}, "a share is written 50%, the lowest peak least"),
-        ({"memory": ""}, "memory budget: '' is not a size"),
-        ({"memory": "%"}, "memory budget: '%' is not a size"),
-        ({"memory": "50%%"}, "memory budget: '50%%' is not a size"),
-        ({"memory": "1e2%"}, "memory budget: '1e2%' is not a size"),
-        ({"memory": "nan%"}, "memory budget: 'nan%' is not a size"),
-        ({"memory": "8EiB"}, "memory budget: '8EiB' is 2**63 bytes or more"),
-        ({"memory": "1e999999 GiB"}, "memory budget: '1e999999 GiB'"),
-        ({"device": "50%"}, "device budget '50%' is a share; give bytes, such as 16GiB"),
-        ({"device": "least"}, "device budget: 'least' is not a size"),
-        ({"overhead": "least"}, "overhead budget 'least' is not a number; write 120, or 30% of one pass"),
-        ({"overhead": "-5"}, "overhead budget"),
-        ({"overhead": "-5%"}, "overhead budget '-5%' is not a number"),
-        ({"overhead": "1/0"}, "overhead budget '1/0'"),
-        ({"overhead": "nan"}, "overhead budget 'nan' is not a number"),
-        ({"overhead": "inf"}, "overhead budget 'inf' is not a number"),
+        ({"memory": ""}, {"what": "memory"}),
+        ({"memory": "%"}, {"what": "memory"}),
+        ({"memory": "50%%"}, {"what": "memory"}),
+        ({"memory": "1e2%"}, {"what": "memory"}),
+        ({"memory": "nan%"}, {"what": "memory"}),
+        ({"memory": "8EiB"}, {"what": "memory"}),
+        ({"memory": "1e999999 GiB"}, {"what": "memory"}),
+        ({"device": "50%"}, {"device": "50%"}),
+        ({"device": "least"}, {"what": "device"}),
+        ({"overhead": "least"}, {"amount": "least"}),
+        ({"overhead": "-5"}, {"what": "overhead"}),
+        ({"overhead": "-5%"}, {"amount": "-5%"}),
+        ({"overhead": "1/0"}, {"amount": "1/0"}),
+        ({"overhead": "nan"}, {"amount": "nan"}),
+        ({"overhead": "inf"}, {"amount": "inf"}),
         ({"overhead": ""}, "overhead budget '' is not a number"),
-        ({"overhead": "5 s"}, "overhead budget '5 s' is not a number"),
+        ({"overhead": "5 s"}, {"amount": "5 s"}),
     ],
 )
-def test_text_that_is_no_budget_is_refused(parts, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_text_that_is_no_budget_is_refused(parts, fault):
+    with refused(ArgumentError, fault):
         Budget(**parts)
 
 
@@ -329,7 +329,7 @@ def test_what_is_no_budget_makes_a_number_or_text_bound_the_memory():
     assert Budget.of(64) == Budget(memory=64)
     assert Budget.of("50%") == Budget(memory="50%")
     assert Budget.of(None) == Budget()
-    with pytest.raises(TypeError, match='"50%"'):
+    with raises(ArgumentTypeError, example='"50%"'):
         Budget.of(0.5)
 
 
@@ -362,11 +362,11 @@ def test_a_share_above_the_lowest_peak(text, share):
     budget = Budget(text)
     assert budget.above_lowest == Fraction(1, share)
     assert not budget.least
-    with pytest.raises(ValueError, match="is for solve; give bytes, a share, or 'least' here"):
+    with raises(ArgumentError, least="least"):
         budget.memory_limit(100, 0)
 
 
 @pytest.mark.parametrize("text", ["least+", "least+1", "least-1%", "least+1%%", "lowest+1%", "least+x%", "least+-1%"])
 def test_what_is_no_share_above_the_lowest_peak(text):
-    with pytest.raises(ValueError, match="memory budget"):
+    with raises(ArgumentError, what="memory"):
         Budget(text)

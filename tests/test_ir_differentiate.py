@@ -1,7 +1,6 @@
 """The backward part: node by node what the oracle derives."""
 
 import json
-import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -22,6 +21,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded
 from tests.oracles.plain import plain
+from tests.raising import raises, refused
 from tests.strategies import differentiation, graphs, rows
 
 forward_graphs = graphs(min_nodes=1, seeded=True)
@@ -233,15 +233,7 @@ def test_a_gradient_costs_factor_times_its_node(factor, cost):
 @pytest.mark.parametrize(
     ("factor", "scale", "cost"),
     [
-        *(
-            (0, 1, 0),
-            (1, 1, 5),
-            (2, 1, 10),
-            (0.5, 10, 25),
-            (0.7, 10, 35),
-            (1e-9, 10**9, 5),
-            (1.2345, 10**4, 61_725),
-        ),
+        *((0, 1, 0), (1, 1, 5), (2, 1, 10), (0.5, 10, 25), (0.7, 10, 35), (1e-9, 10**9, 5), (1.2345, 10**4, 61_725)),
         *((1 / 3, 10**6, 1_666_667), (2 / 3, 10**6, 3_333_333), (1.23456789, 10**8, 617_283_945)),
     ],
 )
@@ -484,62 +476,42 @@ def test_names_that_are_changed_afterwards_are_checked(labels):
 
 
 @pytest.mark.parametrize(
-    ("graph", "options", "message"),
+    ("graph", "options", "fault"),
     [
         (differentiate(graph_of([[], [0]])), {}, "the graph has a backward part already; differentiate the graph that"),
-        (graph_of([[], [0]]), {"factor": -1}, "factor is -1; give a number of 0 or more"),
+        (graph_of([[], [0]]), {"factor": -1}, {"factor": -1}),
         (graph_of([[], [0]]), {"factor": float("nan")}, "factor is nan; give a number of 0 or more"),
         (graph_of([[], [0]]), {"factor": float("inf")}, "factor is inf; give a number of 0 or more"),
-        (graph_of([[], [0]], compute=2**50), {"factor": 64}, "factor 64 takes the sum of compute past 2**53"),
+        (graph_of([[], [0]], compute=2**50), {"factor": 64}, {"factor": 64}),
         (graph_of([]), {}, "no output has a gradient, so there is nothing to differentiate; name a loss"),
         (
             graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])),
             {},
             "no output has a gradient, so there is nothing to differentiate; name a loss",
         ),
-        (
-            graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])),
-            {"loss": "1"},
-            "'1' has no gradient, so it cannot be a loss",
-        ),
+        (graph_of([[], [0]], backward=saving([], [], grad_memory=[1, -1])), {"loss": "1"}, {"name": "1"}),
         (graph_of([[], [0]]), {"loss": []}, "no loss is named, so there is nothing to differentiate"),
-        (graph_of([[], [0]]), {"loss": "z"}, "'z'"),
-        (graph_of([[], [0]], labels=names("a", "loss")), {"loss": "los"}, "did you mean loss"),
-        (
-            graph_of([[], [0]], labels=names("a", "grad(a)")),
-            {},
-            "the gradient grad(a) clashes with another name; rename 'grad(a)' or 'a'",
-        ),
+        (graph_of([[], [0]]), {"loss": "z"}, {"name": "z"}),
+        (graph_of([[], [0]], labels=names("a", "loss")), {"loss": "los"}, {"name": "los"}),
+        (graph_of([[], [0]], labels=names("a", "grad(a)")), {}, {"name": "grad(a)", "reader": "grad(a)", "value": "a"}),
         (
             graph_of([[], [0]], labels=names("a", "grad(a)@loss")),
             {"loss": ["a", "grad(a)@loss"]},
-            "the gradient grad(a)@loss clashes with another name; rename 'loss' or 'a'",
+            {"name": "grad(a)@loss", "reader": "loss", "value": "a"},
         ),
         (
             graph_of([[], [0], [0]], labels=names("a", "b", "loss")),
             {"loss": ["a", "b", "loss"]},
-            "the gradient grad(a)@loss clashes with another name; rename 'loss' or 'a'",
+            {"name": "grad(a)@loss", "reader": "loss", "value": "a"},
         ),
-        (
-            graph_of([[], [0]], labels=Labels(value_names={0: "grad(1)"})),
-            {},
-            "two values are called 'grad(1)'",
-        ),
-        (
-            graph_of([[], [0]], resident=Resident([1], [0], [0, 1, 1], [0], ("grad(0)",))),
-            {},
-            "a resident and a node or value are both called 'grad(0)'",
-        ),
-        (
-            graph_of([[], [0]], labels=Labels(views={"grad(0)": "0"})),
-            {},
-            "a view and a node or value are both called 'grad(0)'",
-        ),
+        (graph_of([[], [0]], labels=Labels(value_names={0: "grad(1)"})), {}, {"name": "grad(1)"}),
+        (graph_of([[], [0]], resident=Resident([1], [0], [0, 1, 1], [0], ("grad(0)",))), {}, {"name": "grad(0)"}),
+        (graph_of([[], [0]], labels=Labels(views={"grad(0)": "0"})), {}, {"name": "grad(0)"}),
         (graph_of([[], [0]], backward=saving([], [], grad_memory=[-1, -1])), {}, "no output has a gradient"),
     ],
 )
-def test_what_cannot_be_differentiated_is_named(graph, options, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_what_cannot_be_differentiated_is_named(graph, options, fault):
+    with refused(GraphError, fault):
         differentiate(graph, **options)
 
 
@@ -553,9 +525,9 @@ def test_an_absurd_factor_is_refused_unless_there_is_nothing_to_multiply(factor)
 def test_costs_are_exact_up_to_the_largest_sum():
     most = 2**53 - 2
     assert differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most).compute.tolist() == [0, 1, 0, most]
-    with pytest.raises(GraphError, match=re.escape("the sum of compute is 2**53 or more")):
+    with raises(GraphError, what="compute"):
         differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most + 1)
-    with pytest.raises(GraphError, match=re.escape(f"factor {most + 2} takes the sum of compute past 2**53")):
+    with raises(GraphError, factor=9007199254740992):
         differentiate(graph_of([[], [0]], compute=[0, 1]), factor=most + 2)
 
 
@@ -590,8 +562,7 @@ def test_a_factor_that_is_no_number_is_an_error_of_python():
 
 
 @pytest.mark.parametrize(
-    ("name", "peak"),
-    [("vgg19", 2132279296), ("unet", 7803387904), ("resnet50", 3468165120), ("googlenet", 871841804)],
+    ("name", "peak"), [("vgg19", 2132279296), ("unet", 7803387904), ("resnet50", 3468165120), ("googlenet", 871841804)]
 )
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
 def test_published_graphs_have_their_published_peaks(shared_graphs, name, peak):

@@ -1,7 +1,6 @@
 """The graph: its laws, the ways in, what follows from its arrays, its hash."""
 
 import itertools
-import re
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from tests.oracles.plain import plain
+from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, rows, training_graphs
 
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -60,146 +60,134 @@ def resident(**changes):
 
 LAWS = [
     # what arrays hold
-    ({"memory": [[1, 1]]}, "memory has 2 dimensions, expected a flat list of numbers"),
-    ({"memory": 1}, "memory has 0 dimensions"),
-    ({"memory": ["a", "b"]}, "memory has 'a' at position 0; give whole numbers"),
-    ({"memory": [2**70, 1]}, "memory has numbers of more than 64 bits"),
-    ({"memory": [1j, 1]}, "memory has 1j at position 0"),
-    ({"memory": [1, 1.5]}, "memory[1] is 1.5; give whole numbers within int64"),
-    ({"memory": [float("nan"), 1]}, "memory[0] is nan"),
-    ({"memory": [1, float("inf")]}, "memory[1] is inf"),
-    ({"memory": np.array([1, 2**64 - 1], np.uint64)}, "memory[1] is 18446744073709551615"),
-    ({"read_indices": [2**31]}, "read_indices[0] is 2147483648; give whole numbers within int32"),
-    ({"output": [0, 2]}, "output[1] is 2; give whole numbers within bool"),
+    ({"memory": [[1, 1]]}, {"what": "memory", "ndim": 2}),
+    ({"memory": 1}, {"what": "memory", "ndim": 0}),
+    ({"memory": ["a", "b"]}, {"what": "memory", "entry": "a", "i": 0}),
+    ({"memory": [2**70, 1]}, {"what": "memory"}),
+    ({"memory": [1j, 1]}, {"what": "memory", "i": 0}),
+    ({"memory": [1, 1.5]}, {"what": "memory", "at": 1, "array": 1.5}),
+    ({"memory": [float("nan"), 1]}, {"what": "memory", "at": 0}),
+    ({"memory": [1, float("inf")]}, {"what": "memory", "at": 1}),
+    ({"memory": np.array([1, 2**64 - 1], np.uint64)}, {"what": "memory", "at": 1, "array": 18446744073709551615}),
+    ({"read_indices": [2**31]}, {"what": "read_indices", "at": 0, "array": 2147483648}),
+    ({"output": [0, 2]}, {"what": "output", "at": 1, "array": 2}),
     # how long they are
-    ({"compute": [1]}, "compute has 1 entry, expected 2"),
-    ({"workspace": [1, 1, 1]}, "workspace has 3 entries, expected 2"),
-    ({"once": [True]}, "once has 1 entry, expected 2"),
-    ({"memory": [1, 1, 1]}, "output has 2 entries, expected 3"),
-    ({"mark": [0]}, "mark has 1 entry, expected 2"),
-    ({"forward_of": [-1]}, "forward_of has 1 entry, expected 2"),
-    ({"value_indptr": [0, 1]}, "compute has 2 entries, expected 1"),
-    ({"value_indptr": [0, 2, 2]}, "node 1 has no value; give it one of 0 bytes"),
-    ({"value_indptr": [1, 1, 2]}, "value_indptr must increase from 0 to 2"),
-    ({"value_indptr": [0, 3, 2]}, "value_indptr must increase from 0 to 2"),
-    ({"value_indptr": [0, 1, 3]}, "value_indptr must increase from 0 to 2"),
-    ({"read_indptr": [0, 1]}, "read_indptr has 2 entries, expected 3 (one per row, and one more)"),
-    ({"read_indptr": [0, 2, 1]}, "read_indptr must increase from 0 to 1"),
-    ({"read_indptr": [0, 0, 2]}, "read_indptr must increase from 0 to 1"),
+    ({"compute": [1]}, {"what": "compute", "actual": 1, "expected": 2}),
+    ({"workspace": [1, 1, 1]}, {"what": "workspace", "actual": 3, "expected": 2}),
+    ({"once": [True]}, {"what": "once", "actual": 1, "expected": 2}),
+    ({"memory": [1, 1, 1]}, {"what": "output", "actual": 2, "expected": 3}),
+    ({"mark": [0]}, {"what": "mark", "actual": 1, "expected": 2}),
+    ({"forward_of": [-1]}, {"what": "forward_of", "actual": 1, "expected": 2}),
+    ({"value_indptr": [0, 1]}, {"what": "compute", "actual": 2, "expected": 1}),
+    ({"value_indptr": [0, 2, 2]}, {"node": 1}),
+    ({"value_indptr": [1, 1, 2]}, {"what": "value_indptr", "n_entries": 2}),
+    ({"value_indptr": [0, 3, 2]}, {"what": "value_indptr", "n_entries": 2}),
+    ({"value_indptr": [0, 1, 3]}, {"what": "value_indptr", "n_entries": 2}),
+    ({"read_indptr": [0, 1]}, {"what": "read_indptr", "per": "row, and one more", "actual": 2}),
+    ({"read_indptr": [0, 2, 1]}, {"what": "read_indptr", "n_entries": 1}),
+    ({"read_indptr": [0, 0, 2]}, {"what": "read_indptr", "n_entries": 1}),
     # sizes and costs
-    ({"memory": [0, -1]}, "memory[1] is -1; sizes and costs are 0 or more"),
-    ({"compute": [-2, 0]}, "compute[0] is -2; sizes and costs are 0 or more"),
-    ({"workspace": [0, -3]}, "workspace[1] is -3; sizes and costs are 0 or more"),
-    ({"memory": [2**52, 2**52]}, "the sum of memory is 2**53 or more; give it in a coarser unit"),
-    ({"compute": [2**53, 0]}, "the sum of compute is 2**53 or more"),
-    ({"workspace": [2**62, 2**62]}, "the sum of workspace is 2**53 or more"),
+    ({"memory": [0, -1]}, {"what": "memory", "at": 1, "array": -1}),
+    ({"compute": [-2, 0]}, {"what": "compute", "at": 0, "array": -2}),
+    ({"workspace": [0, -3]}, {"what": "workspace", "at": 1, "array": -3}),
+    ({"memory": [2**52, 2**52]}, {"what": "memory"}),
+    ({"compute": [2**53, 0]}, {"what": "compute"}),
+    ({"workspace": [2**62, 2**62]}, {"what": "workspace"}),
     # reads and outputs
     ({"output": [False, False]}, "no value is an output"),
-    ({"read_indices": [2]}, "node 1 reads value 2, expected values from 0 to 1"),
-    ({"read_indices": [-1]}, "node 1 reads value -1, expected values from 0 to 1"),
-    ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, "node 1 reads value 0 twice; list it once"),
-    ({"read_indptr": [0, 1, 1], "read_indices": [1]}, "edge (1, 0) goes backwards; number the nodes topologically"),
-    ({"read_indices": [1]}, "edge (1, 1) goes backwards"),
+    ({"read_indices": [2]}, {"node": "1", "value": 2, "last": 1}),
+    ({"read_indices": [-1]}, {"node": "1", "value": -1, "last": 1}),
+    ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, {"node": "1", "value": 0}),
+    ({"read_indptr": [0, 1, 1], "read_indices": [1]}, {"source": 1, "node": 0}),
+    ({"read_indices": [1]}, {"source": 1, "node": 1}),
     # marks
-    ({"mark": [0, 3]}, "mark[1] is 3, expected 0, 1 (keep) or 2 (recompute)"),
-    ({"mark": [-1, 0]}, "mark[0] is -1, expected 0, 1 (keep) or 2 (recompute)"),
-    ({"mark": [0, 300]}, "mark[1] is 300; give whole numbers within int8"),
-    ({"mark": [2, 0], "once": [True, False]}, "node 0 is marked once and recompute; remove one mark"),
+    ({"mark": [0, 3]}, {"at": 1, "mark": 3}),
+    ({"mark": [-1, 0]}, {"at": 0, "mark": -1}),
+    ({"mark": [0, 300]}, {"what": "mark", "at": 1, "array": 300}),
+    ({"mark": [2, 0], "once": [True, False]}, {"node": "0"}),
     # the backward part
     ({"backward": rule(), "forward_of": [-1, 0]}, "a graph with a backward part cannot be differentiated again"),
-    ({"forward_of": [-1, 2]}, "forward_of[1] is 2, expected a node of the forward part, -1 in that part, or"),
-    ({"forward_of": [-1, 1]}, "forward_of[1] is 1, expected a node of the forward part, -1 in that part, or"),
-    ({"forward_of": [-1, -3]}, "forward_of[1] is -3, expected a node of the forward part, -1 in that part, or -2 for"),
+    ({"forward_of": [-1, 2]}, {"at": 1, "forward_of": 2}),
+    ({"forward_of": [-1, 1]}, {"at": 1, "forward_of": 1}),
+    ({"forward_of": [-1, -3]}, {"at": 1, "forward_of": -3}),
     ({"forward_of": [-2, -2]}, "no node is of the forward part; leave forward_of out"),
-    ({"forward_of": [-2, -1]}, "node 1 of the forward part reads a value of the backward part"),
-    ({"forward_of": [1, -1]}, "node 1 of the forward part reads a value of the backward part"),
+    ({"forward_of": [-2, -1]}, {"node": "1"}),
+    ({"forward_of": [1, -1]}, {"node": "1"}),
     # rules for gradients, residents
-    (
-        {"backward": Backward([0, 0], [], [1, 1], [-1], [0])},
-        "Backward has 1 row, expected 2 (one per node)",
-    ),
-    ({"backward": rule(grad_memory=[1])}, "grad_memory has 1 entry, expected 2"),
-    (
-        {"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[2])},
-        "saved_indices[0] is 2, expected values from 0 to 1",
-    ),
-    (
-        {"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[-1])},
-        "saved_indices[0] is -1, expected values from 0 to 1",
-    ),
-    (
-        {"backward": rule(saved_indptr=[0, 1, 1], saved_indices=[1])},
-        "the gradient of 0 saves value 1, which the node neither reads nor makes",
-    ),
-    ({"resident": resident(read_indptr=[0, 1])}, "Resident has 1 row, expected 2 (one per node)"),
+    ({"backward": Backward([0, 0], [], [1, 1], [-1], [0])}, {"part": "Backward", "rows": 1, "n_nodes": 2}),
+    ({"backward": rule(grad_memory=[1])}, {"what": "grad_memory", "actual": 1, "expected": 2}),
+    ({"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[2])}, {"at": 0, "saved": 2, "last": 1}),
+    ({"backward": rule(saved_indptr=[0, 0, 1], saved_indices=[-1])}, {"at": 0, "saved": -1, "last": 1}),
+    ({"backward": rule(saved_indptr=[0, 1, 1], saved_indices=[1])}, {"name": "0", "saved": 1}),
+    ({"resident": resident(read_indptr=[0, 1])}, {"part": "Resident", "rows": 1, "n_nodes": 2}),
     # names
-    ({"labels": Labels(names=("a",))}, "names has 1 entry, expected 2 (one per node)"),
-    ({"labels": Labels(ops=("Conv", "", ""))}, "ops has 3 entries, expected 2 (one per node)"),
-    ({"labels": Labels(value_names={2: "x"})}, "value_names has value 2, expected values from 0 to 1"),
-    ({"labels": Labels(value_names={-1: "x"})}, "value_names has value -1, expected values from 0 to 1"),
+    ({"labels": Labels(names=("a",))}, {"what": "names", "per": "node", "actual": 1}),
+    ({"labels": Labels(ops=("Conv", "", ""))}, {"what": "ops", "per": "node", "actual": 3}),
+    ({"labels": Labels(value_names={2: "x"})}, {"x": 2, "last": 1}),
+    ({"labels": Labels(value_names={-1: "x"})}, {"x": -1, "last": 1}),
     ({"labels": Labels(names=("a", ""))}, "'' is not a valid name"),
-    ({"labels": Labels(names=("a ", "b"))}, "'a ' is not a valid name"),
-    ({"labels": Labels(names=("a", "b\nc"))}, "'b\\nc' is not a valid name"),
-    ({"labels": Labels(value_names={0: "\t"})}, "'\\t' is not a valid name"),
-    ({"resident": resident(names=[" x"])}, "' x' is not a valid name"),
-    ({"labels": Labels(names=("a", "a"))}, "two nodes are called 'a'; give each its own name"),
-    ({"labels": Labels(names=("a", "b"), value_names={0: "b"})}, "two values are called 'b'; give each its own name"),
-    ({"labels": Labels(value_names={0: "x", 1: "x"})}, "two values are called 'x'; give each its own name"),
-    ({"labels": Labels(value_names={0: "x"}), "resident": resident()}, "a node or value are both called 'x'"),
-    ({"labels": Labels(names=("x", "y")), "resident": resident()}, "a node or value are both called 'x'"),
-    ({"labels": Labels(views={"flat": "z"})}, "'flat' is a view of 'z', which is no node, value or resident"),
-    ({"labels": Labels(views={"1": "0"})}, "a view and a node or value are both called '1'"),
-    ({"labels": Labels(views={" v": "0"})}, "' v' is not a valid name"),
+    ({"labels": Labels(names=("a ", "b"))}, {"name": "a "}),
+    ({"labels": Labels(names=("a", "b\nc"))}, {"name": "b\nc"}),
+    ({"labels": Labels(value_names={0: "\t"})}, {"name": "\t"}),
+    ({"resident": resident(names=[" x"])}, {"name": " x"}),
+    ({"labels": Labels(names=("a", "a"))}, {"twice": "a"}),
+    ({"labels": Labels(names=("a", "b"), value_names={0: "b"})}, {"name": "b"}),
+    ({"labels": Labels(value_names={0: "x", 1: "x"})}, {"name": "x"}),
+    ({"labels": Labels(value_names={0: "x"}), "resident": resident()}, {"name": "x"}),
+    ({"labels": Labels(names=("x", "y")), "resident": resident()}, {"name": "x"}),
+    ({"labels": Labels(views={"flat": "z"})}, {"name": "flat", "base": "z"}),
+    ({"labels": Labels(views={"1": "0"})}, {"name": "1"}),
+    ({"labels": Labels(views={" v": "0"})}, {"name": " v"}),
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), LAWS, ids=[message[:40] for _, message in LAWS])
-def test_laws_of_the_constructor(changes, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+@pytest.mark.parametrize(("changes", "fault"), LAWS)
+def test_laws_of_the_constructor(changes, fault):
+    with refused(GraphError, fault):
         two_nodes(**changes)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fault"),
     [
-        ({"saved_indptr": [0, 0]}, "saved_indptr has 2 entries, expected 3"),
-        ({"saved_indptr": [0, 0, 1]}, "saved_indptr must increase from 0 to 0"),
-        ({"grad_workspace": [0]}, "grad_workspace has 1 entry, expected 2"),
-        ({"grad_workspace": [0, -1]}, "grad_workspace[1] is -1; sizes and costs are 0 or more"),
-        ({"grad_workspace": [2**52, 2**52]}, "the sum of grad_workspace is 2**53 or more"),
-        ({"grad_memory": [-2, 0]}, "grad_memory[0] is -2, expected bytes, or -1 for none"),
-        ({"grad_compute": [-2, 0]}, "grad_compute[0] is -2, expected a cost, or -1 for none"),
-        ({"grad_memory": [2**53, -1]}, "the sum of grad_memory is 2**53 or more"),
-        ({"grad_compute": [2**53, -1]}, "the sum of grad_compute is 2**53 or more"),
-        ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, "the gradient of node 1 lists a value twice"),
-        ({"grad_memory": [-0.5, 1]}, "grad_memory[0] is -0.5; sizes and costs are 0 or more"),
-        ({"grad_compute": [0.5, 1]}, "grad_compute[0] is 0.5; give whole numbers"),
+        ({"saved_indptr": [0, 0]}, {"what": "saved_indptr", "actual": 2, "expected": 3}),
+        ({"saved_indptr": [0, 0, 1]}, {"what": "saved_indptr", "n_entries": 0}),
+        ({"grad_workspace": [0]}, {"what": "grad_workspace", "actual": 1, "expected": 2}),
+        ({"grad_workspace": [0, -1]}, {"what": "grad_workspace", "at": 1, "array": -1}),
+        ({"grad_workspace": [2**52, 2**52]}, {"what": "grad_workspace"}),
+        ({"grad_memory": [-2, 0]}, {"what": "grad_memory", "expected": "bytes", "at": 0}),
+        ({"grad_compute": [-2, 0]}, {"what": "grad_compute", "expected": "a cost", "at": 0}),
+        ({"grad_memory": [2**53, -1]}, {"what": "grad_memory"}),
+        ({"grad_compute": [2**53, -1]}, {"what": "grad_compute"}),
+        ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, {"row": 1}),
+        ({"grad_memory": [-0.5, 1]}, {"what": "grad_memory[0]"}),
+        ({"grad_compute": [0.5, 1]}, {"what": "grad_compute", "at": 0, "array": 0.5}),
     ],
 )
-def test_laws_of_rules_for_gradients(changes, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_laws_of_rules_for_gradients(changes, fault):
+    with refused(GraphError, fault):
         rule(**changes)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fault"),
     [
-        ({"memory": [-1]}, "resident memory[0] is -1; sizes and costs are 0 or more"),
-        ({"memory": [2**53]}, "the sum of resident memory is 2**53 or more"),
-        ({"role": [0, 0]}, "resident role has 2 entries, expected 1"),
-        ({"role": [3]}, "a resident's role is a number from 0 to 2: input, parameter, state"),
-        ({"role": [-1]}, "a resident's role is a number from 0 to 2: input, parameter, state"),
-        ({"read_indptr": []}, "resident read_indptr has 0 entries, expected 1"),
-        ({"read_indptr": [0, 0, 2]}, "resident read_indptr must increase from 0 to 1"),
-        ({"read_indices": [1]}, "a node reads an unknown resident, expected numbers from 0 to 0"),
-        ({"read_indices": [-1]}, "a node reads an unknown resident, expected numbers from 0 to 0"),
-        ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, "node 1 reads a resident twice"),
-        ({"names": []}, "1 residents have 0 different names"),
-        ({"memory": [1, 1], "role": [0, 0], "names": ["x", "x"]}, "2 residents have 1 different names"),
+        ({"memory": [-1]}, {"what": "resident memory", "at": 0, "array": -1}),
+        ({"memory": [2**53]}, {"what": "resident memory"}),
+        ({"role": [0, 0]}, {"what": "resident role", "per": "resident", "actual": 2}),
+        ({"role": [3]}, {"roles": "input, parameter, state", "last": 2}),
+        ({"role": [-1]}, {"roles": "input, parameter, state", "last": 2}),
+        ({"read_indptr": []}, {"what": "resident read_indptr", "actual": 0, "expected": 1}),
+        ({"read_indptr": [0, 0, 2]}, {"what": "resident read_indptr", "n_entries": 1}),
+        ({"read_indices": [1]}, {"size": 0}),
+        ({"read_indices": [-1]}, {"size": 0}),
+        ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, {"row": 1}),
+        ({"names": []}, {"size": 1, "n_names": 0}),
+        ({"memory": [1, 1], "role": [0, 0], "names": ["x", "x"]}, {"size": 2, "n_names": 1}),
     ],
 )
-def test_laws_of_residents(changes, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_laws_of_residents(changes, fault):
+    with refused(GraphError, fault):
         resident(**changes)
 
 
@@ -216,7 +204,7 @@ def test_a_graph_of_no_nodes_is_a_graph():
 
 def test_one_name_may_serve_a_node_and_its_first_value_only():
     two_nodes(labels=Labels(names=("a", "b"), value_names={0: "a"}))
-    with pytest.raises(GraphError, match="are called 'a'; give each its own name"):
+    with raises(GraphError, name="a"):
         ComputationGraph.from_arrays(
             value_indptr=[0, 2], read_indptr=[0, 0], read_indices=[], labels=Labels(names=("a",), value_names={1: "a"})
         )
@@ -359,9 +347,9 @@ def test_the_bare_name_of_a_node_means_its_first_value(graph):
 def test_unknown_names_are_answered_with_near_ones():
     graph = two_nodes(labels=Labels(names=("conv1", "relu")))
     for find in (graph.node_id, graph.value_id):
-        with pytest.raises(GraphError, match=r"no node is called 'conv'; did you mean conv1"):
+        with raises(GraphError, name="conv"):
             find("conv")
-    with pytest.raises(GraphError, match=r"no node is called 'xyz'$"):
+    with raises(GraphError, name="xyz"):
         graph.node_id("xyz")
 
 
@@ -413,24 +401,24 @@ def test_default_outputs_are_first_values_of_the_nodes_of_which_nothing_is_read(
 
 
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("arrays", "fault"),
     [
-        ({"memory": [1, 2, 3]}, "memory has 3 entries, expected 2"),
-        ({"compute": [1]}, "compute has 1 entry, expected 2"),
-        ({"workspace": [[1], [2]]}, "workspace has 2 dimensions"),
-        ({"once": [1]}, "once has 1 entry, expected 2"),
-        ({"output": [True]}, "output has 1 entry, expected 2"),
-        ({"value_indptr": [0, 1]}, "value_indptr has 2 entries, expected 3"),
-        ({"value_indptr": [0, 2, -5]}, "value_indptr must increase"),
-        ({"value_indptr": [0, 0, 1]}, "node 0 has no value"),
-        ({"value_indptr": [0, 3, 2]}, "value_indptr must increase from 0 to 2"),
-        ({"read_indices": [-7]}, "node 1 reads value -7, expected values from 0 to 1"),
-        ({"read_indices": [10**9]}, "node 1 reads value 1000000000, expected values from 0 to 1"),
-        ({"read_indptr": [0, 5, 1]}, "read_indptr must increase from 0 to 1"),
+        ({"memory": [1, 2, 3]}, {"what": "memory", "actual": 3, "expected": 2}),
+        ({"compute": [1]}, {"what": "compute", "actual": 1, "expected": 2}),
+        ({"workspace": [[1], [2]]}, {"what": "workspace", "ndim": 2}),
+        ({"once": [1]}, {"what": "once", "actual": 1, "expected": 2}),
+        ({"output": [True]}, {"what": "output", "actual": 1, "expected": 2}),
+        ({"value_indptr": [0, 1]}, {"what": "value_indptr", "actual": 2, "expected": 3}),
+        ({"value_indptr": [0, 2, -5]}, {"what": "value_indptr"}),
+        ({"value_indptr": [0, 0, 1]}, {"node": 0}),
+        ({"value_indptr": [0, 3, 2]}, {"what": "value_indptr", "n_entries": 2}),
+        ({"read_indices": [-7]}, {"node": "1", "value": -7, "last": 1}),
+        ({"read_indices": [10**9]}, {"node": "1", "value": 1000000000, "last": 1}),
+        ({"read_indptr": [0, 5, 1]}, {"what": "read_indptr", "n_entries": 1}),
     ],
 )
-def test_from_arrays_refuses(arrays, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_from_arrays_refuses(arrays, fault):
+    with refused(GraphError, fault):
         ComputationGraph.from_arrays(**{"read_indptr": [0, 0, 1], "read_indices": [0]} | arrays)
 
 
@@ -482,33 +470,33 @@ def test_edges_take_further_arrays():
 
 
 @pytest.mark.parametrize(
-    ("edges", "options", "message"),
+    ("edges", "options", "fault"),
     [
-        ([(1, 2), (2, 1)], {}, "edges: the graph has a cycle: 1 -> 2 -> 1; remove one of these edges"),
-        ([(1, 1)], {}, "the graph has a cycle: 1 -> 1"),
-        ([(-1, 0)], {"n_nodes": 2}, "an edge has node -1, expected ids from 0 to 1"),
-        ([(0, 2)], {"n_nodes": 2}, "an edge has node 2, expected ids from 0 to 1"),
-        ([(0, 1)], {"n_nodes": 2.5}, "n_nodes is 2.5, expected a whole number"),
-        ([(0, 1)], {"n_nodes": -1}, "there are -1 nodes, expected from 0 to 2**31"),
-        ([(0, 2**40)], {"memory": [1]}, "there are 1,099,511,627,777 nodes, expected from 0 to 2**31"),
-        ([(0, 1)], {"memory": [8]}, "memory has 1 entry, expected 2 (one per node)"),
+        ([(1, 2), (2, 1)], {}, {"source": "edges", "cycle": "1 -> 2 -> 1"}),
+        ([(1, 1)], {}, {"cycle": "1 -> 1"}),
+        ([(-1, 0)], {"n_nodes": 2}, {"lost": -1, "n": 1}),
+        ([(0, 2)], {"n_nodes": 2}, {"lost": 2, "n": 1}),
+        ([(0, 1)], {"n_nodes": 2.5}, {"what": "n_nodes", "number": 2.5}),
+        ([(0, 1)], {"n_nodes": -1}, {"n": -1}),
+        ([(0, 2**40)], {"memory": [1]}, {"n": 1099511627777}),
+        ([(0, 1)], {"memory": [8]}, {"what": "memory", "per": "node", "actual": 1}),
         ([(1, 0)], {"forward_of": [-1, -1]}, "forward_of cannot be given with names, or ids that are not topological"),
-        ([(0, 1)], {"memory": [1, 2, 3], "compute": [1, 2]}, "compute has 2 entries, expected 3"),
-        ([(0, 1)], {"memory": -1}, "memory[0] is -1"),
+        ([(0, 1)], {"memory": [1, 2, 3], "compute": [1, 2]}, {"what": "compute", "actual": 2, "expected": 3}),
+        ([(0, 1)], {"memory": -1}, {"what": "memory", "at": 0, "array": -1}),
         ([(0, 1, 2)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
         ([0, 1], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
         ([(0, 1), (1, 2, 3)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
-        ([("a", "b"), ("b", "a")], {}, "the graph has a cycle: a -> b -> a; remove one of these edges"),
-        ([("a", "a")], {}, "the graph has a cycle: a -> a"),
-        ([("a", "b")], {"memory": [1, 2, 3]}, "memory has 3 entries, expected 2"),
+        ([("a", "b"), ("b", "a")], {}, {"source": "edges", "cycle": "a -> b -> a"}),
+        ([("a", "a")], {}, {"cycle": "a -> a"}),
+        ([("a", "b")], {"memory": [1, 2, 3]}, {"what": "memory", "actual": 3, "expected": 2}),
         ([("a", "b")], {"n_nodes": 5}, "n_nodes"),
         (5, {}, "edges are not pairs (u, v) of node ids or names"),
         ([(0.5, 1.5)], {}, "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...]"),
         ([("a", "b")], {"forward_of": [-1, -1]}, "forward_of cannot be given with names"),
     ],
 )
-def test_from_edges_refuses(edges, options, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_from_edges_refuses(edges, options, fault):
+    with refused(GraphError, fault):
         ComputationGraph.from_edges(edges, **options)
 
 
@@ -569,21 +557,18 @@ def test_mappings_of_ids_leave_the_road_of_topological_ids():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"),
+    ("sizes", "fault"),
     [
-        ({"conv": 1, "relu": 1}, "memory has no entry for loss; give one for each of the 3 nodes"),
-        ({}, "memory has no entry for conv, relu, loss; give one for each of the 3 nodes"),
-        ({"conv": 1, "relu": 1, "los": 1}, "memory has an entry for 'los', which is no node; did you mean loss?"),
-        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), "memory has an entry for 'xxxxxxxxxxxxxxxxxxx…xx"),
-        ({"conv": 1, "relu": None, "loss": 1}, "memory[1]: None is not a size; write bytes, or a number with a unit"),
-        (
-            {"conv": 1, "relu": "8 M5", "loss": 1},
-            "memory[1]: '8 M5' is not a size; write bytes",
-        ),
+        ({"conv": 1, "relu": 1}, {"what": "memory", "some": "loss", "n_known": 3}),
+        ({}, {"what": "memory", "some": "conv, relu, loss", "n_known": 3}),
+        ({"conv": 1, "relu": 1, "los": 1}, {"what": "memory", "name": "los", "remedy": "; did you mean loss?"}),
+        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), {"what": "memory"}),
+        ({"conv": 1, "relu": None, "loss": 1}, {"what": "memory[1]"}),
+        ({"conv": 1, "relu": "8 M5", "loss": 1}, {"what": "memory[1]"}),
     ],
 )
-def test_mappings_name_every_node_and_nothing_else(sizes, message):
-    with pytest.raises(GraphError, match=re.escape(message)) as error:
+def test_mappings_name_every_node_and_nothing_else(sizes, fault):
+    with refused(GraphError, fault) as error:
         ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")], memory=sizes)
     assert len(str(error.value)) < 150
 
@@ -621,9 +606,9 @@ def test_other_costs_leave_everything_else(graph):
 
 def test_other_costs_obey_the_laws_and_forget_the_derivation():
     graph = two_nodes()
-    with pytest.raises(GraphError, match="memory has 3 entries"):
+    with raises(GraphError, what="memory", actual=3):
         graph.with_costs(memory=[1, 2, 3])
-    with pytest.raises(GraphError, match="workspace\\[1\\] is -1"):
+    with raises(GraphError, what="workspace", at=1, array=-1):
         graph.with_costs(workspace=[0, -1])
 
 

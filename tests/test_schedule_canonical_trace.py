@@ -19,6 +19,7 @@ from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles.emitter import boundary, canonical, co_inputs
 from tests.oracles.plain import plain
 from tests.oracles.simulation import serving_run, slow_simulation
+from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, lower_set_chains, numbers, rows, structures, training_graphs
 
 FLAGS = st.fixed_dictionaries({"keep_last": st.booleans(), "lazy": st.booleans()})
@@ -329,7 +330,7 @@ def test_the_trace_of_an_empty_graph_is_empty():
 
 def test_the_chain_has_to_fit_the_graph():
     graph = inputs_only([[], [0]], [1, 1])
-    with pytest.raises(GraphError, match="lower sets of 1 words do not fit 200 nodes"):
+    with raises(GraphError, shape=1, n_nodes=200):
         canonical_trace(inputs_only([[v - 1] * (v > 0) for v in range(100)], [1] * 100), LowerSets.of(graph, [[0, 1]]))
 
 

@@ -191,10 +191,7 @@ def test_what_is_no_constraint_is_refused_in_one_sentence(rules, kind, text):
 @pytest.mark.parametrize(
     ("constraints", "text"),
     [
-        (
-            {"maxruns": 2},
-            "constraints has maxruns; it may have max_runs, fixed_order, regions, offload, stay",
-        ),
+        ({"maxruns": 2}, "constraints has maxruns; it may have max_runs, fixed_order, regions, offload, stay"),
         (2, "constraints is a int; give Constraints or a mapping"),
         (Constraints(ComputationGraph.from_edges([(0, 1)]), max_runs=1), "the constraints are for another graph"),
     ],

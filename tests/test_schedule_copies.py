@@ -76,10 +76,10 @@ def compared(seed):
 
 
 def test_figures_are_those_of_the_oracle():
-    lingers, drops, placed = zip(*map(compared, range(400)), strict=True)
-    assert sum(lingers) > 20
-    assert sum(drops) > 20
-    assert sum(placed) > 50
+    lingers, drops, placed = zip(*map(compared, range(160)), strict=True)
+    assert sum(lingers) > 8
+    assert sum(drops) > 8
+    assert sum(placed) > 20
 
 
 def queued_copies(random, count=2):
@@ -105,13 +105,11 @@ def compared_late_stores(graph, order, loads, random):
 
 
 def test_late_stores_fit_and_take_no_more_time():
-    for seed in range(100):
+    for seed in range(40):
         graph = random_graph(random := Random(seed))
         compared_late_stores(graph, *copies.random_copies(random, graph)[:2], random)
     for count in (2, 3):
-        assert (
-            sum(compared_late_stores(*queued_copies(random, count), random) for random in map(Random, range(150))) > 9
-        )
+        assert sum(compared_late_stores(*queued_copies(random, count), random) for random in map(Random, range(60))) > 3
 
 
 def all_late_stores(loads, order):
@@ -123,9 +121,9 @@ def all_late_stores(loads, order):
         yield from {tuple(sorted(each, key=lambda row: row[0])) for each in itertools.permutations(rows)}
 
 
-def test_late_stores_of_ten_random_queues_are_the_best_of_all_places():
+def test_late_stores_of_five_random_queues_are_the_best_of_all_places():
     """The search moves one store at a time, and need not find the best of every queue."""
-    for seed in range(10):
+    for seed in range(5):
         graph, order, loads = queued_copies(Random(seed))
         link, schedule = Link(1e6, 1e6, 0, share=1), Schedule(order, loads)
         limit = simulate(graph, schedule).peak_memory
@@ -165,5 +163,5 @@ def test_times_of_copies_are_computed_once_for_each_link():
 
 @pytest.mark.slow
 def test_figures_of_many_schedules_are_those_of_the_oracle():
-    for seed in range(400, 5400):
+    for seed in range(160, 5160):
         compared(seed)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary, co_inputs
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, lower_set_chains, orders, rows, subsets, training_graphs
 
 FLAGS = list(itertools.product((True, False), repeat=2))
@@ -242,19 +242,19 @@ def test_a_long_chain_takes_no_recursion():
 
 
 @pytest.mark.parametrize(
-    ("m", "message"),
+    ("m", "fault"),
     [
-        ([0, 0, -1, 0, 0, 0], "mirror count of c is -1; counts are 0 or more"),
-        ([0, 1, 0, 0, 0, 0], "b must run only once, so its mirror count is 0, not 1"),
+        ([0, 0, -1, 0, 0, 0], {"name": "c", "count": -1}),
+        ([0, 1, 0, 0, 0, 0], {"name": "b", "count": 1}),
         ([2**31, 0, 0, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
         ([2**62, 0, 2**62, 0, 0, 0], "the mirror counts add up to 2**31 runs or more; lower them"),
-        ([0, 0, 0], "mirror_count has 3 entries, expected 6"),
-        ([0.5, 0, 0, 0, 0, 0], "mirror_count[0] is 0.5"),
-        ([[0] * 6], "mirror_count has 2 dimensions"),
+        ([0, 0, 0], {"what": "mirror_count", "actual": 3, "expected": 6}),
+        ([0.5, 0, 0, 0, 0, 0], {"what": "mirror_count", "at": 0, "array": 0.5}),
+        ([[0] * 6], {"what": "mirror_count", "ndim": 2}),
     ],
 )
-def test_mirror_counts_that_cannot_be(m, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_mirror_counts_that_cannot_be(m, fault):
+    with refused(GraphError, fault):
         mirror_schedule(once_in_the_middle(), m)
 
 
@@ -271,7 +271,7 @@ def test_counts_of_backward_nodes_say_nothing():
 
 @pytest.mark.parametrize("kept", [[True] * 5, [0, 1, 2, 0, 0, 0], [[True] * 6]])
 def test_kept_nodes_are_flags_of_all_nodes(kept):
-    with pytest.raises(GraphError, match="kept"):
+    with raises(GraphError, what="kept"):
         checkpoint_schedule(once_in_the_middle(), kept)
 
 
@@ -428,25 +428,22 @@ def diamond():
 
 
 @pytest.mark.parametrize(
-    ("sets", "message"),
+    ("sets", "fault"),
     [
-        ([], "no lower set contains 0; the last one must be the whole forward part"),
-        ([[0, 1]], "no lower set contains 2; the last one must be the whole forward part"),
-        ([[0, 1], [0, 2, 1]], "no lower set contains 3"),
-        ([[1], [0, 1, 2, 3]], "lower set 0 contains 1 but not 0, which it reads"),
-        ([[0], [0, 1, 3], [0, 1, 2, 3]], "lower set 1 contains 3 but not 2, which it reads"),
-        (
-            [[0], [0], [0, 1, 2, 3]],
-            "lower set 1 is not a proper superset of the one before it; sort the sets and drop equal ones",
-        ),
-        ([[0, 1], [0, 2], [0, 1, 2, 3]], "lower set 1 is not a proper superset of the one before it"),
-        ([[], [0, 1, 2, 3]], "lower set 0 is not a proper superset of the one before it"),
-        ([[0, 1, 2, 3, 99]], "lower set 0 contains an unknown node; nodes are 0 to"),
-        ([[0], [-1, 0]], "lower set 1 contains an unknown node"),
+        ([], {"name": "0"}),
+        ([[0, 1]], {"name": "2"}),
+        ([[0, 1], [0, 2, 1]], {"name": "3"}),
+        ([[1], [0, 1, 2, 3]], {"name": "1", "read": "0", "block": 0}),
+        ([[0], [0, 1, 3], [0, 1, 2, 3]], {"name": "3", "read": "2", "block": 1}),
+        ([[0], [0], [0, 1, 2, 3]], {"row": 1}),
+        ([[0, 1], [0, 2], [0, 1, 2, 3]], {"row": 1}),
+        ([[], [0, 1, 2, 3]], {"row": 0}),
+        ([[0, 1, 2, 3, 99]], {"i": 0}),
+        ([[0], [-1, 0]], {"i": 1}),
     ],
 )
-def test_laws_of_lower_sets(sets, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_laws_of_lower_sets(sets, fault):
+    with refused(GraphError, fault):
         LowerSets.of(diamond(), sets)
 
 
@@ -460,7 +457,7 @@ def test_lower_sets_of_another_graph_do_not_fit():
     sets = LowerSets.of(diamond(), [[0, 1, 2, 3]])
     large = chain(100)
     for use in (sets.blocks, sets.kept, sets.overhead, sets.peak, lambda graph: canonical_schedule(graph, sets)):
-        with pytest.raises(GraphError, match="lower sets of 1 words do not fit 200 nodes"):
+        with raises(GraphError, shape=1, n_nodes=200):
             use(large)
 
 

@@ -13,6 +13,7 @@ from remat_algos.structure.path_decomposition import PathDecomposition
 from remat_algos.structure.separators import SeparatorTree, balanced_separator
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
+from tests.raising import raises, refused
 
 few = settings(max_examples=25, deadline=None)
 
@@ -109,31 +110,24 @@ def test_verify_names_a_law_that_is_broken(drawn, graph):
 
 
 @pytest.mark.parametrize(
-    ("bags", "message"),
+    ("bags", "fault"),
     [
-        ([[0, 1], [1, 2], [2]], "law (i) is broken: vertex 3 is in no bag"),
-        ([[0, 1], [1, 2], [3]], "law (ii) is broken: no bag contains both ends of the edge 2 - 3"),
-        (
-            [[0, 1], [1, 2], [2, 3], [0]],
-            "law (iii) is broken: vertex 0 is in bags 0 and 3, but not in all bags between",
-        ),
-        (
-            [[0, 1], [1, 2], [2, 4]],
-            "bag 2 contains vertex 4, the graph's are 0 to 3: this is the decomposition of another graph",
-        ),
+        ([[0, 1], [1, 2], [2]], {"vertex": 3}),
+        ([[0, 1], [1, 2], [3]], {"vertex": 2, "other": 3}),
+        ([[0, 1], [1, 2], [2, 3], [0]], {"vertex": 0, "bag": 0, "other": 3}),
+        ([[0, 1], [1, 2], [2, 4]], {"bag": 2, "bag_indices": 4, "last": 3}),
     ],
 )
-def test_who_breaks_a_law_is_named(bags, message):
+def test_who_breaks_a_law_is_named(bags, fault):
     path = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3)])
     path_of([0, 1], [1, 2], [2, 3]).verify(path)
-    with pytest.raises(GraphError) as raised:
+    with refused(GraphError, fault):
         path_of(*bags).verify(path)
-    assert str(raised.value) == message
 
 
 def test_the_decomposition_of_another_graph_of_the_same_size_is_refused():
     square = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
-    with pytest.raises(GraphError, match=r"law \(ii\) is broken: no bag contains both ends of the edge 0 - 3"):
+    with raises(GraphError, vertex=0, other=3):
         path_of([0, 1], [1, 2], [2, 3]).verify(square)
 
 
@@ -145,34 +139,34 @@ def test_a_bag_of_many_vertices_under_a_bag_of_many():
 
 
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("arrays", "fault"),
     [
-        (([0, 2], [1, 0], [-1]), r"bag 0 is \[1, 0\]; give its vertices ascending"),
-        (([0, 2], [1, 1], [-1]), r"bag 0 is \[1, 1\]; give its vertices ascending"),
-        (([0, 1], [-1], [-1]), r"bag 0 is \[-1\]; give its vertices ascending, from 0"),
-        (([0, 1, 1], [0], [-1, -1]), "bag 1 hangs on -1, which makes no tree"),
-        (([0, 0, 0, 0], [], [-1, 2, 1]), "bag 1 hangs on 2, which makes no tree"),
-        (([0, 0], [], [0]), "bag 0 hangs on 0, which makes no tree"),
-        (([0, 0], [], [7]), "bag 0 hangs on 7, which makes no tree"),
-        (([0, 2], [0], [-1]), "bag_indptr must increase from 0 to 1"),
+        (([0, 2], [1, 0], [-1]), {"bag": 0}),
+        (([0, 2], [1, 1], [-1]), {"bag": 0}),
+        (([0, 1], [-1], [-1]), {"bag": 0}),
+        (([0, 1, 1], [0], [-1, -1]), {"bag": 1, "parent": -1}),
+        (([0, 0, 0, 0], [], [-1, 2, 1]), {"bag": 1, "parent": 2}),
+        (([0, 0], [], [0]), {"bag": 0, "parent": 0}),
+        (([0, 0], [], [7]), {"bag": 0, "parent": 7}),
+        (([0, 2], [0], [-1]), {"what": "bag_indptr", "n_entries": 1}),
     ],
 )
-def test_arrays_that_are_no_tree_of_bags_are_refused(arrays, message):
-    with pytest.raises(GraphError, match=message):
+def test_arrays_that_are_no_tree_of_bags_are_refused(arrays, fault):
+    with refused(GraphError, fault):
         TreeDecomposition(*arrays)
 
 
 @pytest.mark.parametrize(
-    ("edges", "message"),
+    ("edges", "fault"),
     [
-        ([(0, 1)], "a tree of 3 bags has 2 edges, here are 1"),
-        ([(0, 1), (1, 3)], "edge 1 3 of the tree leaves the bags, which are 0 to 2"),
-        ([(0, 1), (1, 0)], "no edges lead from bag 0 to bag 2"),
-        ([(0, 2), (1, 1)], "no edges lead from bag 0 to bag 1"),
+        ([(0, 1)], {"n_bags": 3, "expected": 2, "n_edges": 1}),
+        ([(0, 1), (1, 3)], {"i": 1, "j": 3, "last": 2}),
+        ([(0, 1), (1, 0)], {"apart": 2}),
+        ([(0, 2), (1, 1)], {"apart": 1}),
     ],
 )
-def test_edges_that_are_no_tree_are_refused(edges, message):
-    with pytest.raises(GraphError, match=message):
+def test_edges_that_are_no_tree_are_refused(edges, fault):
+    with refused(GraphError, fault):
         TreeDecomposition.from_bags([[0], [0], [0]], edges)
 
 
@@ -332,13 +326,13 @@ def test_the_counterexample_of_the_literal_algorithm_is_cut_as_the_note_says():
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "fault"),
     [
-        (lambda d: SeparatorTree.balanced(d, 2), "bag 1 contains vertex 2, the graph's are 0 to 1"),
-        (lambda d: SeparatorTree.cheapest(d, [1, 1]), "bag 1 contains vertex 2, the graph's are 0 to 1"),
-        (lambda d: SeparatorTree.cheapest(d, [1, -1, 1]), r"memory\[1\] is -1"),
+        (lambda d: SeparatorTree.balanced(d, 2), {"bag": 1, "bag_indices": 2, "last": 1}),
+        (lambda d: SeparatorTree.cheapest(d, [1, 1]), {"bag": 1, "bag_indices": 2, "last": 1}),
+        (lambda d: SeparatorTree.cheapest(d, [1, -1, 1]), {"what": "memory", "at": 1, "array": -1}),
     ],
 )
-def test_separators_of_another_graph_are_refused(make, message):
-    with pytest.raises(GraphError, match=message):
+def test_separators_of_another_graph_are_refused(make, fault):
+    with refused(GraphError, fault):
         make(path_of([0, 1], [1, 2]))

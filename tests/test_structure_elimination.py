@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from remat_algos.context import OutOfTime, Stop
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure import treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, eliminate, elimination_of
@@ -17,6 +17,7 @@ from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import contraction_bound, minimum_width, reduce, width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 from tests.oracles import elimination as oracle
+from tests.raising import raises, refused
 from tests.strategies import graphs as computation_graphs
 
 EVERY_RULE = RULES + RATIOS
@@ -113,18 +114,18 @@ def test_neighbours_are_who_reads_the_other(graph):
 
 
 @pytest.mark.parametrize(
-    ("indptr", "indices", "complaint"),
+    ("indptr", "indices", "fault"),
     [
-        ([0, 1, 2], [1, 2], "vertex 2 is named as a neighbour; there are 2"),
-        ([0, 1, 2], [1, 1], "vertex 1 is its own neighbour"),
-        ([0, 2, 3, 4], [2, 1, 0, 0], "the neighbours of vertex 0 are not ascending"),
-        ([0, 2, 3], [1, 1, 0], "the neighbours of vertex 0 are not ascending"),
-        ([0, 1, 1], [1], "vertex 1 is a neighbour of 0, but 0 is not one of 1"),
-        ([0, 1], [0, 1], "indptr must increase"),
+        ([0, 1, 2], [1, 2], {"outside": 2, "n": 2}),
+        ([0, 1, 2], [1, 1], {"rows": 1}),
+        ([0, 2, 3, 4], [2, 1, 0, 0], {"rows": 0}),
+        ([0, 2, 3], [1, 1, 0], {"rows": 0}),
+        ([0, 1, 1], [1], {"v": 1, "u": 0}),
+        ([0, 1], [0, 1], {"what": "indptr"}),
     ],
 )
-def test_rows_that_are_no_graph_are_refused(indptr, indices, complaint):
-    with pytest.raises(GraphError, match=complaint):
+def test_rows_that_are_no_graph_are_refused(indptr, indices, fault):
+    with refused(GraphError, fault):
         UndirectedGraph(indptr, indices)
 
 
@@ -135,7 +136,7 @@ def test_pairs_that_are_no_edges_are_refused(edges):
 
 
 def test_a_negative_number_of_vertices_is_refused():
-    with pytest.raises(GraphError, match="n_vertices is -1"):
+    with raises(GraphError, n_vertices=-1):
         UndirectedGraph.from_edges(-1, [])
 
 
@@ -201,7 +202,7 @@ def test_orders_that_are_none_are_refused(order):
 
 
 def test_an_unknown_rule_is_refused():
-    with pytest.raises(GraphError, match="unknown elimination rule 'least'; use fill, degree, ratio"):
+    with raises(GraphError, rule="least"):
         eliminate(cycle(3), "least")
 
 
@@ -271,13 +272,13 @@ def test_reductions_go_by_the_rules_as_far_as_they_can(graph, knows_nothing):
 
 def test_the_exact_program_takes_sixteen_vertices():
     assert minimum_width(clique(16)).width == 15
-    with pytest.raises(GraphError, match="17 vertices; the exact program takes up to 16"):
+    with raises(GraphError, n=17, max_exact=16):
         minimum_width(clique(17))
 
 
 def test_what_cannot_be_solved_exactly_is_said():
     graph = random_graph(60, 150, 2)
-    with pytest.raises(GraphError, match=r"the treewidth is \d+ to \d+; safe reductions leave \d+ vertices"):
+    with raises(GraphError, low=9, width=14, n_vertices=45):
         width_bounds(graph, seeds=0, exact=True)
 
 
@@ -373,7 +374,7 @@ def test_an_interrupt_before_the_first_order_leaves_one_bag(monkeypatch):
 
 
 def test_a_negative_number_of_seeds_is_refused():
-    with pytest.raises(ValueError, match="seeds is -1"):
+    with raises(ArgumentError, seeds=-1):
         width_bounds(cycle(3), seeds=-1)
 
 

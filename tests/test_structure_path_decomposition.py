@@ -20,6 +20,7 @@ from remat_algos.structure.path_decomposition import (
 )
 from remat_algos.structure.undirected import UndirectedGraph
 from tests.ladders import ladder, zigzag
+from tests.raising import raises
 from tests.strategies import graphs
 
 FEW = settings(max_examples=25)
@@ -170,7 +171,7 @@ def test_what_looks_on_is_called_in_each_portion_and_may_end_the_search(monkeypa
 
 
 def test_the_least_layout_is_refused_for_many_vertices():
-    with pytest.raises(GraphError, match="17 vertices are too many for the minimum layout, which takes up to 16"):
+    with raises(GraphError, n_vertices=17, max_exact=16):
         minimum_separation_layout(UndirectedGraph.from_edges(17, []))
 
 
@@ -208,18 +209,18 @@ def test_spans_and_bags_say_the_same(case):
 
 def test_verify_finds_a_vertex_that_leaves_and_returns():
     path = PathDecomposition([0, 2, 3, 5], [0, 1, 1, 0, 1])
-    with pytest.raises(GraphError, match=r"law \(iii\)"):
+    with raises(GraphError, vertex=0, bag=0, other=2):
         path.verify(UndirectedGraph.from_edges(2, [(0, 1)]))
 
 
 @pytest.mark.parametrize("layout", [[0, 1, 1], [0, 1], [0, 1, 3]])
 def test_layouts_of_other_vertices_are_refused(layout):
-    with pytest.raises(GraphError, match=r"a layout must name each of the vertices 0 to 2 once|expected 3"):
+    with pytest.raises(GraphError, match=r"vertices 0 to 2 once|expected 3"):
         PathDecomposition.of(UndirectedGraph.from_edges(3, []), layout)
 
 
 def test_bags_ascend():
-    with pytest.raises(GraphError, match=r"bag 0 is \[1, 0\]"):
+    with raises(GraphError, bag=0):
         PathDecomposition([0, 2], [1, 0])
 
 
@@ -268,5 +269,5 @@ def test_the_spine_takes_the_leftmost_bag_that_is_ready():
 
 def test_decompositions_of_another_graph_have_no_spine():
     path = PathDecomposition.of(UndirectedGraph.from_edges(3, [(0, 1)]), [0, 1, 2])
-    with pytest.raises(GraphError, match=r"law \(ii\)"):
+    with raises(GraphError, vertex=0, other=2):
         spine(ComputationGraph.from_edges([(0, 1), (0, 2)]), path)

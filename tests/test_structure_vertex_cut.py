@@ -8,8 +8,10 @@ from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
+from remat_algos.errors import ArgumentError
 from remat_algos.structure.vertex_cut import minimum_vertex_cut
 from tests.oracles.cuts import least_cuts, reached
+from tests.raising import raises
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
 N = 100_000
@@ -202,5 +204,5 @@ def test_a_sum_of_sizes_just_below_the_greatest_is_exact():
 
 
 def test_a_side_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="closest is 'middle'; use sink or source"):
+    with raises(ArgumentError, closest="middle"):
         minimum_vertex_cut([0], [1], [1, 1], [0], [1], closest="middle")

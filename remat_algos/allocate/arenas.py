@@ -147,7 +147,7 @@ class SplitAllocation:
             try:
                 part.verify()
             except AllocationError as error:
-                raise AllocationError("arena {arena}: {error!w}", arena=arena, error=error) from error
+                raise AllocationError("arena {arena}: " + error.template, arena=arena, **error.fields) from error
             if part.size > capacity:
                 raise AllocationError(
                     "arena {arena} has {capacity} bytes, and its buffers reach to {size}",

@@ -27,13 +27,7 @@ SEGMENT_STEP = 2 * MIB  # its size is a multiple of this
 SEEDS = (4, 200)  # minimum and maximum random runs
 TRIED_EVENTS = 500_000  # in all random runs
 
-TIES = {
-    "first": FIRST,
-    "last": LAST,
-    "lowest": LOWEST,
-    "highest": HIGHEST,
-    "random": RANDOM,
-}
+TIES = {"first": FIRST, "last": LAST, "lowest": LOWEST, "highest": HIGHEST, "random": RANDOM}
 SEGMENTS = {"rising": RISING, "falling": FALLING, "shuffled": SHUFFLED}
 REPLAYED = "replayed"
 

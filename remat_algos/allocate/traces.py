@@ -132,9 +132,7 @@ class Trace:
         buffer = np.where(event < 0, ~event, event)
         if buffer.size and buffer.max() >= len(self.size):
             raise AllocationError(
-                "the trace names buffer {buffer}; buffers are 0 to {last}",
-                buffer=buffer.max(),
-                last=len(self.size) - 1,
+                "the trace names buffer {buffer}; buffers are 0 to {last}", buffer=buffer.max(), last=len(self.size) - 1
             )
         if np.unique(event).size != event.size:
             raise AllocationError("a buffer of the trace is requested twice, or freed twice; number buffers apart")

@@ -42,11 +42,7 @@ class Backward:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("saved_indptr", np.int64),
-            ("saved_indices", np.int32),
-            ("grad_compute", np.int64),
-        ):
+        for name, dtype in (("saved_indptr", np.int64), ("saved_indices", np.int32), ("grad_compute", np.int64)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         for name in ("grad_memory", "grad_workspace"):
             object.__setattr__(self, name, sizes(getattr(self, name), name))

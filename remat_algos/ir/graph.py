@@ -309,10 +309,7 @@ class ComputationGraph:
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
 
     def with_costs(
-        self,
-        memory: PerName | None = None,
-        compute: PerName | None = None,
-        workspace: PerName | None = None,
+        self, memory: PerName | None = None, compute: PerName | None = None, workspace: PerName | None = None
     ) -> "ComputationGraph":
         """A copy with other bytes or costs, read as in `from_arrays`.
 

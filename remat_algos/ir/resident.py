@@ -57,9 +57,7 @@ class Resident:
             )
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
             raise GraphError(
-                "a resident's role is a number from 0 to {last}: {roles!w}",
-                last=len(ROLES) - 1,
-                roles=", ".join(ROLES),
+                "a resident's role is a number from 0 to {last}: {roles!w}", last=len(ROLES) - 1, roles=", ".join(ROLES)
             )
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
             raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size}", size=size - 1)

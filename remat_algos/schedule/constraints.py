@@ -419,7 +419,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
             )
             raise about("regions", error)
         region[nodes] = k
-        named[name] = tuple(graph.labels[int(v)] for v in nodes), _limit(entry[1], name)
+        named[name] = tuple(graph.labels[int(v)] for v in nodes), _bytes(entry[1], f"region {shortened(name)}")
     return named, region, np.array([limit for _, limit in named.values()], np.int64)
 
 
@@ -448,11 +448,6 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
     except GraphError as error:
         parameter = "regions" if what.startswith("region ") else what
         raise about(parameter, GraphError("{what!w}: {error!w}", what=what, error=error)) from error
-
-
-def _limit(amount: Any, region: str) -> int:
-    """Bytes of a region's limit."""
-    return _bytes(amount, f"region {shortened(region)}")
 
 
 def _bytes(amount: Any, what: str) -> int:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
-from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
+from remat_algos.ir.arrays import LARGEST_SUM, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
@@ -140,13 +140,9 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
     """int32[<= m]: a sound order without the runs whose values stay."""
-    price = graph.compute[order] if key == "density" else chain_prices(graph, order)
+    # the price of a chain: a run with those that, directly or through others, serve it alone
+    price = graph.compute[order] if key == "density" else run_prices(graph.arrays, order)
     return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
-
-
-def chain_prices(graph: ComputationGraph, order: Int32) -> Int64:
-    """int64[m]: the cost of each run with that of the runs, directly or through others, that serve it alone."""
-    return run_prices(graph.arrays, order)
 
 
 @checked_arguments

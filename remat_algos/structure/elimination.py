@@ -26,13 +26,7 @@ from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
 """Rules that are far better than the others on some graphs, and far worse on others."""
-_CODES = {
-    "fill": FILL,
-    "degree": DEGREE,
-    "ratio": RATIO,
-    "steep_ratio": STEEP_RATIO,
-    "density": DENSITY,
-}
+_CODES = {"fill": FILL, "degree": DEGREE, "ratio": RATIO, "steep_ratio": STEEP_RATIO, "density": DENSITY}
 WORK = 4_000_000
 """Entries read between two looks at the clock: about some hundredths of a second."""
 

@@ -92,9 +92,7 @@ class LowerSets:
         for i, nodes in enumerate(rows):
             if nodes and not 0 <= min(nodes) <= max(nodes) < graph.n_nodes:
                 raise GraphError(
-                    "lower set {i} contains an unknown node; nodes are 0 to {last}",
-                    i=i,
-                    last=graph.n_nodes - 1,
+                    "lower set {i} contains an unknown node; nodes are 0 to {last}", i=i, last=graph.n_nodes - 1
                 )
             members[i, nodes] = 1
         chain = cls(pack_rows(members))

@@ -161,7 +161,5 @@ def _check(indptr: Int64, indices: Int32) -> None:
         one_way = np.setdiff1d(row_keys(indptr, indices), row_keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
         raise GraphError(
-            "vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give edges in both directions",
-            v=v,
-            u=u,
+            "vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give edges in both directions", v=v, u=u
         )
