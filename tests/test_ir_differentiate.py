@@ -258,11 +258,6 @@ def test_a_cost_of_its_own_goes_before_the_factor():
     assert differentiate(graph, factor=3).compute.tolist() == [5, 5, 5, 0, 7, 0]
 
 
-def test_scratch_bytes_are_held_by_every_gradient_of_a_node_and_by_no_seed():
-    graph = graph_of([[], [], [0, 1]], backward=saving([], [], [], grad_workspace=[1, 2, 3]))
-    assert differentiate(graph).workspace.tolist() == [0, 0, 0, 0, 3, 3]
-
-
 def test_a_node_of_several_values_passes_on_the_gradients_of_those_that_have_one():
     rule = Backward([0, 0, 1, 1, 1], [1], [8, 4, -1, 5, 1], [-1] * 4, [0] * 4)
     graph = graph_of(
@@ -398,12 +393,6 @@ def test_losses_among_several_values_of_a_node_begin_together():
     ]
 
 
-def test_nodes_that_read_nothing_have_seeds_alone():
-    training = differentiate(graph_of([[], [], []], labels=names(*"abc")))
-    assert made(training) == [("grad(c)", ["c"]), ("grad(b)", ["b"]), ("grad(a)", ["a"])]
-    assert training.compute.tolist() == [1, 1, 1, 0, 0, 0]
-
-
 def test_a_parameter_of_nodes_that_lead_to_no_loss_has_no_gradient():
     tied = Resident([8], [1], [0, 1, 2, 3], [0, 0, 0], ("w",))
     graph = graph_of([[], [0], [0]], labels=names(*"abc"), resident=tied, backward=saving([], [], []))
@@ -413,12 +402,6 @@ def test_a_parameter_of_nodes_that_lead_to_no_loss_has_no_gradient():
         ("grad(w)@b", ["grad(b)"]),
         ("grad(w)", ["grad(a)", "grad(w)@b"]),
     ]
-
-
-def test_a_loss_without_readers_or_inputs_is_its_own_gradient():
-    graph = graph_of([[]], labels=names("a"))
-    assert made(differentiate(graph)) == [("grad(a)", ["a"])]
-    assert outputs(differentiate(graph)) == ["grad(a)"]
 
 
 def test_gradients_of_names_that_are_numbers():

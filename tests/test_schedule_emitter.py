@@ -22,7 +22,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles import emitter, lower_sets
-from tests.oracles.emitter import boundary, co_inputs
+from tests.oracles.emitter import boundary
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises, refused
@@ -38,9 +38,9 @@ def graph_of(reads, **arrays):
 
 
 @st.composite
-def mirrored(draw):
+def mirrored(draw, source=any_graph):
     """A graph and how often its nodes may run again."""
-    graph = draw(any_graph)
+    graph = draw(source)
     return graph, [0 if once else draw(st.integers(0, 3)) for once in graph.once.tolist()]
 
 
@@ -134,6 +134,73 @@ def test_keeping_everything_is_the_run_in_id_order(graph):
     assert checkpoint_schedule(graph, np.ones(graph.n_nodes, bool)).order.tolist() == wanted
     assert mirror_schedule(graph, np.zeros(graph.n_nodes, int)).order.tolist() == wanted
     assert canonical_schedule(graph, LowerSets.of(graph, whole)).order.tolist() == wanted
+
+
+# ---------------------------------------------------------------- algorithm 2, level by level
+
+
+def level_by_level(graph, m):
+    """chen2016, algorithm 2 as the paper builds it: the runs in order, each (node, copy), and what each reads.
+
+    At level k every node with m(v) >= k gets copy k, which reads the newest copies of its predecessors at that moment;
+    a gradient reads the newest of all; in order of the gradients, each is put down after those of its ancestors that
+    are not there yet.
+    """
+    g = plain(graph)
+    needed = g.needed()
+    reads, newest = {}, {}
+    for level in range(1 + max((m[v] for v in g.forward()), default=0)):
+        for v in g.forward():
+            if m[v] >= level:
+                # a pinned value is there from its first run
+                reads[v, level] = [(u, 0) if x in g.outputs else newest[u] for x, u in inputs(g, v)]
+                newest[v] = (v, level)
+    for v in g.backward():
+        reads[v, 0] = [(u, 0) if g.is_backward(u) or x in g.outputs else newest[u] for x, u in inputs(g, v)]
+    order = [(v, 0) for v in g.forward() if v in needed]
+
+    def put(run):
+        if run not in order:
+            for source in reads[run]:
+                put(source)
+            order.append(run)
+
+    for v in g.backward():
+        if v in needed:
+            put((v, 0))
+    return order, reads
+
+
+def inputs(g, v):
+    return [(x, g.producer[x]) for x in g.reads[v]]
+
+
+@given(mirrored(training_graphs(max_nodes=18)))
+def test_the_order_is_that_of_the_papers_construction(decision):
+    graph, m = decision
+    order, _ = level_by_level(graph, m)
+    assert mirror_schedule(graph, m).order.tolist() == [v for v, _ in order]
+
+
+@given(mirrored(training_graphs(max_nodes=18)))
+def test_the_mirrored_graph_has_the_papers_copies_and_their_reads(decision):
+    """Of what is read: the value is the same whichever copy gives it, the newest run does."""
+    graph, m = decision
+    order, _ = level_by_level(graph, m)
+    unrolled = unroll(graph, mirror_schedule(graph, m))
+    assert unrolled.n_nodes == len(order) == len(set(order))
+    step = {run: i for i, run in enumerate(order)}
+    g, mirror = plain(graph), plain(unrolled)
+    for (v, _), i in step.items():
+        sources = [(mirror.producer[x], u) for x, u in zip(mirror.reads[i], g.predecessors(v), strict=True)]
+        assert all(j < i and order[j][0] == u for j, u in sources)
+
+
+@pytest.mark.parametrize("count", [2, 3, 1000])
+def test_copies_that_nobody_reads_are_not_run(count):
+    """The first copy of 0 feeds the copy of 1, the last one the gradient of 0; those between have no reader."""
+    graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    assert mirror_schedule(graph, [count, 1, 0, 0, 0, 0]).order.tolist() == [0, 1, 2, 3, 0, 1, 4, 0, 5]
 
 
 # ---------------------------------------------------------------- chen2016 on chains
@@ -386,10 +453,6 @@ def total(amounts, nodes):
     return sum(amounts[v] for v in nodes)
 
 
-def bytes_of(g):
-    return [sum(g.memory[x] for x in own) for own in g.values]
-
-
 @given(chained())
 def test_overhead_of_lower_sets_is_formula_1(decision):
     """kusumoto2019, formula (1): T(V minus U_k), and its sum over blocks."""
@@ -401,25 +464,6 @@ def test_overhead_of_lower_sets_is_formula_1(decision):
     assert overhead == total(g.compute, set().union(*chain) - kept)
     by_block = [total(g.compute, v_i - boundary(g, l_i)) for v_i, l_i in zip(segments, chain, strict=True)]
     assert overhead == sum(by_block)
-
-
-@given(chained())
-def test_peak_of_lower_sets_is_formula_2(decision):
-    """kusumoto2019, formula (2): the greatest M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
-    graph, chain = decision
-    g = plain(graph)
-    size, needs, before, kept = bytes_of(g), [], set(), set()
-    for lower_set in chain:
-        successors = {v for v in g.forward() if set(g.predecessors(v)) & lower_set}
-        terms = (
-            total(size, kept),
-            2 * total(size, lower_set - before),
-            total(size, successors - lower_set),
-            total(size, co_inputs(g, lower_set)),
-        )
-        needs.append(sum(terms))
-        before, kept = lower_set, kept | boundary(g, lower_set)
-    assert LowerSets.of(graph, chain).peak(graph) == max(needs, default=0)
 
 
 def diamond():

@@ -260,7 +260,8 @@ def role_of(g, order, begin, x):
 @given(runs())
 def test_the_trace_by_role_is_what_each_role_holds_at_every_step(run):
     graph, order = run
-    g, traces = plain(graph), simulate(graph, order).trace_by_role()
+    g, simulation = plain(graph), simulate(graph, order)
+    traces = simulation.trace_by_role()
     wanted = {role: [0] * len(order) for role in ("kept", "recomputed", "gradients")}
     for begin, x, end in slow_simulation(graph, order).lifetimes:
         for step in range(begin, end):
@@ -268,15 +269,6 @@ def test_the_trace_by_role_is_what_each_role_holds_at_every_step(run):
     wanted["workspace"] = [g.workspace[v] for v in order]
     assert {role: trace.tolist() for role, trace in traces.items()} == wanted
     assert list(traces) == list(ROLES) == list(wanted)
-
-
-@given(runs())
-def test_the_traces_by_role_add_up_to_the_memory_trace_and_are_the_breakdowns(run):
-    graph, order = run
-    simulation = simulate(graph, order)
-    traces = simulation.trace_by_role()
-    assert sum(traces.values()).tolist() == simulation.memory_trace.tolist()
-    assert all(trace.dtype == np.int64 and trace.shape == (len(order),) for trace in traces.values())
     for step in {0, len(order) // 2, len(order) - 1} if order else ():
         assert simulation.breakdown(step) == {role: trace[step] for role, trace in traces.items()}
 
@@ -336,16 +328,10 @@ def test_whoever_does_the_actions_holds_what_the_trace_says(run):
 
 
 @given(runs())
-def test_actions_run_the_nodes_in_order(run):
+def test_actions_run_the_nodes_in_order_and_have_names_on_demand(run):
     graph, order = run
     simulation = simulate(graph, order)
-    assert [node for kind, node in simulation.actions() if kind == "compute"] == list(order)
-
-
-@given(runs())
-def test_actions_have_names_on_demand(run):
-    graph, order = run
-    simulation = simulate(graph, order)
+    assert [node for kind, node in simulation.actions() if kind == "compute"] == order
     name = {"compute": graph.labels.__getitem__, "free": graph.value_name}
     assert list(simulation.actions(names=True)) == [(kind, name[kind](place)) for kind, place in simulation.actions()]
 
@@ -408,20 +394,6 @@ def test_every_step_reads_the_copies_that_serve_it_and_frees_those_that_end(run)
 
 
 @given(runs())
-def test_whoever_follows_the_steps_holds_what_the_trace_says(run):
-    graph, order = run
-    simulation, live, trace = simulate(graph, order), set(), []
-    value = simulation.lifetimes.value.tolist()
-    for step in simulation.steps():
-        assert {i for _, i in step.reads} <= live
-        live |= set(step.makes)
-        trace.append(sum(int(graph.memory[value[i]]) for i in live) + int(graph.workspace[step.node]))
-        live -= set(step.frees)
-    assert trace == simulation.memory_trace.tolist()
-    assert sorted(value[i] for i in live) == np.flatnonzero(graph.output).tolist()
-
-
-@given(runs())
 def test_the_values_of_frees_are_those_of_the_steps_without_outputs(run):
     graph, order = run
     simulation = simulate(graph, order)
@@ -437,7 +409,7 @@ def test_reads_of_an_output_take_its_first_copy():
     assert steps[2].reads == [(0, 0)]
 
 
-@given(runs(training_graphs(max_nodes=14) | captured_graphs(max_nodes=14)))
+@given(runs())
 def test_saved_is_what_the_backward_part_finds_in_memory(run):
     """All that the steps before the first backward one make and do not free; outputs and what is read later."""
     graph, order = run
@@ -452,8 +424,3 @@ def test_saved_is_what_the_backward_part_finds_in_memory(run):
             later |= {i for _, i in step.reads}
     assert simulation.saved == [(value[i], i) for i in sorted(live)]
     assert all(i in later or graph.output[x] for x, i in simulation.saved)
-
-
-@given(runs(graphs(max_nodes=10)))
-def test_nothing_is_saved_without_a_backward_part(run):
-    assert simulate(*run).saved == []

@@ -1,7 +1,5 @@
 """The forward part as a sequence: what is alive across its cuts, by sets."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,17 +33,12 @@ def test_the_forward_part_is_what_is_needed_of_it(graph):
 
 
 @given(any_graph)
-def test_width_counts_the_values_alive_across_each_cut(graph):
+def test_width_counts_the_values_alive_across_each_cut_and_one_alone_is_named(graph):
     g, part = plain(graph), ForwardPart.of(graph)
-    assert part.width.tolist() == [len(alive_across(g, place)) for place in range(len(members(g)))]
-
-
-@given(any_graph)
-def test_the_value_alone_across_a_cut_is_named(graph):
-    g, part = plain(graph), ForwardPart.of(graph)
-    for place, alone in enumerate(part.alone.tolist()):
-        alive = alive_across(g, place)
-        assert alone == (alive.pop() if len(alive) == 1 else -1)
+    alive = [alive_across(g, place) for place in range(len(members(g)))]
+    assert part.width.tolist() == list(map(len, alive))
+    assert part.alone.tolist() == [min(values) if len(values) == 1 else -1 for values in alive]
+    assert part.articulations().tolist() == [place for place, values in enumerate(alive) if len(values) == 1]
 
 
 @given(any_graph)
@@ -57,12 +50,6 @@ def test_until_is_the_last_place_that_reads_a_node(graph):
         assert part.until[place] == max([place, *readers])
 
 
-@given(any_graph)
-def test_articulations_are_the_cuts_of_one_value(graph):
-    g, part = plain(graph), ForwardPart.of(graph)
-    assert part.articulations().tolist() == [p for p in range(len(members(g))) if len(alive_across(g, p)) == 1]
-
-
 @given(st.data())
 def test_the_boundary_of_cuts_are_the_nodes_with_a_value_alive_across_one(data):
     graph = data.draw(any_graph)
@@ -72,21 +59,6 @@ def test_the_boundary_of_cuts_are_the_nodes_with_a_value_alive_across_one(data):
     boundary = part.boundary(cuts)
     assert boundary.shape == (graph.n_nodes,)
     assert set(np.flatnonzero(boundary).tolist()) == wanted
-
-
-@given(any_graph)
-def test_nothing_is_alive_after_the_last_place(graph):
-    part = ForwardPart.of(graph)
-    assert part.width[-1:].tolist() in ([], [0])
-    assert part.alone[-1:].tolist() in ([], [-1])
-    assert not part.boundary([]).any()
-    assert not part.boundary(range(part.nodes.size))[part.nodes[-1:]].any()
-
-
-def test_a_chain_can_be_cut_anywhere():
-    part = ForwardPart.of(ComputationGraph.from_edges(list(pairwise(range(5)))))
-    assert part.articulations().tolist() == [0, 1, 2, 3]
-    assert part.alone.tolist() == [0, 1, 2, 3, -1]
 
 
 def test_a_skip_leaves_no_place_to_cut():
