@@ -285,39 +285,14 @@ def lists(indptr, indices):
 
 
 @given(any_graph)
-def test_readers_are_the_nodes_that_read_a_value(graph):
-    g = plain(graph)
+def test_neighbours_needed_nodes_memory_and_depth_follow_from_the_arrays(graph):
+    g, longest = plain(graph), []
     assert lists(*graph.readers) == [[v for v in g.nodes if x in g.reads[v]] for x in range(len(g.memory))]
-
-
-@given(any_graph)
-def test_predecessors_are_the_nodes_whose_values_a_node_reads(graph):
-    g = plain(graph)
     assert lists(*graph.predecessors) == [list(dict.fromkeys(g.predecessors(v))) for v in g.nodes]
-
-
-@given(any_graph)
-def test_successors_are_the_nodes_that_read_a_value_of_a_node(graph):
-    g = plain(graph)
     assert lists(*graph.successors) == [[w for w in g.nodes if v in g.predecessors(w)] for v in g.nodes]
-
-
-@given(any_graph)
-def test_needed_nodes_are_those_that_an_output_rests_on(graph):
-    g = plain(graph)
     assert set(np.flatnonzero(graph.needed).tolist()) == g.needed()
     assert graph.needed_compute == sum(g.compute[v] for v in g.needed())
-
-
-@given(any_graph)
-def test_memory_of_a_node_is_that_of_its_values(graph):
-    g = plain(graph)
     assert graph.node_memory.tolist() == [sum(g.memory[x] for x in own) for own in g.values]
-
-
-@given(any_graph)
-def test_depth_counts_the_nodes_of_the_longest_path(graph):
-    g, longest = plain(graph), []
     for v in g.nodes:
         longest.append(1 + max((longest[u] for u in g.predecessors(v)), default=0))
     assert graph.depth == max(longest, default=0)
@@ -326,6 +301,7 @@ def test_depth_counts_the_nodes_of_the_longest_path(graph):
 @given(any_graph)
 def test_smaller_facts_follow_from_the_arrays(graph):
     g = plain(graph)
+    assert [graph.value_id(name) for name in g.node_names] == [own[0] for own in g.values]
     assert graph.producer.tolist() == g.producer
     assert np.flatnonzero(graph.forward).tolist() == g.forward()
     assert graph.is_training == bool(g.backward())
@@ -336,12 +312,6 @@ def test_smaller_facts_follow_from_the_arrays(graph):
     assert [graph.value_name(x) for x in range(graph.n_values)] == g.value_names
     assert [graph.node_id(name) for name in g.node_names] == list(g.nodes)
     assert [graph.value_id(name) for name in g.value_names] == list(range(graph.n_values))
-
-
-@given(graphs(min_nodes=1))
-def test_the_bare_name_of_a_node_means_its_first_value(graph):
-    g = plain(graph)
-    assert [graph.value_id(name) for name in g.node_names] == [own[0] for own in g.values]
 
 
 def test_unknown_names_are_answered_with_near_ones():

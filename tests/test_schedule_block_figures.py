@@ -127,17 +127,6 @@ def test_the_promise_of_a_path_is_what_is_simulated(decision):
         assert promised(figures_of(*decision, **options)) == simulated(*decision, **options)
 
 
-@given(chained(training_graphs()), st.integers(0, 60))
-def test_pairs_of_a_higher_peak_are_left_out(decision, max_peak):
-    graph, sets = decision
-    everything = figures_of(graph, sets, lazy=True)
-    figures = figures_of(graph, sets, lazy=True, max_peak=max_peak)
-    within = everything.peak <= max_peak
-    assert (figures.peak == np.where(within, everything.peak, UNUSABLE)).all()
-    assert (figures.cached[within] == everything.cached[within]).all()
-    assert (figures.recompute[within] == everything.recompute[within]).all()
-
-
 @st.composite
 def families(draw, source):
     """A graph and some of its lower sets, by size, with all pairs of a set and one that holds it and more."""

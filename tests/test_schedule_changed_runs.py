@@ -93,16 +93,6 @@ def test_run_once_drops_later_runs_and_then_what_nobody_reads(given):
 
 
 @PLAYED
-@given(simulation_and_node())
-def test_a_node_run_once_runs_once_and_all_others_still_run(given):
-    simulation, node = given
-    after = simulate(simulation.graph, keep_first_run(simulation, node).schedule)
-    assert after.runs[node] == 1
-    assert ((after.runs > 0) == (simulation.runs > 0)).all()
-    assert (after.runs <= simulation.runs).all()
-
-
-@PLAYED
 @given(simulation_and_node(marked=True, again=True))
 def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its_longest_idle_time(given):
     simulation, node = given
@@ -114,21 +104,6 @@ def test_run_again_puts_the_node_and_what_it_lacks_before_the_read_that_ends_its
         check_shared(simulation, changed)
         assert changed.here.tolist() == [step for step, _ in way if step is not None]
     assert all(changed.here.tolist() == list(range(len(order))) for changed in orders[:2])  # every old step is there
-
-
-@PLAYED
-@given(simulation_and_node(marked=True, again=True))
-def test_a_node_run_again_runs_twice_and_nothing_that_must_not(given):
-    simulation, node = given
-    graph = simulation.graph
-    for changed in add_second_run(simulation, node):
-        after = simulate(replace(graph, mark=None), changed.schedule)
-        assert after.runs[node] == 2
-        more = np.flatnonzero(after.runs - simulation.runs)
-        assert (after.runs >= simulation.runs).all()
-        assert (after.runs[more] == simulation.runs[more] + 1).all()
-        assert not graph.once[more].any()
-        assert graph.mark is None or not (graph.mark[more[more != node]] == KEEP).any()
 
 
 @PLAYED

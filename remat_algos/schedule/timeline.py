@@ -21,26 +21,11 @@ ENGINES = ("compute", "out", "in")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """Begins of all runs and copies of a schedule, in ticks.
+    """Begins of all runs and copies of a schedule, in ticks: `ticks` of them make a unit of the costs (`Link.ticks`).
 
-    Copies rarely take a whole number of units of the graph's costs, so a unit is divided into ticks (`Link.ticks`).
-    `time`, `overhead` and `waiting` are in the unit of the costs.
-
-    Parameters
-    ----------
-    simulation : Simulation
-    link : Link or None
-    begin : int64[m]
-        Of each step's run.
-    load_begin : int64[k]
-        Of each load, in the order of `schedule.loads`.
-    stores : int32[s]
-        Values that are copied to the host, in this order.
-    store_begin : int64[s]
-    last : int
-        The end of the last run or copy.
-    ticks : int
-        Ticks of one unit of the graph's costs.
+    Copies rarely take a whole number of units, hence the ticks; `time`, `overhead` and `waiting` are in the unit of the
+    costs. `load_begin` is in the order of `schedule.loads`; `stores` are the values that are copied to the host, in
+    this order. `last` is the end of the last run or copy.
     """
 
     simulation: Simulation
@@ -148,25 +133,9 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     """Play a schedule on three engines, or without a link on the first alone.
 
     Each works in order. A store begins when compute has come to its place, a load when compute has come to its step and
-    the store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it.
-
-    Parameters
-    ----------
-    simulation : Simulation
-    link : Link, Device, mapping, str or path, optional
-        As `solve` takes it, at its full rates: `link.planned` has those of plans. Without it the clock is the compute,
-        in any unit.
-
-    Returns
-    -------
-    Timeline
-
-    Raises
-    ------
-    GraphError
-        If there is a link, and the costs of the graph are no times.
-    ScheduleError
-        If values are loaded without a link.
+    the store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it. The
+    link is given as for `solve`, and has its full rates: `link.planned` has those of plans. Without it the clock is the
+    compute, in any unit; loads are then a ScheduleError. With it, costs that are no times are a GraphError.
 
     Examples
     --------

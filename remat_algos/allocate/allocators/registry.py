@@ -40,15 +40,7 @@ class Allocator(Registered):
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
     def reserve(self, simulation: Simulation, clock: Clock | None = None, **options: Any) -> Reservation:
-        """Run the allocator on a schedule.
-
-        Parameters
-        ----------
-        simulation : Simulation
-        clock : Clock, optional
-            Deadline of a search for addresses.
-        **options
-            Of this allocator.
+        """Run the allocator, with its options, on a schedule; the clock is the deadline of a search for addresses.
 
         Examples
         --------
