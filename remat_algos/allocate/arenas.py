@@ -15,7 +15,7 @@ from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_
 from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
-from remat_algos.wording import LONGEST_PATH, counted, listed, shortened
+from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 MAX_ARENAS = 1000
 MAX_STEPS = 50
@@ -576,8 +576,9 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     """The error if no split was found, with a large buffer without which the others fit, if any."""
-    fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {_named(row.capacities)}"
-    fault += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
+    ending = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
+    fault = "no split of the {n_buffers:buffer} over {named!w} " + ending
+    n_buffers, named = len(row.buffers), _named(row.capacities)
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
     within = _part_of(clock, 1)
     with until_stopped() as ending:
@@ -586,8 +587,9 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
             if _outcome(others, row.total, within):
                 i = row.of_block(block)
                 return CapacityError(
-                    "{fault!w}; without {sized!w} the others fit; give larger arenas",
-                    fault=fault,
+                    fault + "; without {sized!w} the others fit; give larger arenas",
+                    n_buffers=n_buffers,
+                    named=named,
                     sized=row.sized(i),
                     buffers=(i,),
                     proven=proven,
@@ -596,8 +598,9 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
         raise KeyboardInterrupt
     largest = [row.of_block(b) for b in blocks]
     return CapacityError(
-        "{fault!w}; the largest: {largest!w}; give larger arenas",
-        fault=fault,
+        fault + "; the largest: {largest!w}; give larger arenas",
+        n_buffers=n_buffers,
+        named=named,
         largest=row.largest(largest),
         buffers=largest,
         proven=proven,

@@ -1,4 +1,4 @@
-"""Schedules made better without a new decision: dead runs go, values stay, runs come later."""
+"""Passes that improve a schedule: they drop dead runs, keep values live, and run nodes later."""
 
 from operator import index
 
