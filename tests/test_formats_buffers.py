@@ -11,8 +11,7 @@ from remat_algos.errors import AllocationError, GraphWarning
 from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 from tests.test_allocate_arenas import TWO
 from tests.test_allocate_buffers import some_buffers
-from tests.test_allocate_fixed import fixed
-from tests.test_allocate_offsets import buffers_of
+from tests.test_allocate_offsets import buffers_of, fixed
 
 
 @pytest.fixture(scope="module")
