@@ -75,7 +75,7 @@ def trace_events(played: Timeline) -> dict[str, Any]:
     >>> events = trace_events(timeline(simulate(chain, [0, 1, 0, 2])))["traceEvents"]
     >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
     [('forward', 0.0, 8.0), ('A', 0.0, 3.0), ('B', 3.0, 5.0), ('recomputed', 8.0, 3.0), ('A', 8.0, 3.0), \
-    ('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
+('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
     """
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):
