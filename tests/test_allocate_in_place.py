@@ -342,7 +342,7 @@ def test_a_table_is_read(tmp_path):
     ("text", "fault"),
     [
         ("", "t.csv: the file is empty"),
-        ("op,over\n", {"source": "t.csv", "pairs": "`op` and `read`, or `value` and `over`", "header": "op, over"}),
+        ("op,over\n", {"source": "t.csv", "header": ["op", "over"]}),
         ("op,read\nReLU,\n", {"where": "t.csv, line 2", "op": "ReLU"}),
         ("op,read\nReLU,-1\n", {"where": "t.csv, line 2", "op": "ReLU", "read": "-1"}),
         ("op,read\nAdd,0\n\nAdd,0\n", {"where": "t.csv, line 4", "name": "Add"}),
