@@ -157,6 +157,19 @@ def images(batch, size, classes, dense=False):
     return torch.randn(batch, 3, size, size), torch.randint(classes, shape)
 
 
+class Made(nn.Module):
+    """A module of these parts, whose forward pass is a function of it and the inputs."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        self.function = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args, **kwargs):
+        return self.function(self, *args, **kwargs)
+
+
 def words(batch=8, length=64, count=512):
     return torch.randint(count, (batch, length)), torch.randint(count, (batch, length))
 
