@@ -19,7 +19,7 @@ import remat_algos as ra
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.interop import jax as adapter
-from remat_algos.interop.jax import program
+from remat_algos.interop.jax import program, scans
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline, baseline_peak
 
@@ -471,6 +471,14 @@ SCANS = {
     ),
     "one iteration": (scanned_mlp, (arrays((1, 16, 16), (1, 16)), *arrays((64, 16)))),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_choices_for_each_scan():
+    """Three points of the frontier of an iteration, not eight: most of the time of these tests goes into them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scans, "POINTS", 3)
+        yield
 
 
 SCAN_BUDGETS = {"one iteration": "least", "recurrent": "least", "transformer": "50%"}

@@ -178,7 +178,10 @@ def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords:
     """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
     with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with _compiling(), _constants(), checkpoint_regions(), _calls_noted(model), _each_once(model):
+        # A tensor that is neither input, parameter nor buffer becomes a constant of the graph.
+        constants = _replaced(_fake_settings, allow_non_fake_inputs_override=True)
+        compiling = _replaced(torch.compiler, _is_compiling_flag=True)
+        with compiling, constants, checkpoint_regions(), _calls_noted(model), _each_once(model):
             joint = _export_joint(stack, model, args, kwargs)
     for each in told:
         if _NO_AUTOGRAD in str(each.message):
@@ -222,24 +225,16 @@ def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _compiling() -> Iterator[None]:
-    before = torch.compiler._is_compiling_flag
-    torch.compiler._is_compiling_flag = True
+def _replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Context in which attributes of a module or an object have other values."""
+    before = {name: getattr(owner, name) for name in values}
     try:
+        for name, value in values.items():
+            setattr(owner, name, value)
         yield
     finally:
-        torch.compiler._is_compiling_flag = before
-
-
-@contextlib.contextmanager
-def _constants() -> Iterator[None]:
-    """Context in which a tensor that is neither input, parameter nor buffer becomes a constant of the graph."""
-    before = _fake_settings.allow_non_fake_inputs_override
-    _fake_settings.allow_non_fake_inputs_override = True
-    try:
-        yield
-    finally:
-        _fake_settings.allow_non_fake_inputs_override = before
+        for name, value in before.items():
+            setattr(owner, name, value)
 
 
 @contextlib.contextmanager
@@ -327,8 +322,7 @@ def module_of(meta: Any) -> str:
 @contextlib.contextmanager
 def checkpoint_regions() -> Iterator[None]:
     """Context in which operators run by `torch.utils.checkpoint` are marked for `checkpoint_region`."""
-    original, reentrant = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
-    numbers = count()
+    original, numbers = checkpoint._checkpoint_without_reentrant_generator, count()
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
@@ -355,13 +349,8 @@ def checkpoint_regions() -> Iterator[None]:
                 traceback.current_meta.pop(key, None)
             traceback.current_meta.update(before)
 
-    try:
-        checkpoint._checkpoint_without_reentrant_generator = marked
-        checkpoint.CheckpointFunction = _NotReentrant
+    with _replaced(checkpoint, _checkpoint_without_reentrant_generator=marked, CheckpointFunction=_NotReentrant):
         yield
-    finally:
-        checkpoint._checkpoint_without_reentrant_generator = original
-        checkpoint.CheckpointFunction = reentrant
 
 
 class _NotReentrant:
@@ -390,18 +379,13 @@ def recurrent_layers() -> Iterator[None]:
     PyTorch's own decompositions omit the dropout between layers, use oneDNN's LSTM, which has no gradient, and round
     the gates of a GRU differently.
     """
-    module = importlib.import_module(_DECOMPOSITIONS)
-    names = {
-        "_rnn_helper": _rnn_by_layers,
-        "select_one_layer_lstm_function": lambda *tensors: _lstm_layer,
-        "gru_cell": _gru_cell,
-    }
-    before = {name: getattr(module, name) for name in names}
-    try:
-        vars(module).update(names)
+    with _replaced(
+        importlib.import_module(_DECOMPOSITIONS),
+        _rnn_helper=_rnn_by_layers,
+        select_one_layer_lstm_function=lambda *tensors: _lstm_layer,
+        gru_cell=_gru_cell,
+    ):
         yield
-    finally:
-        vars(module).update(before)
 
 
 def _rnn_by_layers(
