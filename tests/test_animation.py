@@ -18,6 +18,8 @@ from remat_algos.plot.pictures.animation import EMPTY, animation, node_changes, 
 from tests.raising import raises
 from tests.small_graphs import small_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.fixture(scope="module")
 def plan():

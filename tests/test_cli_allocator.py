@@ -18,6 +18,8 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from tests.command_line import with_budget
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 # sizes that differ a little: chunks are split, and an interval is left open
 NODES = "name,memory,compute\n" + "".join(f"n{i},{size},1\n" for i, size in enumerate([3000, 700, 2000, 1100, 600, 4]))
 EDGES = "src,dst\n" + "".join(f"n{i},n{i + 1}\n" for i in range(5)) + "n0,n3\n"

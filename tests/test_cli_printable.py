@@ -18,6 +18,8 @@ from remat_algos.cli.main import _parser
 from remat_algos.registry import modules_in
 from tests.command_line import CHAIN, CHAIN_EDGES, lay_tables, on_terminal, runner
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 EVIL = "\x1b[31mred\x1b]0;title\x07\r\u202e\x9b2J\n"
 LONG = "x" * 100_000
 LONGEST = 700  # letters of an error

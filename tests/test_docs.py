@@ -17,6 +17,8 @@ from remat_algos.plan.record import KINDS
 from remat_algos.solvers.registry import list_solvers
 from tests.formats_page import FILES, FORMATS, GRAPHS
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 ENDINGS = [ending for form in graph_formats() for ending in form.endings]
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

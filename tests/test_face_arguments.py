@@ -13,6 +13,8 @@ from tests.fuzz import hostile
 from tests.public import PUBLIC
 from tests.test_public_face import members
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):

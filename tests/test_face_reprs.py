@@ -15,6 +15,8 @@ from remat_algos.solvers.candidates import evaluated
 from tests.public import PUBLIC
 from tests.strategies import graphs, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 CHAIN = ra.ComputationGraph.from_edges([(f"node{i}", f"node{i + 1}") for i in range(40)], memory=4096)
 TRAINING = ra.differentiate(CHAIN)
 PLAN = ra.solve(TRAINING, "60%", solver="chen_sqrt")

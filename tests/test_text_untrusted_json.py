@@ -21,6 +21,8 @@ from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.text.untrusted_json import DEEPEST, json_of
 from tests.command_line import runner
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FAULTS = {
     "deep lists": '{"x": ' + "[" * 100_000 + "]" * 100_000 + "}",
     "lists a level too deep": "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),

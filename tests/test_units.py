@@ -18,6 +18,8 @@ from remat_algos.plan.plan import plan_of
 from tests.fuzz import units
 from tests.fuzz.units import FINER, TIMES
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @st.composite
 def training_graphs(draw):
