@@ -191,7 +191,7 @@ def test_the_interpreter_is_as_short_as_promised():
 @pytest.mark.parametrize(
     "name", ["mine", *(path.name[: -len(".nodes.csv")] for path in console.GRAPHS.glob("*.nodes.csv"))]
 )
-def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp_path):
+def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp_path, short_search):
     console.prepare(tmp_path)
     training = ra.differentiate(ra.read_graph(tmp_path / f"{name}.nodes.csv"))
     training = training.with_costs(workspace=np.zeros(training.n_nodes, np.int64))  # the functions' own affair

@@ -160,7 +160,7 @@ def test_any_number_of_columns_will_do(columns, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g.txt").write_text("a b\nb c\na c\n")
     remat = runner(capsys)
-    for command in (["show", "g.txt"], ["solve", "g.txt", "--budget", "100%", "--plot", "-"], ["models"]):
+    for command in (["show", "g.txt"], ["solve", "g.txt", "--budget", "100%", "--plot", "-"], ["models", "vgg11"]):
         assert remat(*command).code == 0, command
 
 

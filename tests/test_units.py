@@ -55,7 +55,6 @@ def solved(graph, share="60%", **options):
         return error.plan
 
 
-@settings(max_examples=25)
 @given(arguments=training_graphs(), share=st.sampled_from(["60%", "80%"]))
 def test_a_plan_is_the_same_in_every_unit(arguments, share):
     plans = [solved(in_unit(arguments, unit), share) for unit in FINER]

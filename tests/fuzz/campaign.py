@@ -139,7 +139,7 @@ class _Worker:
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
         self.folder = tempfile.TemporaryDirectory(prefix="remat-fuzz-")  # its working folder, whatever a call writes
-        self._start()
+        self.process = None
 
     def _start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -153,6 +153,8 @@ class _Worker:
         self.pipe.recv()  # it is there: the time of a case is its own
 
     def play(self, number: int) -> Report:
+        if self.process is None:
+            self._start()
         self.pipe.send(number)
         try:
             if self.pipe.poll(ASLEEP * self.campaign.patience):
@@ -165,14 +167,15 @@ class _Worker:
             kind = _ending(self.process.exitcode)
         where = self.dying_words.read().partition("\nExtension modules")[0]
         self._stop()
-        self._start()
         return Report(faults=[Fault(kind, where)])
 
     def _stop(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
-        self.dying_words.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.pipe.close()
+            self.dying_words.close()
+            self.process = None
 
     def close(self) -> None:
         """End the process."""
