@@ -2,16 +2,19 @@
 
 Usage: python docs/animations.py [FOLDER for the pictures]
 
-It draws docs/figures/animated_*.svg and writes the lines between `<!-- animation -->` and `<!-- end animation -->`, or
-`<!-- chain -->` and the like, into the pages; a test compares them. Takes about ten seconds. Run it again when
+It draws docs/figures/animated_*.svg and writes the parts `animation`, `chain` and `unet` of the pages; a test compares
+them. Takes about ten seconds. Run it again when
 `ra.plot.animation` draws otherwise.
 """
 
-import re
 import sys
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import remat_algos as ra
+from docs.marked import filled
 from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
@@ -111,18 +114,12 @@ def blocks(found):
         yield PAGE, name, rows(found, name, what)
 
 
-def block(mark):
-    """What stands between two marks."""
-    return re.compile(rf"(?<=<!-- {mark} -->\n).*?(?=<!-- end {mark} -->)", re.DOTALL)
-
-
 def main(folder):
     found = plans()
     for (name, word), plan in found.items():
         ra.plot.animation(plan).save(folder / f"animated_{name}_{word}.svg")
     for page, mark, lines in blocks(found):
-        text = page.read_text("utf-8")
-        page.write_text(block(mark).sub(lambda _, lines=lines: lines, text), "utf-8")
+        page.write_text(filled(page.read_text("utf-8"), mark, lines), "utf-8")
 
 
 if __name__ == "__main__":

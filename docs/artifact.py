@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
@@ -27,6 +28,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from docs import console, contributing
+from docs.marked import filled
 from tests.benchmarks.occasion import Occasion, commit
 
 DOCS = Path(__file__).resolve().parent
@@ -173,7 +175,7 @@ ITEMS = (
         "validation_page",
         "the page on validation says what is recorded",
         "python docs/validation.py",
-        ("docs/validation.md",),
+        pages=("docs/validation.md",),
         quick=True,
     ),
     Item(
@@ -407,77 +409,6 @@ def timeless(text: str, times: str) -> str:
 # the page
 
 
-HEAD = """\
-# For artifact evaluation
-
-What the project states in figures and tables, the command that shows each, what it writes, and what it takes. The
-tables of this page are written by `python -m docs.artifact --write-page`, from the list of commands in
-`docs/artifact.py` and from the last run of each (`docs/artifact.json`).
-
-## Getting started
-
-From a checkout, on Linux, with a C++ compiler and the Python that `docs/constraints.txt` names:
-
-```
-python -m venv artifact && . artifact/bin/activate
-python -m pip install -c docs/constraints.txt -e '.[test,docs]'
-python -m docs.artifact --quick
-```
-
-`docs/constraints.txt` has the versions with which the pages were made. The last command runs {n_quick} items, {quick}
-CPU minutes in all, and prints a line for each: the outcome, CPU seconds, and peak memory. It ends with exit code 0 if
-all is as it is recorded, else with 1, and says what differs.
-
-| command | what it does |
-| --- | --- |
-| `python -m docs.artifact --quick` | the quick items |
-| `python -m docs.artifact` | all items; those whose libraries are not installed are named |
-| `python -m docs.artifact kusumoto2019 zoo` | some of them |
-| `python -m docs.artifact --write-page kusumoto2019` | the same, and this page has what it took |
-
-## What is needed
-
-- **Processor**: x86-64 with two cores, as below. Whether all bytes are the same on other processors has not been tried.
-  Searches have no limit of time but those of `packings`, `validation` and `gpu_run`, whose plans may differ on a
-  slower machine.
-- **Memory**: {memory} for the largest process of those that were measured.
-- **Time**: {all_minutes} CPU minutes for the {n_measured} items that were measured, and
-  {others}.
-- **PyTorch, JAX, ONNX**: in an environment of their own, from the same file of versions:
-  `python -m pip install -c docs/constraints.txt -e '.[test,torch,jax,onnx]' transformers`. The items that need them are
-  marked.
-- **GPU**: none. Nothing of what is stated here was measured on one; [validation](validation.md#on-a-gpu) has the
-  command for whoever has one, and what is missing until then.
-
-## What is compared
-
-Each command runs in a copy of the project, from which the files that it writes alone are removed before. Afterwards
-every file of the copy is compared with the project's:
-
-- **bytes**: every byte, of figures too;
-- **but for times**: every byte but those of measured times, of the date, the commit and the machine, and the last digit
-  of a difference of gradients;
-- **rows**: the rows of a table, by their first cells; all else in them are times, or depends on them. What is asked of
-  these figures stands in the table itself, under `wanted`.
-
-A figure made with another version of matplotlib differs in its bytes, as texts are drawn as outlines.
-
-## Commands
-
-CPU minutes and memory (of the largest process) are those of the run that is named; all were as recorded in the way that
-is named.
-
-"""
-
-
-FIGURES = """\
-## Figures and tables
-
-The claim of a table or a figure is its title on the page that shows it; how a paper's own numbers and claims came out
-is in its tables `claims` and `order`. CPU minutes and memory are those of the whole command, which writes all files
-that stand beside it."""
-
-
 def compares(item: Item) -> str:
     """How its files are compared."""
     if item.times == ROWS:
@@ -540,30 +471,13 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def own_seconds(item: Item) -> float:
-    """The sum of the seconds that its result states for its rows, 0 if it states none."""
-    if item.name == "packings":
-        return sum(
-            packed["seconds"] for packed in json.loads((DOCS / "results" / "packings.json").read_text())["packings"]
-        )
-    _, _, heading = "".join(item.pages).partition("#")
-    section = (ROOT / BENCHMARKS).read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    column = next((cells.index("CPU s") for cells in rows if "CPU s" in cells), None) if heading else None
-    if column is None:
-        return 0.0
-    amounts = [cells[column] for cells in rows if len(cells) > column] + re.findall(r"\| ([\d.]+) CPU s \|", section)
-    return sum(float(amount) for amount in amounts if re.fullmatch(r"[\d.]+", amount))
-
-
 def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
     """CPU minutes, memory, and the occasion, as the page says them."""
     if found := record.get(item.name):
         where = found["measured_on"]
         occasion = f"{where['date']}, {where['commit']}, load {where['load']}"
         return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"]), occasion
-    own = own_seconds(item)
-    return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3
+    return ("not measured",) * 3
 
 
 def row(cells: list[str]) -> str:
@@ -575,7 +489,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def page(record: dict[str, dict]) -> str:
-    """The whole page."""
+    """The page with what is recorded in its marked parts."""
     known = titles()
     commands, claims = [], []
     for item in ITEMS:
@@ -584,18 +498,25 @@ def page(record: dict[str, dict]) -> str:
         needs = ", ".join(item.needs)
         commands.append([name, f"`{item.command}`", needs, compares(item), cpu, memory, occasion])
         claims += [[said, f"`{item.command}`", output, cpu, memory] for said, output in outputs(item, known)]
-    return (
-        text_of(record)
-        + "\n\n".join(
-            [
-                table(["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], commands),
-                f"Measured on {'; and on '.join(machines(record))}.",
-                FIGURES,
-                table(["claim", "command", "expected output", "CPU minutes", "memory"], claims),
-            ]
-        )
-        + "\n"
-    )
+    parts = {
+        "needed": needed(record),
+        "commands": table(["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], commands),
+        "machines": f"Measured on {'; and on '.join(machines(record))}.",
+        "claims": table(["claim", "command", "expected output", "CPU minutes", "memory"], claims),
+    }
+    return reduce(lambda text, part: filled(text, part[0], part[1] + "\n"), parts.items(), PAGE.read_text("utf-8"))
+
+
+def needed(record: dict[str, dict]) -> str:
+    """Memory and time of all items that were measured, and the names of the others."""
+    memory = mebibytes(max((took["peak_bytes"] for took in record.values()), default=0))
+    all_minutes = sum(took["cpu_seconds"] for took in record.values()) / 60
+    rest = ", ".join(f"`{item.name}`" for item in ITEMS if item.name not in record)
+    measured = f"{all_minutes:.0f} CPU minutes for the {len(record)} items that were measured"
+    lines = fill(
+        f"- **Time**: {measured}; not measured: {rest}", 118, break_long_words=False, break_on_hyphens=False
+    ).replace("\n", "\n  ")
+    return f"- **Memory**: {memory} for the largest process of those that were measured.\n{lines}."
 
 
 def machines(record: dict[str, dict]) -> list[str]:
@@ -606,28 +527,6 @@ def machines(record: dict[str, dict]) -> list[str]:
         packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
         found.append(f"{where['processor']}, {where['cores']} cores, Python {where['python']}, {packages}")
     return list(dict.fromkeys(found))
-
-
-def text_of(record: dict[str, dict]) -> str:
-    """The first part of the page."""
-    quick = [item.name for item in ITEMS if item.quick]
-    return HEAD.format(
-        n_quick=len(quick),
-        quick=f"{sum(record[name]['cpu_seconds'] for name in quick if name in record) / 60:.1f}",
-        n_measured=len(record),
-        others=others(record),
-        memory=mebibytes(max((took["peak_bytes"] for took in record.values()), default=0)),
-        all_minutes=f"{sum(took['cpu_seconds'] for took in record.values()) / 60:.0f}",
-    )
-
-
-def others(record: dict[str, dict]) -> str:
-    """The items that were not measured, with the least that they take where that is known."""
-    rest = {item.name: own_seconds(item) for item in ITEMS if item.name not in record}
-    known = [f"at least {minutes(own)} for `{name}`" for name, own in rest.items() if own]
-    unknown = [f"`{name}`" for name, own in rest.items() if not own]
-    said = "; ".join([*known, *([f"not measured: {', '.join(unknown)}"] if unknown else [])]) or "nothing else"
-    return fill(said, 118, break_long_words=False, break_on_hyphens=False).replace("\n", "\n  ")
 
 
 def recorded() -> dict[str, dict]:

@@ -26,6 +26,7 @@ if __name__ == "__main__":
 from remat_algos.kernels._built import STAMP, source_hash
 
 from docs import console
+from docs.marked import filled
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -38,7 +39,6 @@ NO_SOURCES = shutil.ignore_patterns(
 WRITTEN = ("__pycache__", "build", ".pytest_cache", ".hypothesis", ".benchmarks")  # folders of tools
 FILE = re.compile(r"^<!-- (adds|changes): (\S+) -->\n(`{3,})\w*\n(.*?)^\3$", re.DOTALL | re.MULTILINE)
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-TABLE = re.compile(r"(?<=<!-- files -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def renewed(text):
 def main():
     PAGE.write_text(renewed(PAGE.read_text("utf-8")), "utf-8")
     rows = [row(example.name, *touched(example)) for example in examples()]
-    PAGE.write_text(TABLE.sub(lambda _: table(rows), PAGE.read_text("utf-8")), "utf-8")
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), "files", table(rows)), "utf-8")
     print(table(rows))
 
 

@@ -2,8 +2,8 @@
 
 Usage: python docs/headlines.py [FOLDER for the picture]
 
-It draws docs/figures/before_and_after.svg and writes the lines between `<!-- headlines -->` and `<!-- end -->` into
-both pages; a test compares them. Takes about ten seconds.
+It draws docs/figures/before_and_after.svg and writes the part `headlines` of both pages; a test compares them. Takes
+about ten seconds.
 """
 
 import re
@@ -13,13 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import remat_algos as ra
+from docs.marked import filled
 from remat_algos.plot.colours import BLUE, GREY, ORANGE, VERMILION
 from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
 PAGES = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}  # and how each refers to pages in docs
-BLOCK = re.compile(r"(?<=<!-- headlines -->\n).*?(?=<!-- end -->)", re.DOTALL)
 GPU, BUDGET = 12 << 30, "11GiB"  # the rest is left to the CUDA context and the allocator
 SIZES = [2, 1, 1, 16, 1, 16, 1, 16, 2, 16, 1, 16]
 METHODS = ("no_remat", "chen_sqrt", "exact_dp", "greedy_remat")
@@ -144,7 +147,7 @@ def main(folder):
     ra.plot.save(draw(*plans), folder / "before_and_after.svg")
     lines = block(*plans)
     for path, docs in PAGES.items():
-        path.write_text(BLOCK.sub(lambda _, docs=docs: lines(docs=docs), path.read_text("utf-8")), "utf-8")
+        path.write_text(filled(path.read_text("utf-8"), "headlines", lines(docs=docs)), "utf-8")
     print(lines(docs=""))
 
 

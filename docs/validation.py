@@ -1,4 +1,4 @@
-"""The page docs/validation.md and its figures, from what docs/results/validation_*.json and gpu_run_*.json hold.
+"""The marked parts of docs/validation.md and its figures, from docs/results/validation_*.json and gpu_run_*.json.
 
 Usage: python docs/validation.py
 
@@ -7,6 +7,7 @@ A test compares the page with what this script writes.
 
 import json
 import sys
+from functools import reduce
 from pathlib import Path
 from textwrap import fill
 
@@ -14,88 +15,26 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs import gpu_parts
+from docs.marked import filled
 from remat_algos.text.units import format_bytes
 from tests.benchmarks.occasion import Occasion
 
 DOCS = Path(__file__).resolve().parent
-RESULTS = DOCS / "results"
-HEAD = """# Validation
-
-The simulator's prediction can be checked: `remat run` and `ra.validate` execute every node of a plan with real arrays,
-on NumPy or on a GPU, and compare.
-
-```python
-import remat_algos as ra
-
-graph = ra.differentiate(ra.zoo.build("resnet", image=32, stages=(1, 1), batch=4).graph)
-plan = ra.solve(graph, "50%")
-found = ra.validate(graph, plan)
-assert found.holds
-assert found.measured_peak == found.predicted_peak
-print(found)
-```
-
-Each node does integer work on all bytes that it reads (`SyntheticOperators`), so that a value that was freed too early,
-overwritten, or computed from the wrong inputs changes a checksum. Three things are compared with the prediction:
-
-- *bytes*: what the allocator has handed out while each step runs, to the byte, and with each request rounded up to 512
-  as GPU allocators do. The prediction is computed from graph and order, not from the lifetimes by which the run frees,
-  so a wrong lifetime is detected. `residual` is measured minus predicted at each step, `first_difference` the first
-  step at which they differ;
-- *values*: a recomputed value must be bit-identical to the original; `mismatches` is 0 or names the node;
-- *runs*: how often each node ran.
-
-"To the byte" refers to values and workspaces. Temporary arrays that NumPy allocates inside an operator are not counted;
-on a GPU those that operators allocate from CuPy come from the same pool, and are counted in the rounded bytes.
-
-## What is detected, and what is not
-
-`validate` checks before and after each step that the values read are still what was made; it fills each allocation with
-a different byte, and overwrites what is freed, and each workspace before the results of its node are summed up. With
-`arena=True` the schedule is executed a second time without an arena, and every instance of every value must have the
-same checksum. So each of these makes `holds` false: two overlapping buffers that are needed at the same time, be they
-values, results of one node or workspaces; an operator that overwrites what it reads, even if no later node reads it; a
-recomputed value that differs; an output lost before the end; an array that is kept too long; bytes that an operator
-never writes, if its node is recomputed or with `arena`.
-
-Not detected are bytes that are overwritten by equal ones, values whose 32-bit checksums agree by chance, residents that
-an operator changes and should not, and operators that make the same wrong value each time: `validate` knows what was
-made, not what should have been made. In an arena, an array or a view that an operator keeps beyond its call is not
-counted; it is detected only if it is read after its bytes have changed. On NumPy without `arena` it counts as live.
-`execute` alone, without `checking` (on by default in an arena) and without another run to compare with
-(`Execution.differs_from`), detects less: recomputed values that differ, and lost outputs.
-
-If everything is as predicted, the validation passes, and `remat run` ends with exit code 0, otherwise 1. It also
-reports the bytes that the pool had reserved (`pool_total`) with the interval that the model of CuPy's pool predicts,
-the memory that the device itself counts (`device_peak`, in steps of 2 MiB, other processes included), and times:
-predicted from the cost of the operators on other sizes, measured as the median of several runs; on a GPU the time of a
-step is that of its kernels, after a pause in which they are launched.
-
-With [operators of your own](operators.md), `time_predicted` is the sum over all runs of the time that the first run of
-the node took in the same timed runs. It contains measured times, so only `overhead_predicted` is a prediction there.
-
-## On NumPy
-
-The tests run every solver on twelve graphs, the three example graphs and nine networks of the [zoo](zoo.md), with
-budgets of 90 %, 70 %, 50 % and 30 % and the lowest peak (`exhaustive_lower_sets` where the graph is small enough). All
-plans take exactly the predicted bytes at each step, and every recomputed value is bit-identical. `remat run --arena`
-executes in one arena, every value at a fixed address.
-
-Times on NumPy are predicted less well: the cost of a word depends on the cache that it is in, and memory that the
-system provides for the first time costs more than memory that was used before.
-"""
-ON_GPU = """
-## On a GPU
-
-`python -m tests.benchmarks.gpu_validation` validates plans of all solvers on networks of all families, with peaks up to
-40 GB, writes `docs/results/validation_<device>.json`, and `python docs/validation.py` this page. Its exit code is 1 if
-a claim fails: all as predicted, the pool's total equal to the prediction where no tie leaves it open and exact after
-replay everywhere, values as on NumPy, at least 100 validations, a peak of 40 GB. Two targets only inform: the pool's
-total inside the predicted interval where there are ties, and nine in ten long overheads within 10 %.
-
-`python -m pytest -m gpu` runs the tests that need a GPU; without one, each is skipped with the reason.
-
+RESULTS, PAGE = DOCS / "results", DOCS / "validation.md"
+BUSY = 0.5  # load average from which on the machine was shared
+PARTS = {
+    "small": "20 small plans: bytes beside CuPy's pool, values as on NumPy",
+    "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, time beside prediction",
+    "torch": "GPT, ResNet-50, U-Net trained by PyTorch at a 50 % budget: the allocator's peak, the time of a step",
+    "calibrate": "rates of the card and its link, saved as a device file",
+    "copies": "bandwidth of the link in both directions at once; the networks with copies, beside their timelines",
+}
+MISSING = """
+On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
+link, and PyTorch's copies are synchronous. **What a GPU has yet to show**: whether CuPy's pool holds
+what is predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to
+the predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget`
+on a GPU, and whether copies hide behind compute as the timeline has it.
 """
 NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from
 tests against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
@@ -120,10 +59,13 @@ def on_gpu(records):
 
 
 def page(records, runs=()):
-    """The whole page: of validations, and of runs in parts."""
-    here = [times(record) for _, record in records if record["backend"] == "numpy"]
-    sections = [section(name, record) for name, record in on_gpu(records)]
-    return HEAD + "".join(here) + ON_GPU + ("\n".join(sections) or NOTHING) + gpu_parts.section(runs, table)
+    """The page with what is recorded: of validations, and of runs in parts."""
+    parts = {
+        "numpy": "\n".join(times(record) for _, record in records if record["backend"] == "numpy"),
+        "gpu": "\n".join(section(name, record) for name, record in on_gpu(records)) or NOTHING,
+        "parts": in_parts(runs),
+    }
+    return reduce(lambda text, part: filled(text, *part), parts.items(), PAGE.read_text("utf-8"))
 
 
 def times(record):
@@ -140,7 +82,7 @@ def times(record):
         f"and more, in nodes of 100 us and more, were within 10 % of the predicted time, half of them within "
         f"{100 * half:.0f} %. Such shares depend on what else the machine does: it was {occasion(record)}."
     )
-    return f"\n{fill(said, 120, break_on_hyphens=False, break_long_words=False)}\n"
+    return f"{fill(said, 120, break_on_hyphens=False, break_long_words=False)}\n"
 
 
 def occasion(record):
@@ -236,9 +178,126 @@ def figure(record):
     return drawn
 
 
+def in_parts(records):
+    """What runs in parts have found, on the processors and on a GPU."""
+    by = {record["backend"]: record for record in records}
+    rows = [(name, what, _ran(by.get("numpy"), name), _ran(by.get("cupy"), name)) for name, what in PARTS.items()]
+    text = table(("part", "what it settles", "on the processors", "on a GPU"), rows) + "\n"
+    for record in records:
+        text += "\n".join(["", *_found(record)])
+    return text + ("" if "cupy" in by else MISSING)
+
+
+def _ran(record, name):
+    if record is None:
+        return "not run"
+    part = record["parts"][name]
+    return f"{part['outcome'].replace('|', '/')}, {part['seconds']:.0f} s"
+
+
+def _found(record):
+    """Write what each part of a run has found."""
+    on = record["measured_on"]
+    loads = [part["measured_on"]["load"] for part in record["parts"].values() if part["measured_on"]]
+    where = "On a GPU" if record["backend"] == "cupy" else "On the processors"
+    about = f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores"
+    yield f"### {where}"
+    yield ""
+    busy = "; other processes ran beside it, so times say little" if max(loads) > BUSY else ""
+    yield f"{about}; load average {max(loads):.1f} before{busy}."
+    yield ""
+    parts = {name: part["records"] for name, part in record["parts"].items()}
+    small = [r for r in parts["small"] if "holds" in r]
+    if small:
+        held = f"{sum(r['holds'] for r in small)} of {len(small)}"
+        yield f"{held} small plans took the predicted bytes at every step, with equal values in all runs.{_pool(small)}"
+    for shown, rows in ((_network, parts["networks"]), (_trained, parts["torch"]), (_copied, parts["copies"])):
+        cells = [shown(row) for row in rows]
+        some = [row for row in cells if row is not None]
+        if some:
+            yield ""
+            yield table(list(some[0]), [row.values() for row in some])
+    yield from _rates(parts)
+
+
+def _pool(rows):
+    """Say how many pools had the predicted total, and how many values are those of NumPy; "" where there is no pool."""
+    known = [row["pool_inside"] for row in rows if row["pool_known"] and row["pool_inside"] is not None]
+    same = [row["same_as_numpy"] for row in rows if row["same_as_numpy"] is not None]
+    if not known and not same:
+        return ""
+    return (
+        f" Of {len(known)} pools without ties {sum(known)} had the predicted total; {sum(same)} of {len(same)} had the "
+        "values of NumPy."
+    )
+
+
+def _network(row):
+    if "network" not in row:
+        return None
+    return {
+        "network": row["network"].partition(",")[0],
+        "budget": row["budget"],
+        "nodes": row["nodes"],
+        "peak": format_bytes(row["measured_peak"]),
+        "as predicted": "yes" if row["holds"] else "no",
+        "overhead, predicted": _ms(row["long_overhead_predicted"]),
+        "overhead, measured": _ms(row["long_overhead_measured"]),
+    }
+
+
+def _trained(row):
+    if "model" not in row:
+        return None
+    if "error" in row:
+        return dict(zip(_TRAINED, (row["model"], row["method"], "", f"none: {row['error']}", "", ""), strict=True))
+    way = row["method"] + (f" {row['share']:.3g}" if "activation" in row["method"] else "")
+    way += " (its least peak is above ours)" if row.get("reaches_peak") is False else ""
+    predicted = format_bytes(row["predicted_peak"]) if "predicted_peak" in row else ""
+    longer = f"{row['slowdown']:.2f}" if "slowdown" in row else ""
+    peak = format_bytes(row["peak"]) + (f", reserved {format_bytes(row['reserved'])}" if "reserved" in row else "")
+    cells = row["model"], way, predicted, peak, _ms(row["seconds"]), longer
+    return dict(zip(_TRAINED, cells, strict=True))
+
+
+_TRAINED = "model", "method", "peak, predicted", "peak of the allocator", "step", "slowdown"
+
+
+def _copied(row):
+    if "network" not in row:
+        return None
+    return {
+        "network with copies": row["network"],
+        "budget": row["budget"],
+        "loads": row["loads"],
+        "bytes as predicted": "yes" if row["bytes_as_predicted"] else "no",
+        "one pass, predicted": _ms(row["one_pass_predicted"]),
+        "one pass, measured": _ms(row["one_pass_measured"]),
+        "plan, predicted": _ms(row["plan_predicted"]),
+        "plan, measured": _ms(row["plan_measured"]),
+    }
+
+
+def _rates(parts):
+    """The card's rates, and those of its link."""
+    for device in parts["calibrate"]:
+        flops = ", ".join(f"{rate / 1e12:.3g} TFLOP/s in {dtype}" for dtype, rate in device["flops"].items())
+        yield ""
+        memory = f"{device['bandwidth'] / 1e9:.0f} GB/s, {1e6 * device['launch']:.1f} us a launch"
+        yield f"{device['name']}: {flops}, {memory}."
+    for row in parts["copies"]:
+        if "each_of_both" in row:
+            out, into, both = (row[key] / 1e9 for key in ("out", "into", "each_of_both"))
+            yield f"Its link: {out:.1f} GB/s out, {into:.1f} GB/s into, each {both:.1f} GB/s while the other runs."
+
+
+def _ms(seconds):
+    return f"{1000 * seconds:,.1f} ms"
+
+
 if __name__ == "__main__":
     found = recorded()
     runs = [run for _, run in recorded("gpu_run_*.json")]
-    (DOCS / "validation.md").write_text(page(found, runs), encoding="utf-8")
+    PAGE.write_text(page(found, runs), encoding="utf-8")
     for name, record in on_gpu(found):
         ra.plot.save(figure(record), DOCS / "figures" / f"{name}.svg")

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs import animations
+from docs.marked import part
 
 PICTURES = sorted((animations.DOCS / "figures").glob("animated_*.svg"))
 
@@ -18,7 +19,7 @@ def found():
 def test_the_numbers_are_what_the_script_finds(found):
     """`python docs/animations.py` writes them."""
     for page, mark, lines in animations.blocks(found):
-        assert animations.block(mark).search(page.read_text("utf-8"))[0] == lines, page
+        assert part(mark).search(page.read_text("utf-8"))[0] == lines, page
 
 
 def test_each_plan_has_a_picture_and_all_are_small(found):

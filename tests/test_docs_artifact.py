@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -148,7 +149,7 @@ def test_an_item_is_run_in_a_copy_and_compared(capsys, monkeypatch):
 
 def test_writing_the_page_keeps_what_a_run_took(tmp_path, monkeypatch):
     monkeypatch.setattr(artifact, "RECORD", tmp_path / RECORD.name)
-    monkeypatch.setattr(artifact, "PAGE", tmp_path / "artifact.md")
+    monkeypatch.setattr(artifact, "PAGE", Path(shutil.copy(artifact.PAGE, tmp_path)))
     assert artifact.main(["--write-page", "validation_page"]) == 0
     (record,) = artifact.recorded().values()
     assert record["measured_on"]["command"] == "python docs/validation.py"

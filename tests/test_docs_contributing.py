@@ -5,6 +5,7 @@ import re
 import pytest
 
 from docs import console, contributing
+from docs.marked import part
 
 EXAMPLES = contributing.examples()
 PAGE = contributing.PAGE.read_text(encoding="utf-8")
@@ -13,7 +14,7 @@ each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.
 
 def rows():
     """Files of each line of the table, by column."""
-    table = contributing.TABLE.search(PAGE)[0]
+    table = part("files").search(PAGE)[0]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
     return {name: [set(re.findall(r"`(\S+)`", cell)) for cell in cells] for name, *cells in lines}
 

@@ -12,6 +12,7 @@ import pytest
 
 import remat_algos as ra
 from docs import console, headlines
+from docs.marked import part
 from docs.reproductions.__main__ import main as reproduce
 from remat_algos.cli.main import main
 
@@ -118,7 +119,7 @@ def test_headlines_are_what_the_script_measures(plans):
     """`python docs/headlines.py` writes them."""
     lines = headlines.block(*plans)
     for page, docs in headlines.PAGES.items():
-        assert headlines.BLOCK.search(page.read_text("utf-8"))[0] == lines(docs=docs)
+        assert part("headlines").search(page.read_text("utf-8"))[0] == lines(docs=docs)
 
 
 def test_the_plan_of_the_headline_fits_where_the_run_without_it_does_not(plans):
@@ -150,7 +151,7 @@ def test_no_schedule_of_the_chain_goes_below_the_lowest_peak_shown():
     [
         # the script that measures the headlines executes the same plan
         pytest.param(command, marks=pytest.mark.slow if command.startswith("remat run ") else ())
-        for command in re.findall(r"`(remat .*?)`", headlines.BLOCK.search(README)[0])
+        for command in re.findall(r"`(remat .*?)`", part("headlines").search(README)[0])
     ],
 )
 def test_commands_beside_the_headlines_run(folder, command):
