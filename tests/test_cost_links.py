@@ -23,20 +23,14 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.zoo import build
 from tests import cuda_stub
+from tests.raising import raises
 from tests.test_cost import Machine, fake_cupy
 
 LINKS = {link.name: link for link in list_links()}
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
-FORMS = "pcie4, pcie5, nvlink-c2c, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
 rates = st.floats(1e6, 1e13)
 latencies = st.floats(0, 1e-2)
 bytes_ = st.integers(0, 2**44)
-
-
-def said(error):
-    """The sentence of an error, without line breaks in it."""
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def timed(memory, unit="ns", scale=1):
@@ -71,62 +65,43 @@ def test_a_link_is_given_by_its_name_or_its_rates(text, out, into):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "fields"),
     [
-        ("fast", f"no link is called 'fast'; give {FORMS}"),
-        ("pcie6", f"no link is called 'pcie6'; give {FORMS}"),
-        ("", f"no link is called ''; give {FORMS}"),
-        ("50GB", f"no link is called '50GB'; give {FORMS}"),
-        ("50GBps", f"no link is called '50GBps'; give {FORMS}"),
-        ("-50GB/s", f"'-50GB/s' is not a rate; give {FORMS}"),
-        ("nan/s", f"'nan/s' is not a rate; give {FORMS}"),
-        ("inf/s", f"'inf/s' is not a rate; give {FORMS}"),
-        ("50GB/h", f"'50GB/h' is not a rate; give {FORMS}"),
-        ("50GB/s,", f"'50GB/s,' is not a rate; give {FORMS}"),
-        ("50GB/s,fast", f"'50GB/s,fast' is not a rate; give {FORMS}"),
-        ("400Gb/s", "'400Gb/s' may be of bits; write bytes with B, such as 50GB/s"),
-        ("400gb/s", "'400gb/s' may be of bits; write bytes with B"),
-        ("1/s,2/s,3/s", "'1/s,2/s,3/s' has 3 rates; give one for both ways, or two: out, into"),
-        ("0GB/s", "\"out\" of the link '0GB/s' is 0; give bytes/s, a number above 0"),
-        ("1/s,0/s", "\"into\" of the link '1/s,0/s' is 0; give bytes/s, a number above 0"),
-        ("99999999999GB/s", f"'99999999999GB/s' is not a rate; give {FORMS}"),
-        (50e9, f"link is 50000000000.0; give {FORMS}"),
-        (None, f"link is None; give {FORMS}"),
+        *((text, {"link": text}) for text in ("fast", "pcie6", "", "50GB", "50GBps", 50e9, None)),
+        *((text, {"whole": text}) for text in ("-50GB/s", "nan/s", "inf/s", "50GB/h", "50GB/s,", "50GB/s,fast")),
+        *((text, {"whole": text}) for text in ("400Gb/s", "400gb/s", "99999999999GB/s")),
+        ("1/s,2/s,3/s", {"n_rates": 3}),
+        ("0GB/s", {"what": "out", "name": "0GB/s", "entry": 0}),
+        ("1/s,0/s", {"what": "into", "entry": 0}),
     ],
 )
-def test_what_is_no_link_is_told_in_one_sentence(text, sentence):
+def test_what_is_no_link_is_refused(text, fields):
     for make in (Link.of, get_link):
-        with pytest.raises(GraphError) as error:
+        with raises(GraphError, **fields):
             make(text)
-        assert said(error).startswith(sentence)
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("key", "numbers"),
     [
-        ({"out": 0}, '"out" of the link is 0; give bytes/s, a number above 0'),
-        ({"out": -1}, '"out" of the link is -1; give bytes/s'),
-        ({"into": float("nan")}, '"into" of the link is nan; give bytes/s'),
-        ({"into": float("inf")}, '"into" of the link is inf; give bytes/s'),
-        ({"into": 10**400}, '"into" of the link is 1000'),
-        ({"into": True}, '"into" of the link is True; give bytes/s'),
-        ({"into": None}, '"into" of the link is missing; give bytes/s'),
-        ({"out": "fast"}, "\"out\" of the link is 'fast'; give bytes/s"),
-        ({"latency": -1e-6}, '"latency" of the link is -1e-06; give seconds, a number, 0 or more'),
-        ({"latency": float("nan")}, '"latency" of the link is nan; give seconds'),
-        ({"host": 0}, '"host" of the link is 0; give whole bytes, above 0, or leave it out'),
-        ({"host": -1}, '"host" of the link is -1; give whole bytes'),
-        ({"host": 1.5}, '"host" of the link is 1.5; give whole bytes'),
-        ({"host": 2**63}, '"host" of the link is 9223372036854775808; give whole bytes'),
-        ({"host": 0, "name": "mine"}, "\"host\" of the link 'mine' is 0; give whole bytes"),
-        ({"name": 4}, '"name" of a link is 4; give text'),
-        ({"source": None}, '"source" of a link is None; give text'),
+        ("out", [0, -1, "fast"]),
+        ("into", [float("inf"), 10**400, True, None]),
+        ("latency", [-1e-6]),
+        ("host", [0, -1, 1.5, 2**63]),
     ],
 )
-def test_impossible_numbers_are_told_in_one_sentence(fields, sentence):
-    with pytest.raises(GraphError) as error:
-        Link(**{"out": 1e9, "into": 1e9} | fields)
-    assert said(error).startswith(sentence)
+def test_impossible_numbers_are_refused(key, numbers):
+    for number in numbers:
+        with raises(GraphError, what=key, name="", entry=number):
+            Link(**{"out": 1e9, "into": 1e9, key: number})
+    with raises(GraphError, what=key, name="mine"):
+        Link(**{"out": 1e9, "into": 1e9, "name": "mine", key: float("nan")})
+
+
+@pytest.mark.parametrize(("key", "entry"), [("name", 4), ("source", None)])
+def test_texts_of_a_link_are_texts(key, entry):
+    with raises(GraphError, key=key, entry=entry):
+        Link(1e9, 1e9, **{key: entry})
 
 
 @pytest.mark.parametrize(
@@ -138,20 +113,10 @@ def test_a_limit_of_host_memory_replaces_the_links_own(host, found):
     assert (link.host, type(link.host)) == (found, int)
 
 
-@pytest.mark.parametrize(
-    ("host", "sentence"),
-    [
-        ("0", "\"host\" of the link is '0'; give bytes above 0, or leave it out"),
-        (0, "\"host\" of the link 'pcie5' is 0; give whole bytes, above 0"),
-        (-5, "\"host\" of the link 'pcie5' is -5; give whole bytes, above 0"),
-        ("-5", "\"host\" of the link: '-5' is not a size; write bytes, or a number with a unit"),
-        ("lots", "\"host\" of the link: 'lots' is not a size; write bytes, or a number with a unit"),
-    ],
-)
-def test_a_faulty_limit_of_host_memory_is_told(host, sentence):
-    with pytest.raises(GraphError) as error:
+@pytest.mark.parametrize("host", ["0", 0, -5, "-5", "lots"])
+def test_a_faulty_limit_of_host_memory_is_refused(host):
+    with pytest.raises(GraphError, match='"host" of the link'):
         get_link("pcie5", host)
-    assert said(error).startswith(sentence)
 
 
 def test_a_link_is_copied_pickled_and_compared_by_its_fields():
@@ -222,24 +187,16 @@ def test_values_of_a_node_have_times_of_their_own():
     assert (out_time[graph.memory > 0] > 10_000).all()
 
 
-@pytest.mark.parametrize(
-    ("unit", "found"), [("FLOPs", "in 'FLOPs'"), ("", "without a unit"), ("nanoseconds", "in 'nanoseconds'")]
-)
-def test_costs_that_are_no_times_are_told(unit, found):
-    with pytest.raises(GraphError) as error:
+@pytest.mark.parametrize("unit", ["FLOPs", "", "nanoseconds"])
+def test_costs_that_are_no_times_are_refused(unit):
+    with raises(GraphError, unit=unit):
         Link.of("pcie5").times(timed([1], unit))
-    assert said(error) == (
-        f"a link needs costs that are times, and those of this graph are {found}; give costs in ns, us, ms, s, as a "
-        'model has them with cost=roofline&device=a100-80gb or cost=measured, or capture it with device="a100-80gb" or '
-        "a cost function in ns"
-    )
 
 
 @pytest.mark.parametrize(("rate", "memory"), [(1e-300, [1]), (1, [2**52]), (1e3, [10**10] * 1000)])
 def test_copies_that_take_for_ever_are_told(rate, memory):
-    with pytest.raises(GraphError) as error:
+    with raises(GraphError, rate=rate):
         Link(1e12, rate).times(timed(memory))
-    assert said(error).startswith(f"copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link")
 
 
 # ---------------------------------------------------------------- devices
@@ -273,37 +230,37 @@ def test_a_file_of_a_device_may_state_a_link(link, found, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("link", "sentence"),
+    ("link", "fields"),
     [
-        ("fast", f"no link is called 'fast'; give {FORMS}"),
-        (5, "link is 5; give pcie4"),
-        ({}, '"out" of the link is missing; give bytes/s'),
-        ({"out": 5e9}, '"into" of the link is missing; give bytes/s'),
-        ({"out": 5e9, "into": "4GB"}, f"'4GB' is not a rate; give {FORMS}"),
-        ({"out": 5e9, "into": 0}, '"into" of the link is 0; give bytes/s'),
-        ({"out": 5e9, "into": 4e9, "host": 0}, '"host" of the link is 0; give whole bytes'),
-        ({"out": 5e9, "into": 4e9, "host": "0"}, "\"host\" of the link is '0'; give bytes above 0"),
-        ({"out": 5e9, "into": 4e9, "latency": "1"}, "\"latency\" of the link is '1'; give seconds"),
+        ("fast", {"link": "fast"}),
+        (5, {"link": 5}),
+        ({}, {"what": "out", "entry": None}),
+        ({"out": 5e9}, {"what": "into", "entry": None}),
+        ({"out": 5e9, "into": "4GB"}, {"whole": "4GB"}),
+        ({"out": 5e9, "into": 0}, {"what": "into", "entry": 0}),
+        ({"out": 5e9, "into": 4e9, "host": 0}, {"what": "host", "entry": 0}),
+        ({"out": 5e9, "into": 4e9, "host": "0"}, {"text": "0"}),
+        ({"out": 5e9, "into": 4e9, "latency": "1"}, {"what": "latency", "entry": "1"}),
     ],
 )
-def test_a_faulty_link_of_a_file_is_told_with_the_file(link, sentence, tmp_path):
+def test_a_faulty_link_of_a_file_is_refused_with_the_file(link, fields, tmp_path):
     file = tmp_path / "card.json"
     file.write_text(json.dumps(CARD.record() | {"link": link}), "utf-8")
-    with pytest.raises(GraphError) as error:
+    with raises(GraphError, file=file) as error:
         get_link(file)
-    assert said(error).startswith(f"{file}: {sentence}")
+    inner = error.value.fields["error"].fields
+    assert {name: inner[name] for name in fields} == fields
 
 
-def test_a_device_without_a_link_is_told(tmp_path):
+def test_a_device_without_a_link_is_refused(tmp_path):
     CARD.save(tmp_path / "card.json")
     assert "link" not in json.loads((tmp_path / "card.json").read_text("utf-8"))
     for link in (CARD, tmp_path / "card.json"):
-        with pytest.raises(GraphError) as error:
+        with raises(GraphError, name="card"):
             get_link(link)
-        assert said(error).startswith("device 'card' states no link; give its file the key \"link\", measure it by")
     with pytest.raises(GraphError, match=r"no such file: there\.json"):
         get_link("there.json")
-    with pytest.raises(GraphError, match="\"link\" of 'card' is 'pcie5'; give a Link"):
+    with raises(GraphError, what="link", entry="pcie5"):
         Device("card", {"float32": 1e12}, 1e11, 1e-6, 2**30, link="pcie5")
 
 

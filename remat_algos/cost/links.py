@@ -15,7 +15,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.units import parse_bytes
-from remat_algos.wording import quoted
 
 LATENCY = 1e-5
 """Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a
@@ -94,25 +93,22 @@ class Link:
         if self.host is not None:
             whole = isinstance(self.host, Integral) and not isinstance(self.host, bool)
             if not whole or not 0 < self.host < 2**63:
-                raise GraphError(
-                    "{called!w} is {host!r}; give whole bytes, above 0, or leave it out",
-                    called=self._called("host"),
-                    host=self.host,
-                )
+                raise self._wrong("host", "give whole bytes, above 0, or leave it out")
             object.__setattr__(self, "host", int(self.host))
         object.__setattr__(self, "share", planned_share(self.share))
 
-    def _called(self, what: str) -> str:
-        return f'"{what}" of the link{f" {quoted(self.name)}" if self.name else ""}'
+    def _wrong(self, what: str, remedy: str) -> GraphError:
+        """The error for a number that is missing or impossible."""
+        entry = getattr(self, what)
+        template = '"{what!w}" of the link' + (" {name!r}" if self.name else "")
+        template += " is " + ("missing" if entry is None else "{entry!r}") + "; " + remedy
+        return GraphError(template, what=what, name=self.name, entry=entry)
 
     def _checked(self, what: str, expected: str, *, or_zero: bool = False) -> float:
         number = getattr(self, what)
         is_number = isinstance(number, Real) and not isinstance(number, bool)
         if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
-            shown = "missing" if number is None else quoted(number)
-            raise GraphError(
-                "{called!w} is {shown!w}; give {expected!w}", called=self._called(what), shown=shown, expected=expected
-            )
+            raise self._wrong(what, f"give {expected}")
         return float(number)
 
     @classmethod
@@ -322,13 +318,14 @@ def _per_second(graph: ComputationGraph) -> int:
     """Units of a graph's costs in a second; GraphError if they are not times."""
     unit = graph.labels.compute_unit
     if unit not in PER_SECOND:
-        found = f"in {quoted(unit)}" if unit else "without a unit"
+        found = "in {unit!r}" if unit else "without a unit"
         raise GraphError(
-            "a link needs costs that are times, and those of this graph are {found!w}; give costs in "
-            "{per_second!w}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
+            "a link needs costs that are times, and those of this graph are "
+            + found
+            + "; give costs in {known!l}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
             'capture it with device="a100-80gb" or a cost function in ns',
-            found=found,
-            per_second=", ".join(PER_SECOND),
+            unit=unit,
+            known=list(PER_SECOND),
         )
     return PER_SECOND[unit] * graph.labels.compute_scale
 
