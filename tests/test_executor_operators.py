@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import share_storage
+from remat_algos.errors import ArgumentError
 from remat_algos.executor import array_backend, mixing
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.mixing import mixer
@@ -24,6 +25,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
 from tests import cuda_stub
 from tests.oracles import mixing as oracle
+from tests.raising import raises
 from tests.strategies import graphs, orders
 from tests.test_executor_run import cases, written_over
 
@@ -284,30 +286,16 @@ def test_rounds_of_each_node():
     assert len({sums[1] for sums in found}) == 3
 
 
-@pytest.mark.parametrize(
-    ("work", "sentence"),
-    [
-        ({"iters": -1}, "iters is -1; give 0 to 2147483647"),
-        ({"iters": [2**31]}, "iters is 2147483648; give"),
-        ({"burn": -3}, "burn is -3; give"),
-    ],
-)
-def test_rounds_that_nobody_can_run(work, sentence):
-    with pytest.raises(ValueError, match=sentence):
+@pytest.mark.parametrize("work", [{"iters": -1}, {"iters": [2**31]}, {"burn": -3}])
+def test_rounds_that_nobody_can_run(work):
+    (name, rounds), *_ = work.items()
+    with raises(ArgumentError, name=name, wrong=np.ravel(rounds)[0]):
         SyntheticOperators(of_one(), **work)
 
 
-@pytest.mark.parametrize(
-    ("by", "sentence"),
-    [
-        (0, "by 0; give 1 or more"),
-        (1.5, "by is 1.5; give a whole number"),
-        ("2", "by is '2'; give a whole number"),
-        (2**63, "by 9223372036854775808; give at most 9223372036854775807"),
-    ],
-)
-def test_sizes_are_divided_by_whole_numbers(by, sentence):
-    with pytest.raises(TypeError if isinstance(by, str) else ValueError, match=sentence):
+@pytest.mark.parametrize("by", [0, 1.5, "2", 2**63])
+def test_sizes_are_divided_by_whole_numbers(by):
+    with pytest.raises(TypeError if isinstance(by, str) else ValueError, match="by"):
         shrink(of_one((7,)), by)
     assert shrink(of_one((7, 2**52)), 2**63 - 1).memory.tolist() == [1, 1]
     assert shrink(of_one((7,)), np.int64(2)).memory.tolist() == [4]

@@ -58,7 +58,6 @@ class ThreadEngine:
         self._thread = Thread(target=self._work, daemon=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
-        """Queue a copy; see `Engine`."""
         if self._thread.ident is None:
             self._thread.start()
         ended: Ended = SimpleQueue(), SimpleQueue()
@@ -66,13 +65,11 @@ class ThreadEngine:
         return ended
 
     def wait(self, copy: Ended) -> None:
-        """Wait for a copy; see `Engine`."""
         error = copy[0].get()
         if error is not None:
             raise error
 
     def close(self) -> None:
-        """Stop; see `Engine`."""
         with suppress(RuntimeError):  # it has been stopped before
             self._running.release()
         self._jobs.put(None)

@@ -105,7 +105,6 @@ class TrackingMemory(Memory):
         self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # called at once if unreferenced
 
     def close(self) -> None:
-        """Release all arrays."""
         self._arrays.clear()
         self._overdue.clear()
         self.used = self.used_raw = 0
@@ -145,12 +144,10 @@ class PoolMemory(Memory):
 
     @property
     def used(self) -> int:
-        """Bytes allocated and not freed, each request rounded up to 512."""
         return int(self._pool.used_bytes())
 
     @property
     def total(self) -> int:
-        """Bytes reserved on the device."""
         return int(self._pool.total_bytes())
 
     def __enter__(self) -> Self:
@@ -303,7 +300,6 @@ class ArenaMemory(Memory):
             array.fill(PATTERN)
 
     def close(self) -> None:
-        """Release the slab."""
         self._arrays.clear()
         self._slab = None
         self.used = self.used_raw = 0

@@ -65,7 +65,6 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """See `Mixer`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
@@ -101,7 +100,6 @@ class NumpyMixer:
         return self._odd
 
     def checksum(self, array: Array) -> int:
-        """See `Mixer`."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= BLOCK:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -213,7 +211,6 @@ class CudaMixer:
         self._max_blocks = 32 * int(properties["multiProcessorCount"])
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """See `Mixer`."""
         if out.size == 0:
             return
         table = self._nothing
@@ -233,7 +230,6 @@ class CudaMixer:
         self._mix((self._blocks(out.size),), (self.THREADS,), arguments)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """See `Mixer`."""
         if array.size == 0:
             return 0
         self._add_up(array, self._take(1))

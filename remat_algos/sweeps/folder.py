@@ -198,30 +198,29 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
     """The figures of a line; None if it holds none of this job."""
     try:
         figures = json_of(line)
-        request = figures["request"]
-        asked = {"graph", "version", "budget", "solver", "effort", "seed", "options"} <= request.keys()
-        budgets = {"memory", "overhead", "device"} <= request["budget"].keys()
-        texts = all(isinstance(each, str) for each in (figures["name"], *(request[name] for name in REQUEST_TEXTS)))
-        texts = texts and all(isinstance(figures.get(name), str | None) for name in TEXTS)
-        needed, reasons = (NUMBERS, ()) if figures["outcome"] == PLANNED else ((), ("reason",))
-        texts = texts and all(isinstance(figures[name], str) for name in reasons)
-        numbers = all(type(figures[name]) is int for name in needed)
-        numbers = numbers and all(_is_whole(figures.get(name)) for name in (*NUMBERS, *COUNTS))
-        measured = all(_is_number(figures.get(name)) for name in MEASURED)
-        simple = all(isinstance(each, str | int | None) for each in (*request["budget"].values(), request["seed"]))
-        versions = isinstance(figures.get("versions", {}), dict)
-        whole = asked and budgets and texts and numbers and measured and simple and versions
-        return figures if whole and figures["job"] == job and figures["outcome"] in OUTCOMES else None
+        request, planned = figures["request"], figures["outcome"] == PLANNED
+        texts = [figures["name"], *(request[name] for name in REQUEST_TEXTS), *([] if planned else [figures["reason"]])]
+        checks = (
+            figures["job"] == job,
+            figures["outcome"] in OUTCOMES,
+            {"graph", "version", "budget", "solver", "effort", "seed", "options"} <= request.keys(),
+            {"memory", "overhead", "device"} <= request["budget"].keys(),
+            all(isinstance(each, str | int | None) for each in (*request["budget"].values(), request["seed"])),
+            all(isinstance(each, str) for each in texts),
+            all(isinstance(figures.get(name), str | None) for name in TEXTS),
+            not planned or all(type(figures[name]) is int for name in NUMBERS),
+            all(_is_amount(figures.get(name), int) for name in (*NUMBERS, *COUNTS)),
+            all(_is_amount(figures.get(name), int, float) for name in MEASURED),
+            isinstance(figures.get("versions", {}), dict),
+        )
+        return figures if all(checks) else None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-def _is_whole(entry: Any) -> bool:
-    return entry is None or (type(entry) is int and 0 <= entry <= LARGEST_SUM)
-
-
-def _is_number(entry: Any) -> bool:
-    return entry is None or (type(entry) in (int, float) and 0 <= entry <= LARGEST_SUM)
+def _is_amount(entry: Any, *kinds: type) -> bool:
+    """True for a number of these types, 0 or more, and for None."""
+    return entry is None or (type(entry) in kinds and 0 <= entry <= LARGEST_SUM)
 
 
 # ---------------------------------------------------------------- several drivers

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
+from typing import Any
 
 from remat_algos.errors import ArgumentError, GraphError, warn
 
@@ -60,7 +61,7 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
         places = max(0, DIGITS - min(costs).adjusted())
         if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
             places = (Decimal(LARGEST_SCALED) / total).adjusted()
-            known = {"source": source, "smallest": min(costs), "largest": max(costs)}
+            known: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
                 raise GraphError(
                     "{source!w}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
