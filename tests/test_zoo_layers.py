@@ -345,52 +345,29 @@ def built(row, **settings):
 
 
 @table
-def test_shapes_and_bytes_are_those_worked_out_by_hand(row):
+def test_a_layer_is_what_was_worked_out_by_hand(row):
     network, y = built(row)
-    assert list(network.layers[y].shapes) == row.shapes
-    assert network.graph.memory[list(network.graph.values(y))].tolist() == row.bytes
-
-
-@table
-def test_work_and_parameters_are_those_worked_out_by_hand(row):
-    network, y = built(row)
-    layer = network.layers[y]
+    layer, graph = network.layers[y], network.graph
+    assert list(layer.shapes) == row.shapes
+    assert graph.memory[list(graph.values(y))].tolist() == row.bytes
     assert (layer.macs, layer.flops) == (row.macs, 2 * row.macs + row.flops)
-    assert network.graph.compute[y] == layer.flops
-    assert network.n_parameters == row.parameters
-    assert network.parameter_memory == 4 * row.parameters
-
-
-@table
-def test_workspaces_are_those_worked_out_by_hand(row):
-    network, y = built(row)
+    assert graph.compute[y] == layer.flops
+    assert (network.n_parameters, network.parameter_memory) == (row.parameters, 4 * row.parameters)
     grad = row.workspace if row.grad_workspace is None else row.grad_workspace
-    assert network.graph.workspace[y] == row.workspace
-    assert network.graph.backward.grad_workspace[y] == grad
-
-
-@table
-def test_the_gradient_reads_what_the_row_says(row):
-    network, _ = built(row)
+    assert (graph.workspace[y], graph.backward.grad_workspace[y]) == (row.workspace, grad)
     assert saved(network)["y"] == set(row.saved.split())
 
 
 @table
 def test_in_paper_counting_only_values_with_a_gradient_are_left(row):
     (network, y), (paper, y_paper) = built(row), built(row, counting="paper")
+    graph = paper.graph
     with_gradient = [x for x in network.graph.values(y) if network.graph.backward.grad_memory[x] >= 0]
-    assert (
-        paper.graph.memory[list(paper.graph.values(y_paper))].tolist() == network.graph.memory[with_gradient].tolist()
-    )
-    assert not paper.graph.workspace.any()
-    assert not paper.graph.backward.grad_workspace.any()
+    assert graph.memory[list(graph.values(y_paper))].tolist() == network.graph.memory[with_gradient].tolist()
+    assert not graph.workspace.any()
+    assert not graph.backward.grad_workspace.any()
     assert (paper.macs, paper.flops, paper.n_parameters) == (network.macs, network.flops, network.n_parameters)
-
-
-@table
-def test_in_paper_counting_the_gradient_reads_what_the_published_graphs_say(row):
-    network, _ = built(row, counting="paper")
-    assert saved(network)["y"] == set(row.paper.split())
+    assert saved(paper)["y"] == set(row.paper.split())
 
 
 @table

@@ -124,7 +124,7 @@ def attempt(graph, budget, solver):
     [
         {"granularity": "layer"},
         {"granularity": "primitive"},
-        {"counting": "paper"},
+        {"counting": "paper", "granularity": "operation", "dropout": "single"},
         {"dtype": "bfloat16"},
         {"parameter_gradients": True},
         {"optimizer": "adamw"},
@@ -138,8 +138,14 @@ def test_every_setting_serves_every_family(family, options):
     network = build(family, **{**SMALL[family], **options})
     graph = network.graph if network.graph.is_training else ra.differentiate(network.graph)
     plain = build(family, **SMALL[family])
-    assert network.n_parameters == plain.n_parameters
-    assert network.macs == plain.macs
+    assert (network.parameter_shapes, network.macs) == (plain.parameter_shapes, plain.macs)
+    assert plain.parameter_memory == network.parameter_memory * (2 if options.get("dtype") == "bfloat16" else 1)
+    if "parameter_gradients" in options:
+        assert {f"grad({name})" for name in network.parameter_shapes} <= set(graph.node_names())
+    if "counting" in options:
+        several = np.diff(graph.value_indptr) > 1
+        assert {graph.labels.ops[v] for v in np.flatnonzero(several & graph.forward)} <= {"Slice"}
+        assert not network.graph.workspace.any()
     assert ra.simulate(graph, np.arange(graph.n_nodes)).peak_memory > 0
 
 

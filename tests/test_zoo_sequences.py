@@ -320,17 +320,6 @@ def test_the_loss_alone_is_left_unread(model):
     assert simulate(training, np.arange(training.n_nodes)).compute == training.compute.sum()
 
 
-@pytest.mark.parametrize("model", TINY)
-def test_every_parameter_has_a_gradient(model):
-    network = tiny(model, parameter_gradients=True)
-    assert {f"grad({name})" for name in network.parameter_shapes} <= set(network.graph.node_names())
-
-
-@pytest.mark.parametrize("model", TINY)
-def test_half_precision_halves_the_parameters(model):
-    assert tiny(model).parameter_memory == 2 * tiny(model, dtype="float16").parameter_memory
-
-
 @pytest.mark.parametrize(
     ("model", "option", "per_step"),
     [("feed_forward", "depth", 2), ("gpt2_small", "depth", 25), ("llama_7b", "depth", 16), ("lstm", "steps", 29)],
