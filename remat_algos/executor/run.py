@@ -254,10 +254,8 @@ class RunLoop:
     def _missing(self, reads: list[int]) -> StaleValueError:
         """The error for a read that is not live."""
         x = next(x for x in reads if self._newest[x] not in self._arrays)
-        i = self._newest[x]
-        if i < 0:
-            return self._stale(x, "which has not been made")
-        return self._stale(x, "which was freed after step {freed}", freed=int(self.simulation.lifetimes.end[i]) - 1)
+        freed = int(self.simulation.lifetimes.end[self._newest[x]]) - 1
+        return self._stale(x, "which was freed after step {freed}", freed=freed)
 
     def _stale(self, value: int, became: str, **fields: int) -> StaleValueError:
         """The error for a read of the current step; `became` is the end of the template."""
