@@ -14,7 +14,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
-from remat_algos.errors import BackendError, OutOfMemoryError, StaleValueError
+from remat_algos.errors import OutOfMemoryError, StaleValueError
 from remat_algos.executor.array_backend import Backend, backend
 from remat_algos.executor.host_copies import HostCopies, StreamEngine, ThreadEngine
 from remat_algos.executor.operators import SyntheticOperators
@@ -27,6 +27,7 @@ from tests import cuda_stub
 from tests.oracles.copies import actions as actions_of
 from tests.oracles.copies import freed, maker, play, random_copies, source
 from tests.oracles.plain import plain
+from tests.raising import raises
 from tests.small_graphs import small_graphs
 from tests.test_executor_arrays import Filling
 from tests.test_executor_faults import Spy
@@ -175,12 +176,8 @@ def test_a_free_that_does_not_wait_for_the_store_is_caught(monkeypatch):
 
 def test_host_memory_above_the_limit_is_refused_before_the_first_step():
     simulation, spy = chain(), Spy(chain().graph)
-    with pytest.raises(OutOfMemoryError) as error:
+    with raises(OutOfMemoryError, step=-1, requested=1000, free=999, where=""):
         execute(simulation.graph, simulation, spy, link=Link(out=1e9, into=1e9, host=999))
-    assert str(error.value) == (
-        "the copies take 1,000 bytes of the host where 999 are allowed; allow more, or take a schedule with fewer loads"
-    )
-    assert (error.value.step, error.value.requested, error.value.free) == (-1, 1000, 999)
     assert spy.seen == []
     assert execute(simulation.graph, simulation, link=Link(out=1e9, into=1e9, host=1000)).mismatches == []
 
@@ -197,13 +194,8 @@ def test_the_places_on_the_host_are_within_its_limit_too(monkeypatch):
     run = execute(graph, simulation, link=link, checking=True)
     assert run.mismatches == []
     monkeypatch.setattr("remat_algos.executor.host_copies.PACKING", 0)
-    with pytest.raises(OutOfMemoryError) as error:
+    with raises(OutOfMemoryError, requested=8, free=7, where=" in one piece"):
         execute(graph, simulation, link=link)
-    assert str(error.value) == (
-        "the copies take 8 bytes of the host in one piece where 7 are allowed; "
-        "allow more, or take a schedule with fewer loads"
-    )
-    assert (error.value.requested, error.value.free) == (8, 7)
 
 
 def test_host_memory_that_is_not_there_ends_the_run_before_the_first_step(monkeypatch):
@@ -213,11 +205,8 @@ def test_host_memory_that_is_not_there_ends_the_run_before_the_first_step(monkey
         raise MemoryError
 
     monkeypatch.setattr(Backend, "host_memory", none)
-    with pytest.raises(BackendError) as error:
+    with raises(OutOfMemoryError, capacity=1000):
         execute(simulation.graph, simulation, spy)
-    assert str(error.value) == (
-        "the copies take 1,000 bytes of the host, which it does not have; take a schedule with fewer loads"
-    )
     assert spy.seen == []
 
 
@@ -299,28 +288,24 @@ def test_on_streams_bytes_are_the_same(simulation, monkeypatch):
         assert waits.count("load") == len(simulation.schedule.loads)
 
 
-def test_a_gpu_host_without_pinned_memory_ends_the_run(monkeypatch):
-    def none(size):
-        raise RuntimeError("cudaErrorMemoryAllocation: out of memory")
-
-    stub = cuda_stub.module()
-    monkeypatch.setattr(stub.cuda, "alloc_pinned_memory", none)
-    monkeypatch.setitem(sys.modules, "cupy", stub)
-    simulation = chain()
-    with pytest.raises(OutOfMemoryError, match="the copies take 1,000 bytes of the host, which it does not have"):
-        execute(simulation.graph, simulation, Filling(), backend="cupy")
-
-
-def test_an_earlier_fault_of_the_gpu_is_not_taken_for_a_full_host(monkeypatch):
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("cudaErrorMemoryAllocation: out of memory", OutOfMemoryError),
+        ("cudaErrorIllegalAddress: an illegal address was encountered", RuntimeError),  # of what ran before
+    ],
+)
+def test_a_gpu_host_without_pinned_memory_ends_the_run(fault, kind, monkeypatch):
     def faulty(size):
-        raise RuntimeError("cudaErrorIllegalAddress: an illegal address was encountered")
+        raise RuntimeError(fault)
 
     stub = cuda_stub.module()
     monkeypatch.setattr(stub.cuda, "alloc_pinned_memory", faulty)
     monkeypatch.setitem(sys.modules, "cupy", stub)
     simulation = chain()
-    with pytest.raises(RuntimeError, match="cudaErrorIllegalAddress"):
+    with pytest.raises(kind) as error:
         execute(simulation.graph, simulation, Filling(), backend="cupy")
+    assert type(error.value) is kind
 
 
 def test_synthetic_operators_see_what_was_loaded():
