@@ -576,8 +576,8 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     """The error if no split was found, with a large buffer without which the others fit, if any."""
-    ending = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
-    fault = "no split of the {n_buffers:buffer} over {named!w} " + ending
+    outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
+    fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
     within = _part_of(clock, 1)
