@@ -355,16 +355,7 @@ def test_gradient_of_makes_a_backward_part(read):
 
 @pytest.mark.parametrize(
     ("cell", "flag"),
-    [
-        ("1", True),
-        ("true", True),
-        ("TRUE", True),
-        ("Yes", True),
-        ("0", False),
-        ("false", False),
-        ("NO", False),
-        ("", False),
-    ],
+    [*((cell, True) for cell in ("1", "true", "TRUE", "Yes")), *((cell, False) for cell in ("0", "false", "NO", ""))],
 )
 def test_flags_are_spelled_in_several_ways(read, cell, flag):
     graph = read(nodes=f"name,once,output a,{cell},1 b,,{cell}")
@@ -1297,27 +1288,8 @@ def test_tables_with_strange_cells_are_read_or_refused(data):
         harmless(folder, "X.nodes.csv")
 
 
-STRANGE = [
-    None,
-    True,
-    -1,
-    0,
-    3,
-    2**31,
-    2**53,
-    10**30,
-    0.5,
-    -0.5,
-    1e300,
-    "",
-    "a",
-    "b",
-    "x",
-    "flat",
-    " ",
-    "4 GiB",
-    "to come",
-]
+STRANGE = [None, True, -1, 0, 3, 2**31, 2**53, 10**30, 0.5, -0.5, 1e300]
+STRANGE += ["", "a", "b", "x", "flat", " ", "4 GiB", "to come"]
 STRANGE += [[], [1], ["a"], [["a"]], {}, {"a": "b"}, {"name": "a"}, "\ud800", "present", "HUGE", "ENDLESS"]
 
 
@@ -1349,20 +1321,9 @@ def test_json_with_strange_parts_is_read_or_refused(seed, data):
         harmless(folder, "g.json")
 
 
-ODD_ARRAYS = [
-    np.int64(1),
-    np.zeros(0),
-    np.zeros((1, 1)),
-    np.array([np.nan]),
-    np.array(["a"]),
-    np.array([2**63], np.uint64),
-    np.array([-(2**63)]),
-    np.array([1j]),
-    np.zeros(0, [("a", "i8")]),
-    np.zeros(3, "M8[s]"),
-    np.zeros(4, bool),
-    np.arange(4),
-]
+ODD_ARRAYS = [np.int64(1), np.zeros(0), np.zeros((1, 1)), np.array([np.nan]), np.array(["a"]), np.array([1j])]
+ODD_ARRAYS += [np.array([2**63], np.uint64), np.array([-(2**63)]), np.zeros(0, [("a", "i8")]), np.zeros(3, "M8[s]")]
+ODD_ARRAYS += [np.zeros(4, bool), np.arange(4)]
 
 
 @settings(max_examples=80)

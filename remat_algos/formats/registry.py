@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError
 from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
@@ -122,7 +122,6 @@ def register(form: GraphFormat) -> None:
     'tally'
     >>> del _known()[0]
     """
-    check_kind(form, GraphFormat, "form")
     known = _known()
     known[:] = [form, *(other for other in known if other.name != form.name)]
 
