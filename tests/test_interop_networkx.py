@@ -127,6 +127,14 @@ def test_a_graph_without_sizes_and_costs_has_ones():
     assert (graph.memory.tolist(), graph.compute.tolist()) == ([1, 1, 1], [1, 1, 1])
 
 
+def test_sizes_under_another_name_are_told_and_read_by_that_name():
+    found = networkx.DiGraph(EDGES)
+    networkx.set_node_attributes(found, SIZES, "out_kb")
+    with pytest.warns(GraphWarning, match=r"has a size or a cost: .* may name an attribute \(found: out_kb\)"):
+        from_networkx(found)
+    assert from_networkx(found, memory="out_kb", compute=1).memory.tolist() == [8000, 4000, 1000]
+
+
 def test_nodes_may_be_anything_hashable():
     nodes = [(0, "conv"), frozenset({1}), Fraction(1, 2), None.__class__, 7]
     graph = from_networkx(networkx.DiGraph(list(itertools.pairwise(nodes))), memory=dict.fromkeys(nodes, 2))
@@ -179,6 +187,7 @@ FAULTS = {
     "an entry missing": (digraph(), {"compute": {"conv": 1}}, GraphError, "no compute for 'relu', 'loss';"),
     "an unknown node": (digraph(), {"compute": {"conf": 1}}, GraphError, "did you mean conv?"),
     "an unknown attribute": (digraph(), {"memory": "size"}, GraphError, "'size' (found: memory)"),
+    "no attributes": (networkx.DiGraph(EDGES), {"memory": "size"}, GraphError, "has the attribute 'size'"),
     "no size": (digraph(), {"memory": lambda node: "big"}, GraphError, "memory of 'conv'"),
     "below zero": (digraph(), {"memory": -1}, GraphError, "memory -1"),
     "NaN": (digraph(), {"memory": float("nan")}, GraphError, "memory of 'conv'"),
