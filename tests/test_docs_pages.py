@@ -137,14 +137,12 @@ def test_figures_in_sentences_are_what_the_script_measures(name, sentence, measu
 
 
 @pytest.mark.parametrize("name", sorted({*pages_with("```python")} - {"formats.md"}))
-def test_python_on_the_page_runs(name, tmp_path, monkeypatch, request):
+def test_python_on_the_page_runs(name, tmp_path, monkeypatch, short_search):
     """All blocks of a page in one namespace, in the folder of a reader; what it registers goes when it is done."""
     for known in registry.SOLVERS, allocators.ALLOCATORS, models_registry.FAMILIES:
         monkeypatch.setattr(known, "entries", dict(known.entries))
     monkeypatch.chdir(tmp_path)
     console.prepare(tmp_path, PAGES[name])
-    if ">>>" not in PAGES[name]:  # nothing is compared with what it prints
-        request.getfixturevalue("short_search")
     namespace = {"__name__": "page"}
     for block in PYTHON.finditer(PAGES[name]):
         line = PAGES[name].count("\n", 0, block.start())
