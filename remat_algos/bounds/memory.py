@@ -10,6 +10,7 @@ from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived, updates_and_readers
+from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 
@@ -264,16 +265,12 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
     >>> forced_bytes(graph).tolist()
     [4, 6, 7]
     """
-    return derived(graph, "forced_bytes", lambda: _forced(graph))
+    return derived(graph, "forced_bytes", lambda: _live(graph, runs_once(graph)))
 
 
 def runs_once(graph: ComputationGraph) -> Bool:
     """bool[n]: nodes that no schedule runs twice: `once` nodes, and those marked to be kept."""
-    return graph.once | (graph.mark == 1) if graph.mark is not None else graph.once
-
-
-def _forced(graph: ComputationGraph) -> Int64:
-    return _live(graph, runs_once(graph))
+    return graph.once | (graph.mark == KEEP) if graph.mark is not None else graph.once
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:

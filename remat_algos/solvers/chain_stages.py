@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from remat_algos.bounds.memory import runs_once
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
-from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
@@ -173,10 +173,8 @@ class ChainStages:
     def lasting(self) -> Bool:
         """bool[n]: forward nodes that are computed once: by the graph, a mark, or as they make an output."""
         graph = self.graph
-        lasting = graph.once | (np.bincount(graph.producer[graph.output], minlength=graph.n_nodes) > 0)
-        if graph.mark is not None:
-            lasting = lasting | (graph.mark == KEEP)
-        return lasting & graph.forward
+        makes_output = _flags(graph.n_nodes, graph.producer[graph.output])
+        return (runs_once(graph) | makes_output) & graph.forward
 
     @property
     def exact(self) -> bool:

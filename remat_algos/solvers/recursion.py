@@ -6,13 +6,13 @@ from operator import itemgetter
 
 import numpy as np
 
+from remat_algos.bounds.memory import runs_once
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
@@ -97,7 +97,7 @@ class Part:
     def completed(self, order: Int32) -> Schedule:
         """Schedule of the graph by an order of the part: weightless nodes first, no forbidden reruns, updates late."""
         graph = self.graph
-        firm = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
+        firm = runs_once(graph)
         runs = np.concatenate([self.weightless, self.nodes[order]])
         if firm.any():
             first = np.zeros(runs.size, bool)
@@ -128,6 +128,7 @@ def by_recursion(
     are needed. By default several recursion limits are tried, and one pass without recursion; with and without
     batching.
     """
+    _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
     parts = [simple, whole] if simple.weightless.size else [whole]
     if recursion_limit is None:
@@ -198,7 +199,7 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
     return [(batch, name, k) for batch, name in batches.items() for k in limits]
 
 
-def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
+def _check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """Raise ValueError for options out of range."""
     if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
         raise ArgumentError(

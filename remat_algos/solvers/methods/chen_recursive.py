@@ -50,13 +50,6 @@ def chen_recursive(
     >>> [len(found.schedule) - 15 for found in chen_recursive(chain, Task(), Clock(), **options)]
     [39]
     """
-    return near(graph, _rows(graph, splits, depth, candidates, keep_last), task.limit, clock)
-
-
-def _rows(
-    graph: ComputationGraph, splits: int | None, depth: int | None, candidates: str | None, keep_last: bool | None
-) -> list[list[Recipe]]:
-    """A row of split counts for each kind of places, choice of `keep_last` and depth."""
     check_positive(splits=splits, depth=depth)
     part = ForwardPart.of(graph)
     shapes = [
@@ -67,14 +60,14 @@ def _rows(
     by_depth: dict[int, list[int]] = {}
     for d, k in thinned(shapes, longest_row(graph)):
         by_depth.setdefault(d, []).append(k)
-    rows: list[list[Recipe]] = []
+    rows: list[list[Recipe]] = []  # of split counts
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         for last in both(keep_last):
             for d, numbers in by_depth.items():
                 chosen = {"depth": d, "candidates": kind, "keep_last": last}
                 rows.append([(partial(_counts, part, cutter, k, d, last), {"splits": k, **chosen}) for k in numbers])
-    return rows
+    return near(graph, rows, task.limit, clock)
 
 
 def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_last: bool) -> Int64:

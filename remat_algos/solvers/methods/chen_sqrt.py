@@ -10,7 +10,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.solvers.candidates import Candidate, Details, Recipe, Task, longest_row, near, thinned
+from remat_algos.solvers.candidates import Candidate, Recipe, Task, longest_row, near, thinned
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import (
     Cutter,
@@ -67,35 +67,22 @@ def chen_sqrt(
     >>> [len(found.schedule) - chain.n_nodes for found in chen_sqrt(chain, Task(), Clock(), segments="sqrt")]
     [4, 6]
     """
-    return near(graph, _rows(graph, segments, candidates, at, keep_last, unit), task.limit, clock)
-
-
-def _rows(
-    graph: ComputationGraph,
-    segments: int | str | None,
-    candidates: str | None,
-    at: str | Sequence[str] | None,
-    keep_last: bool | None,
-    unit: int,
-) -> list[list[Recipe]]:
-    """A row of segment counts for each kind of places and choice of `keep_last`."""
     check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
         raise ArgumentError("at gives the cuts; leave out segments and candidates")
+    rows: list[list[Recipe]] = []
     if candidates == "boundary1":
         chain = single_boundary_chain(graph, unit=unit)
-        return [
-            [(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last})]
-            for last in both(keep_last)
-        ]
+        for last in both(keep_last):
+            rows.append([(partial(canonical_schedule, graph, chain, keep_last=last), {"keep_last": last})])
+        return near(graph, rows, task.limit, clock)
     part = ForwardPart.of(graph)
     if at is not None:
         names = [str(name) for name in ([at] if isinstance(at, str | int) else at)]
         cuts = named_places(graph, part, names)
-        return [
-            [(partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last})] for last in both(keep_last)
-        ]
-    rows: list[list[Recipe]] = []
+        for last in both(keep_last):
+            rows.append([(partial(segment_counts, part, cuts, last), {"at": names, "keep_last": last})])
+        return near(graph, rows, task.limit, clock)
     for kind in candidate_kinds(candidates):
         cutter = Cutter(part.memory, candidate_places(part, kind))
         if segments is None:
@@ -103,12 +90,9 @@ def _rows(
         else:
             numbers = [max(1, round(np.sqrt(part.nodes.size))) if segments == "sqrt" else int(segments)]
         for last in both(keep_last):
-            rows.append([(partial(_counts, part, cutter, k, last), _details(k, kind, last)) for k in numbers])
-    return rows
-
-
-def _details(segments: int, kind: str, keep_last: bool) -> Details:
-    return {"segments": segments, "candidates": kind, "keep_last": keep_last}
+            chosen = {"candidates": kind, "keep_last": last}
+            rows.append([(partial(_counts, part, cutter, k, last), {"segments": k, **chosen}) for k in numbers])
+    return near(graph, rows, task.limit, clock)
 
 
 def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
@@ -89,11 +88,10 @@ def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
 ) -> tuple[Schedule, int, int]:
     """One walk along a sound order; the kernel documents the level of blocks that it reached, and its work."""
-    rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
     order, reached, work = greedy_order(
         graph.arrays,
         start.order,
-        rerunnable.view(np.uint8),
+        (~runs_once(graph)).view(np.uint8),
         limit=limit,
         max_block=max_block,
         max_runs=MAX_LENGTH * (graph.n_nodes + 8),

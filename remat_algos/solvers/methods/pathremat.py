@@ -6,7 +6,7 @@ from functools import partial
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
+from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion
 from remat_algos.solvers.registry import solver
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
@@ -44,7 +44,6 @@ def pathremat(
     >>> found.details["pathwidth"], found.figures
     (2, (8, 31))
     """
-    check_options(recursion_limit, batching, length_limit)
     return by_recursion(
         graph,
         partial(_trees, seed=task.seed, clock=clock),

@@ -8,7 +8,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
+from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion
 from remat_algos.solvers.registry import solver
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
@@ -59,7 +59,6 @@ def twremat(
     >>> found.details["width"], found.figures
     (2, (6, 20))
     """
-    check_options(recursion_limit, batching, length_limit)
     if orders is None:
         orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
