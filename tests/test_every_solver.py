@@ -238,6 +238,8 @@ def test_a_class_that_is_none_is_refused():
 def test_an_unknown_solver_is_told_the_known_ones():
     with raises(ArgumentError, name="nobody", known=["auto", *(solver.name for solver in SOLVERS)]):
         solve(chain(3), solver="nobody")
+    with raises(ArgumentError, name="chen_sqt", near="; did you mean chen_sqrt?"):
+        solve(chain(3), solver="chen_sqt")
 
 
 def test_a_function_that_is_no_registered_solver_is_told_how_to_become_one():

@@ -287,6 +287,11 @@ def test_options_that_mean_nothing_are_refused(options, fields):
         echoed(layered(), **options)
 
 
+def test_a_graph_without_operations_has_none_that_an_option_could_name():
+    with raises(ArgumentError, option="only", word="ReLU"):
+        recomputable(ComputationGraph.from_edges([(0, 1)]), only="ReLU")
+
+
 @pytest.mark.parametrize("marks", [{"tanh": KEEP, "e1": KEEP, "e4": RECOMPUTE}, {"H": RECOMPUTE}, {"e1": RECOMPUTE}])
 @each_mode
 def test_marks_have_the_last_word(mode, marks):

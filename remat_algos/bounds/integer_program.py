@@ -43,7 +43,7 @@ def solve_integer_program(
 
     `whole` are the integer variables. HiGHS' absolute tolerances are about 1e-6, so the optimum should be far above 1.
     It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C takes effect when it returns.
-    Of SciPy's result, `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
+    In SciPy's result `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
 
     >>> entries = np.array([0, 0, 0]), np.arange(3), np.array([2.0, 3.0, 4.0])
     >>> result = solve_integer_program([2.0, 2.0, 5.0], entries, [5], [np.inf])

@@ -45,9 +45,9 @@ class Candidate:
     """A schedule that a solver found, and what the solver knows about it.
 
     `details` are the solver's choices; they go into the plan. No schedule of the `scope` within the limit computes less
-    than `bound`. No schedule of any order has a lower peak than `peak_bound`: a proof that nothing fits in less. A
-    solver that has a `simulation` already gives it along. A solver that runs more than once numbers its runs: the best
-    of each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes and the compute.
+    than `bound`. No schedule of any order has a lower peak than `peak_bound`: a proof that nothing fits in less. With a
+    `simulation` the schedule is not simulated again. A solver that runs more than once numbers its runs: the best of
+    each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes and the compute.
     """
 
     schedule: Schedule
