@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remat_algos.bounds.memory import runs_once
-from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.kernels.graph import needed_nodes
@@ -537,7 +537,7 @@ class _Profile:
         return _maxima(live, number, np.ones(count, bool), len(stages)), gradients
 
 
-def _flags(count: int, *members: Int64) -> Bool:
+def _flags(count: int, *members: Int32 | Int64) -> Bool:
     """bool[count]: which numbers are members."""
     flags = np.zeros(count, bool)
     for each in members:
