@@ -233,9 +233,9 @@ def _value(text: str) -> Any:
 # ---------------------------------------------------------------- the table
 
 MODULES = "modules, node names or patterns such as 'layers.*'; may be repeated"
-OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
-    "json": ("", None, "print only one JSON object"),
-    "output": ("FILE", writable, ""),
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "json": ("", bool, "print only one JSON object"),
+    "output": ("FILE", writable, "", {"flags": ("-o", "--output")}),
     # the budget
     "budget": (
         "SIZE",
@@ -254,20 +254,31 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
         allocator,
         "limit the memory that this allocator (below) reserves (default: peak); with a pool, 50%% is a share "
         "of its reserved memory without rematerialization",
+        {"default": PEAK},
     ),
-    "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (1)"),
+    "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (1)", {"default": 1}),
     # solvers and the search
-    "solver": ("NAME", solver, ""),
-    "options": ("NAME=VALUE", option, "solver option; may be repeated"),
-    "solvers": ("NAME,...", solvers, "run only these solvers"),
-    "effort": ("", None, "how much work goes into the solvers, the search and the lower bound (default: default)"),
+    "solver": ("NAME", solver, "", {"default": AUTO}),
+    "options": (
+        "NAME=VALUE",
+        option,
+        "solver option; may be repeated",
+        {"flags": ("-O", "--option"), "action": "append", "default": []},
+    ),
+    "solvers": ("NAME,...", solvers, "run only these solvers", {"flags": ("--solver",)}),
+    "effort": (
+        "",
+        None,
+        "how much work goes into the solvers, the search and the lower bound (default: default)",
+        {"choices": EFFORTS, "default": DEFAULT},
+    ),
     "gap": (
         "POINTS",
         number,
         "end the search at a plan within POINTS of overhead of its bound (0: only at it; default: by effort and size)",
     ),
     "time_limit": ("SECONDS", seconds, ""),
-    "seed": ("", whole_number, "random seed (default: 0)"),
+    "seed": ("", whole_number, "random seed (default: 0)", {"default": 0}),
     # copies
     "link": (
         "LINK",
@@ -284,7 +295,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "max_runs": ("N", whole_number, "run no node more often than N times"),
     "fixed_order": (
         "",
-        None,
+        bool,
         "run nodes for the first time in the order of the graph; they may be recomputed anywhere",
     ),
     "regions": (
@@ -292,17 +303,28 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
         region,
         "limit the live bytes of the nodes whose names match PATTERN, as in --region 'encoder=*enc*:4GiB'; "
         "may be repeated",
+        {"flags": ("--region",), "action": "append", "default": []},
     ),
-    "offload": ("NAME,...", comma_separated, f"with --link: only values of these may leave the device; {MODULES}"),
-    "stay": ("NAME,...", comma_separated, f"with --link: no values of these may leave; {MODULES}"),
+    "offload": (
+        "NAME,...",
+        comma_separated,
+        f"with --link: only values of these may leave the device; {MODULES}",
+        {"flags": ("--modules",), "action": "extend"},
+    ),
+    "stay": (
+        "NAME,...",
+        comma_separated,
+        f"with --link: no values of these may leave; {MODULES}",
+        {"action": "extend"},
+    ),
     "min_copy": ("SIZE", parse_bytes, "with --link: copy no value of fewer bytes, as 1MB"),
     # the graph
     "nodes": ("FILE", None, "table of sizes and costs for the nodes of an edge list"),
-    "inference": ("", None, "plan the graph as it is; add no gradients"),
+    "inference": ("", bool, "plan the graph as it is; add no gradients"),
     "factor": ("", number, "cost of a gradient relative to its forward node (2)"),
-    "parameter_gradients": ("", None, "add gradients of parameters"),
-    "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)"),
-    "encode": ("", None, "keep feature maps as one bit per element where gradients need no more (ReLU, dropout)"),
+    "parameter_gradients": ("", bool, "add gradients of parameters"),
+    "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)", {"action": "append"}),
+    "encode": ("", bool, "keep feature maps as one bit per element where gradients need no more (ReLU, dropout)"),
     "element_bits": ("N", whole_number, "with --encode: bits per element (default: those of the model, else 32)"),
     # schedules
     "order": (
@@ -310,6 +332,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
         None,
         "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S "
         "(default: the order of the graph)",
+        {"flags": ("order",), "nargs": "?"},
     ),
     "mirror": (
         "FILE",
@@ -319,28 +342,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "steps": ("A:B", steps, ""),
     "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
 }
-"""By name: metavar, parser, help."""
-MORE: dict[str, dict[str, Any]] = {
-    "json": {"action": "store_true"},
-    "output": {"flags": ("-o", "--output")},
-    "allocator": {"default": PEAK},
-    "alignment": {"default": 1},
-    "solver": {"default": AUTO},
-    "options": {"flags": ("-O", "--option"), "action": "append", "default": []},
-    "solvers": {"flags": ("--solver",)},
-    "effort": {"choices": EFFORTS, "default": DEFAULT},
-    "seed": {"default": 0},
-    "fixed_order": {"action": "store_true"},
-    "regions": {"flags": ("--region",), "action": "append", "default": []},
-    "offload": {"flags": ("--modules",), "action": "extend"},
-    "stay": {"action": "extend"},
-    "inference": {"action": "store_true"},
-    "parameter_gradients": {"action": "store_true"},
-    "loss": {"action": "append"},
-    "encode": {"action": "store_true"},
-    "order": {"flags": ("order",), "nargs": "?"},
-}
-"""The rest, where an option has more."""
+"""By name: metavar, parser (bool: a flag), help, and what argparse is told more."""
 
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "limits": ("budget (all limits that are given apply)", ("budget", "overhead", "device")),
@@ -377,14 +379,13 @@ def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None
 
 
 def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str]) -> None:
-    metavar, parser, text = OPTIONS[name]
-    more = {"flags": (f"--{name.replace('_', '-')}",), **MORE.get(name, {})}
-    flags = more.pop("flags")
-    if more.get("action") != "store_true":
-        more |= {"metavar": metavar or None, "type": parser}
+    metavar, parser, text, *more = OPTIONS[name]
+    given = {"flags": (f"--{name.replace('_', '-')}",), "help": helps.get(name, text), **(more[0] if more else {})}
+    flags = given.pop("flags")
+    given |= {"action": "store_true"} if parser is bool else {"metavar": metavar or None, "type": parser}
     if flags != (name,):  # no positional
-        more["dest"] = name
-    group.add_argument(*flags, help=helps.get(name, text), **more)
+        given["dest"] = name
+    group.add_argument(*flags, **given)
 
 
 def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:

@@ -160,7 +160,7 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     alignment, left = arguments.alignment, time_left(arguments.time_limit, arguments.started)
     if arguments.method == "offsets":
         with progress_line() as progress:
-            return pack(buffers, capacity=_capacity(arguments), progress=progress, **_search(arguments))
+            return pack(buffers, capacity=(arguments.capacity or [None])[0], progress=progress, **_search(arguments))
     if arguments.method == "sharing":
         return share_storage(buffers, arguments.match_range, alignment=alignment, time_limit=left)
     if arguments.method == "colouring":
@@ -190,11 +190,6 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"alignment": arguments.alignment, "seed": arguments.seed, **limit}
 
 
-def _capacity(arguments: argparse.Namespace) -> int | None:
-    """The capacity of one arena."""
-    return None if arguments.capacity is None else int(arguments.capacity[0])
-
-
 # ---------------------------------------------------------------- output
 
 
@@ -218,7 +213,7 @@ def _record(
     if isinstance(allocation, SplitAllocation):
         figures = _arenas_record(allocation)
     else:
-        figures = _arena_record(allocation, _capacity(arguments))
+        figures = _arena_record(allocation, (arguments.capacity or [None])[0])
     record = {
         **figures,
         "method": allocation.method,
@@ -277,7 +272,16 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and texts of the table."""
     peak, most = record["peak"], record["max_live"]
     over, several = record.get("in_place", False), "arenas" in record
-    rows = [_of_arena(i, arena) for i, arena in enumerate(record["arenas"])] if several else [_of_one(record)]
+    rows = []
+    for i, arena in enumerate(record.get("arenas", ())):
+        used = (
+            f"{exact_bytes(arena['peak'])} of {format_bytes(arena['capacity'])}, {counted(arena['buffers'], 'buffer')}"
+        )
+        rows.append((f"arena {i}", f"{used}, max live {format_bytes(arena['max_live'])}"))
+    if not several:
+        ratio = f", {peak / most:.3f} of max live" if most else ""
+        known = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
+        rows.append(("arena", f"{exact_bytes(peak)}{ratio} ({known})"))
     counts = "an overwritten input and its output count once" if over else "live bytes at the worst step"
     rows.append(("max live", f"{exact_bytes(most)}: {counts}"))
     if "judged_peak" in record:
@@ -298,17 +302,3 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if record["interrupted"]:
         rows.append(("stopped", "interrupted; this is the best allocation found so far"))
     return [*rows, ("seconds", f"{record['seconds']:.2f}")]
-
-
-def _of_one(record: dict[str, Any]) -> tuple[str, str]:
-    """The row of the only arena."""
-    peak, most = record["peak"], record["max_live"]
-    ratio = f", {peak / most:.3f} of max live" if most else ""
-    known = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
-    return "arena", f"{exact_bytes(peak)}{ratio} ({known})"
-
-
-def _of_arena(i: int, arena: dict[str, Any]) -> tuple[str, str]:
-    """The row of one of several arenas."""
-    used = f"{exact_bytes(arena['peak'])} of {format_bytes(arena['capacity'])}"
-    return f"arena {i}", f"{used}, {counted(arena['buffers'], 'buffer')}, max live {format_bytes(arena['max_live'])}"

@@ -141,14 +141,15 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         forced_by = "the last node that makes a result"
     elif forcing == two_path_bound(graph)[1]:
         forced_by = " or ".join(graph.labels[v] for v in forcing)
+    effects = record["effects"]  # outputs without bytes, such as running statistics
+    outputs = counted(record["outputs"] - effects, "output")
+    outputs += f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
     model = record.get("model")
-    if model is not None:
-        model_note = f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward"
-    rows = [
-        *([("model", model_note)] if model is not None else []),
+    rows = [("model", f"{model['parameters']:,} parameters, {model['macs']:,} multiply-adds forward")] if model else []
+    rows += [
         ("nodes", f"{record['nodes']:,}: {record['forward_nodes']:,} forward, {record['backward_nodes']:,} backward"),
         ("needed", f"{counted(record['needed_nodes'], 'node')}; {record['once_nodes']:,} must run only once"),
-        ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {_outputs(record)}"),
+        ("values", f"{record['values']:,}, {counted(record['reads'], 'read')}, {outputs}"),
         ("bytes", f"{format_bytes(record['value_memory'])} in values"),
         ("resident", f"{format_bytes(record['resident_memory'])}" + (f": {residents}" if residents else "")),
         ("compute", f"{graph.labels.compute(record['compute'])} in one pass"),
@@ -171,11 +172,3 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
         )
         rows.append(("lower bound", f"{format_bytes(record['least_peak_bound'])}: {forced_by}"))
     return rows
-
-
-def _outputs(record: dict[str, Any]) -> str:
-    """Outputs with bytes, and those without, which represent effects such as running statistics."""
-    effects = record["effects"]
-    return counted(record["outputs"] - effects, "output") + (
-        f", {counted(effects, 'effect')} of 0 bytes" if effects else ""
-    )

@@ -165,25 +165,21 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
     if form == "csv":
         cells = ((row.step, row.action, row.name, _words(row.live), row.bytes, int(row.peak)) for row in rows)
         write_table(sys.stdout, COLUMNS, cells)
-    elif form == "markdown":
-        marked = (
-            (
-                *(str(row.step), row.action, code(row.name), ", ".join(map(code, row.live))),
-                *(format_bytes(row.bytes), "peak" * row.peak),
-            )
-            for row in rows
-        )
-        for line in markdown_table(COLUMNS, marked, [name in ("step", "bytes") for name in COLUMNS]):
-            print(line)
-    else:
-        shown = [
-            (
-                *(str(row.step), row.action, shortened(row.name), listed(row.live, total=row.n_live)),
-                *(format_bytes(row.bytes), "peak" * row.peak),
-            )
-            for row in rows
-        ]
+        return
+    named = (
+        (row, shortened(row.name), listed(row.live, total=row.n_live))
+        if form == "text"
+        else (row, code(row.name), ", ".join(map(code, row.live)))
+        for row in rows
+    )
+    shown = (
+        (str(row.step), row.action, name, live, format_bytes(row.bytes), "peak" * row.peak) for row, name, live in named
+    )
+    if form == "text":
         print_table(COLUMNS, shown)
+        return
+    for line in markdown_table(COLUMNS, shown, [name in ("step", "bytes") for name in COLUMNS]):
+        print(line)
 
 
 def _print_matrices(simulation: Any, form: str) -> None:
@@ -211,7 +207,11 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     """Names between commas; a name with a comma must be given alone."""
     found = []
     for words in texts:
-        own = [words] if _known(graph, words) else comma_separated(words)
+        try:
+            graph.value_id(words)
+            own = [words]
+        except GraphError:
+            own = comma_separated(words)
         if not own:
             raise RematError(
                 "--{option} {words!r} names no node; give names, or leave it out", option=option, words=words
@@ -220,24 +220,9 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     return found
 
 
-def _known(graph: Any, name: str) -> bool:
-    try:
-        graph.value_id(name)
-    except GraphError:
-        return False
-    return True
-
-
-def _live(simulation: Any, step: int) -> list[dict[str, Any]]:
+def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
     from remat_algos.schedule.step_rows import live_set
 
-    return [
-        {"value": live.name, "memory": live.memory, "role": live.role, "made_at": live.made_at}
-        for live in live_set(simulation, step)
-    ]
-
-
-def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
     graph, names = simulation.graph, simulation.schedule.names(simulation.graph)
     return {
         "graph_hash": graph.source_hash,
@@ -256,7 +241,10 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
         "nodes_run_again": int((simulation.runs > 1).sum()),
         "step": step,
         "breakdown": simulation.breakdown(step),
-        "live": _live(simulation, step),
+        "live": [
+            {"value": live.name, "memory": live.memory, "role": live.role, "made_at": live.made_at}
+            for live in live_set(simulation, step)
+        ],
         "memory_trace": simulation.memory_trace.tolist(),
     }
 
@@ -339,11 +327,11 @@ def _rows(
 
 def _print_live(simulation: Any, step: int) -> None:
     """Print the largest values that are live at a step."""
-    live = [entry for entry in _live(simulation, step) if entry["memory"]]
+    from remat_algos.schedule.step_rows import live_set
+
+    live = [each for each in live_set(simulation, step) if each.memory]
     if live:
-        shown = [
-            (shortened(e["value"]), format_bytes(e["memory"]), e["role"], str(e["made_at"])) for e in live[:LISTED]
-        ]
+        shown = [(shortened(x.name), format_bytes(x.memory), x.role, str(x.made_at)) for x in live[:LISTED]]
         print_table(("live", "bytes", "role", "since step"), shown)
     if len(live) > LISTED:
-        print_text(f"... {len(live) - LISTED} more, {format_bytes(sum(e['memory'] for e in live[LISTED:]))}")
+        print_text(f"... {len(live) - LISTED} more, {format_bytes(sum(x.memory for x in live[LISTED:]))}")

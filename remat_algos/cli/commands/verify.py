@@ -8,6 +8,9 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import print_json, print_text
 from remat_algos.cli.shared_options import add
+from remat_algos.errors import ClaimError
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.wording import counted, listed, shortened
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
@@ -24,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify the plan; 1 if a claim is false, or a bound not proven."""
-    from remat_algos.errors import ClaimError
     from remat_algos.plan.plan import read_plan
-    from remat_algos.wording import counted
 
     graph = read_source(arguments)
     try:
@@ -54,8 +55,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 def _problem(plan: "Plan") -> Iterator[str]:
     """The entries of the plan that say what was planned, and so what its bound holds for."""
     from remat_algos.allocate.reservation import PEAK
-    from remat_algos.text.units import exact_bytes
-    from remat_algos.wording import listed, shortened
 
     derivation = plan.graph.derivation
     if derivation is not None:
@@ -78,20 +77,17 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 def _print(plan: "Plan") -> None:
     from remat_algos.allocate.allocators.registry import get_allocator
-    from remat_algos.text.units import format_bytes
-    from remat_algos.wording import shortened
 
-    simulation = plan.simulation
-    resident = simulation.graph.resident_memory
-    together = format_bytes(simulation.peak_memory + resident)
-    together = f", {together} together with residents of {format_bytes(resident)}" if resident else ""
-    reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
+    simulation, reservation = plan.simulation, plan.reservation
+    peak, resident = simulation.peak_memory, simulation.graph.resident_memory
+    together = f", {format_bytes(peak + resident)} together with residents of {format_bytes(resident)}"
+    noun = get_allocator(reservation.allocator).noun
     by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
     packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
     overhead = plan.graph.labels.compute(simulation.overhead)
     print_text(
-        f"all figures are correct: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
-        f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
+        f"all figures are correct: {len(simulation.schedule)} steps, peak {format_bytes(peak)} "
+        f"at step {simulation.peak_step}{packs}{together if resident else ''}, overhead {overhead}"
     )
     if plan.timeline is not None:
         waits = plan.graph.labels.compute(plan.timeline.waiting)
