@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from remat_algos.cli.main import main
+from remat_algos.cli import commands
+from remat_algos.cli.main import HELPS, main
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.registry import modules_in
 from remat_algos.solvers.registry import default_solvers, list_solvers
 from tests.command_line import CHAIN, CHAIN_EDGES, complains, on_terminal, process, with_budget
 
@@ -415,7 +417,7 @@ def test_time_limit_and_seed_reach_the_solvers_and_an_interrupt_is_one_line(rema
         given.update(settings)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"remat_algos.{'plan' if command == 'solve' else 'questions'}.{command}.{command}", deny)
+    monkeypatch.setattr(f"remat_algos.cli.commands.{command}.{command}", deny)
     said = remat(command, "chain.nodes.csv", "--time-limit", "0.5", "--seed", "7", "--json")
     assert given["seed"] == 7
     assert 0.1 <= given["time_limit"] <= 0.5
@@ -474,7 +476,7 @@ def failing(monkeypatch, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("remat_algos.plan.solve.solve", fail)
+    monkeypatch.setattr("remat_algos.cli.commands.solve.solve", fail)
 
 
 def test_too_little_memory_here_is_one_line(remat, folder, monkeypatch):
@@ -573,6 +575,7 @@ def test_version_is_that_of_the_package(remat):
 
 
 def test_help_lists_the_commands(remat):
+    assert list(HELPS) == modules_in(commands)
     for words in (["--help"], ["--help", "solve"], []):
         said = remat(*words)
         assert said.fine

@@ -403,7 +403,7 @@ def test_interrupted_it_says_so(remat, folder, monkeypatch):
     def stopped(buffers, **given):
         return replace(pack(buffers, **given), stop=Stop.INTERRUPTED)
 
-    monkeypatch.setattr("remat_algos.allocate.offsets.pack", stopped)
+    monkeypatch.setattr("remat_algos.cli.commands.allocate.pack", stopped)
     said = remat("allocate", "--buffers", "buffers.csv", "-o", "out.csv")
     assert said.code == 130
     assert "stopped" in said.out

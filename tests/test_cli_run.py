@@ -149,7 +149,7 @@ def test_who_stops_the_search_gets_no_run(remat, monkeypatch):
         plan = solve(*arguments, **options)
         return replace(plan, report=SearchReport(stop=Stop.INTERRUPTED))
 
-    monkeypatch.setattr("remat_algos.plan.solve.solve", stopped)
+    monkeypatch.setattr("remat_algos.cli.commands.run.solve", stopped)
     monkeypatch.setattr(validate_module, "execute", None)  # nothing is to run
     said = remat("run", "chain.nodes.csv", "--budget", "90%", "--json")
     assert (said.code, said.out) == (130, "")

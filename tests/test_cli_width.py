@@ -225,7 +225,7 @@ def test_a_search_that_ran_out_of_time_is_no_interrupt(width, monkeypatch):
         assert 0 < settings["time_limit"] <= 5
         return replace(width_bounds(*words, **settings), stop=Stop.DEADLINE)
 
-    monkeypatch.setattr(treewidth, "width_bounds", hurried)
+    monkeypatch.setattr("remat_algos.cli.commands.width.width_bounds", hurried)
     code, out, _ = width("knights.gr", "--time-limit", "5")
     assert code == 0
     assert ", then cut short: " in out

@@ -194,13 +194,13 @@ PRIVATE = r"\b(judge[sd]?|anew|runs? again|made again|everybody knows|asked|so m
 
 
 def messages(tree):
-    """String literals that a user reads: in `raise` and what makes errors, `help=` of arguments, HELP of commands."""
+    """String literals that a user reads: in `raise` and what makes errors, `help=` of arguments, HELPS of commands."""
     for node in ast.walk(tree):
         error = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
         if error or isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
             yield from (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
-        elif isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "HELP" for name in node.targets):
-            yield ast.literal_eval(node.value)
+        elif isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "HELPS" for name in node.targets):
+            yield from ast.literal_eval(node.value).values()
 
 
 @pytest.mark.parametrize(

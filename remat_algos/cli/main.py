@@ -12,13 +12,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
-import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
+from remat_algos.cli import commands
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_error, print_json, print_row, print_text, terminal_columns
 from remat_algos.cli.shared_options import check, memory
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
-from remat_algos.registry import modules_in
 from remat_algos.wording import LONGEST_PATH, did_you_mean, first_line, shortened, shortened_path, spelled
 
 REMEDIES = {
@@ -37,6 +36,42 @@ VERSION_HELP = (
     "print the version and end; `--version --verbose` adds what is compiled, where the cache is and which libraries "
     "are installed, `--json` makes one JSON object of it"
 )
+
+HELPS = {
+    "allocate": (
+        "assign an address, in one arena or several, to every value of a schedule, or to every buffer of a table"
+    ),
+    "animate": (
+        "animate a plan: nodes light up as they run, values appear and disappear, a curve and a bar show the bytes"
+    ),
+    "bound": "bound the compute of every schedule within a budget from below, and show which step proves it",
+    "calibrate": "measure the speed of this machine or its GPU, so that node costs can be given in run time",
+    "compare": "run every solver at one budget, and list their plans side by side",
+    "convert": "write a graph or a model in another format, and list what that format cannot represent",
+    "diff": "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost",
+    "explain": (
+        "explain why values are kept or recomputed: bytes, readers, and what the opposite decision would free or cost"
+    ),
+    "fit": "find the largest batch size or depth that fits in memory",
+    "frontier": "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization",
+    "models": "list the built-in models (model:NAME) with their sizes and options",
+    "order": "find an order with a low peak in which every node runs once",
+    "report": (
+        "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept "
+        "or recomputed"
+    ),
+    "run": "run a plan on NumPy or a GPU and compare memory, values and times with the prediction",
+    "show": "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization",
+    "simulate": "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost",
+    "solve": "find an order of execution whose peak stays within a budget, with as little compute as possible",
+    "sweep": (
+        "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
+    ),
+    "unroll": "write or draw an order as the mirrored graph, which has a node for each run",
+    "verify": "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong or not proven",
+    "width": "bound the treewidth of a graph from above and below, and write a tree decomposition",
+}
+"""What each command does, for `remat --help`."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -155,12 +190,11 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
     """Set the command and its options; SystemExit after help."""
-    commands, command = modules_in(commands_room), _command(arguments)
-    only = arguments[:1] == [command]  # not `remat --help solve`, which lists all
-    if command is not None and command not in commands and "--version" not in arguments:
-        near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
+    command = _command(arguments)
+    if command is not None and command not in HELPS and "--version" not in arguments:
+        near = did_you_mean(command, HELPS) or f"; there are {', '.join(HELPS)}"
         raise RematError("unknown command {command!r}{near!w} (see remat --help)", command=command, near=near)
-    parser, chosen.actions = _parser([command] if only else commands, command)
+    parser, chosen.actions = _parser(command)
     options = [word for action in chosen.actions for word in action.option_strings]
     if not arguments:
         parser.print_help()
@@ -176,10 +210,11 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
         if "--budget" in options:
             with contextlib.suppress(ValueError):
                 near = f"; a budget is written --budget {shortened(memory(unknown[0]))}"
-        words = shortened(" ".join(unknown))
         see = f"see remat {shortened(command)} --help"
         remedy = f"{near} ({see})" if near else f"; {see}"
-        raise RematError("remat {command} has no {words!w}{remedy!w}", command=command, words=words, remedy=remedy)
+        raise RematError(
+            "remat {command} has no {words}{remedy!w}", command=command, words=" ".join(unknown), remedy=remedy
+        )
     check(chosen)
 
 
@@ -200,8 +235,8 @@ def _command(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _parser(commands: Sequence[str], command: str | None) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
-    """The parser, and the arguments of the chosen command; the commands are imported for their help."""
+def _parser(command: str | None) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser, and the arguments of the chosen command, which alone is imported."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
@@ -209,10 +244,10 @@ def _parser(commands: Sequence[str], command: str | None) -> tuple[argparse.Argu
     parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     actions: list[argparse.Action] = []
-    for name in commands:
-        module = importlib.import_module(f"{commands_room.__name__}.{name}")
-        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+    for name, text in HELPS.items():
+        subparser = subparsers.add_parser(name, help=text, description=text)
         if name == command:
+            module = importlib.import_module(f"{commands.__name__}.{name}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
             actions = subparser._actions

@@ -1,1 +1,1 @@
-"""One file per command: HELP, add_arguments(parser), run(arguments) -> exit code."""
+"""One file per command: add_arguments(parser), run(arguments) -> exit code. One is imported when it is named."""

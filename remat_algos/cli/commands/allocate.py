@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.offsets import pack
+from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
 from remat_algos.cli.output import draw, print_json, print_note, print_result, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import SETS, add, add_plot, whole_number
 from remat_algos.context import Clock, Stop, time_left
 from remat_algos.errors import CapacityError, RematError
+from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write_allocation
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
 from remat_algos.wording import counted
 
-if TYPE_CHECKING:
-    from remat_algos.allocate.allocation import Allocation
-    from remat_algos.allocate.arenas import SplitAllocation
-    from remat_algos.allocate.buffers import Buffers
-    from remat_algos.schedule.simulation import Simulation
-
-HELP = "assign an address, in one arena or several, to every value of a schedule, or to every buffer of a table"
 MAX_LISTED = 40
 """Buffers whose addresses in several arenas are printed; of more, -o and --json have them."""
 METHODS = {
@@ -67,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
-    from remat_algos.formats.buffer_tables import read_buffers, write_allocation
-
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
@@ -132,10 +131,6 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
     """The buffers of the schedule, perhaps in place; named by values and steps for a file or a picture."""
     from dataclasses import replace
 
-    from remat_algos.allocate.buffers import Buffers
-    from remat_algos.allocate.in_place import find_overwrites
-    from remat_algos.formats.buffer_tables import read_in_place
-
     over = None
     if arguments.in_place or arguments.in_place_table is not None:
         table = None if arguments.in_place_table is None else read_in_place(arguments.in_place_table)
@@ -154,9 +149,6 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
 def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     """Addresses by the chosen method."""
-    from remat_algos.allocate.offsets import pack
-    from remat_algos.allocate.sharing import colour, separate_storage, share_storage
-
     alignment, left = arguments.alignment, time_left(arguments.time_limit, arguments.started)
     if arguments.method == "offsets":
         with progress_line() as progress:
@@ -170,8 +162,6 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
 
 def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
     """Addresses in the arenas of the capacities."""
-    from remat_algos.allocate.arenas import pack_arenas
-
     try:
         with progress_line() as progress:
             return pack_arenas(buffers, arguments.capacity, progress=progress, **_search(arguments))
@@ -207,8 +197,6 @@ def _record(
     arguments: argparse.Namespace, allocation: Allocation | SplitAllocation, simulation: Simulation | None
 ) -> dict[str, Any]:
     """The JSON record."""
-    from remat_algos.allocate.arenas import SplitAllocation
-
     buffers = allocation.buffers
     if isinstance(allocation, SplitAllocation):
         figures = _arenas_record(allocation)

@@ -8,9 +8,9 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_note, print_result
 from remat_algos.cli.shared_options import add, number, steps_of, writable
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.baseline import baseline
 from remat_algos.text.units import format_bytes
-
-HELP = "animate a plan: nodes light up as they run, values appear and disappear, a curve and a bar show the bytes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Write the animation."""
-    from remat_algos.plan.plan import Plan
     from remat_algos.plot.pictures.animation import animation
-    from remat_algos.schedule.baseline import baseline
 
     subject: Any
     if arguments.plan is not None:

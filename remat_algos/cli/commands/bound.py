@@ -7,21 +7,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.bounds.certificate import BoundCurve, bound_curve
+from remat_algos.bounds.compute import RESULTS, TWO_PATHS, ComputeBound, closure_cut
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_note, print_result, print_table, progress_line
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
+from remat_algos.context import Clock, time_left
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
 from remat_algos.wording import counted, listed
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from remat_algos.bounds.certificate import BoundCurve
-    from remat_algos.bounds.compute import ComputeBound
-    from remat_algos.ir.graph import ComputationGraph
 
-HELP = "bound the compute of every schedule within a budget from below, and show which step proves it"
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
 PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # of the price of a byte, at least and at most
@@ -42,10 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compute bounds and print their proofs; 3 if no schedule fits any budget, 130 if interrupted."""
-    from remat_algos.bounds.certificate import bound_curve
-    from remat_algos.context import Clock, time_left
-    from remat_algos.schedule.baseline import baseline_peak
-
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     base = baseline_peak(graph)
@@ -71,8 +68,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Rows for one limit: the bound, and the step that proves the closure bound."""
-    from remat_algos.bounds.compute import RESULTS, TWO_PATHS
-
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
     names = listed([labels[v] for v in bound.nodes], NAMES_SHOWN)
@@ -101,8 +96,6 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Iterator[tuple[str, str]]:
     """What the cut of the closure bound keeps and recomputes, and the bound as a sum of both."""
     from fractions import Fraction
-
-    from remat_algos.bounds.compute import closure_cut
 
     labels, cut = graph.labels, closure_cut(graph, limit, closure)
     if cut is None or closure.price is None:
@@ -163,8 +156,6 @@ def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
     """The JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
-    from remat_algos.schedule.baseline import baseline_peak
-
     graph = curve.graph
     found = {
         limit: (bound, closure)
@@ -184,8 +175,6 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
 
 
 def _entry(graph: ComputationGraph, limit: int, bound: ComputeBound, closure: ComputeBound) -> dict[str, Any]:
-    from remat_algos.bounds.compute import closure_cut
-
     entry: dict[str, Any] = {
         "feasible": not bound.infeasible,
         "bound": bound.compute,

@@ -7,9 +7,8 @@ from typing import Any
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_json, print_row, print_table, print_text
 from remat_algos.cli.shared_options import add
+from remat_algos.cost.calibration import calibrate
 from remat_algos.text.units import format_bytes
-
-HELP = "measure the speed of this machine or its GPU, so that node costs can be given in run time"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure, write the rates, and print how to use them."""
-    from remat_algos.cost.calibration import calibrate
-
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
     if arguments.output is not None:
         device.save(arguments.output)

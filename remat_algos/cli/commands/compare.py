@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, budget_of, constraints_of, link_of, searching
+from remat_algos.ir.budget import LEAST
+from remat_algos.questions.compare import Comparison, compare
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.text.units import fine_percent, format_bytes
-
-if TYPE_CHECKING:
-    from remat_algos.questions.compare import Comparison
-    from remat_algos.schedule.constraints import Constraints
-
-HELP = "run every solver at one budget, and list their plans side by side"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
-    from remat_algos.ir.budget import LEAST
-    from remat_algos.questions.compare import compare
-
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     if arguments.budget is None and arguments.overhead is None and arguments.device is None:

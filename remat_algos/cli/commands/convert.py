@@ -16,8 +16,6 @@ from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add, naming, writable
 from remat_algos.wording import counted, shortened_path
 
-HELP = "write a graph or a model in another format, and list what that format cannot represent"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the output."""

@@ -7,8 +7,8 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import print_json, print_table, print_text
 from remat_algos.cli.shared_options import add
-
-HELP = "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost"
+from remat_algos.plan.plan import Plan
+from remat_algos.questions.difference import Difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare two plans."""
-    from remat_algos.plan.plan import Plan
-    from remat_algos.questions.difference import Difference
-
     graph = read_source(arguments)
     difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:

@@ -1,18 +1,15 @@
 """remat explain: why a value is kept or recomputed."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add, check_solved, options_of, searching, whole_number
 from remat_algos.errors import RematError
-
-if TYPE_CHECKING:
-    from remat_algos.plan.plan import Plan
-
-HELP = "explain why values are kept or recomputed: bytes, readers, and what the opposite decision would free or cost"
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.questions.explain import explain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Explain a plan."""
-    from remat_algos.questions.explain import explain
-
     print_result(arguments, explain(_plan(arguments), arguments.value, most=arguments.most))
     return ExitCode.DONE
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
     """The plan in the file, or by the solver."""
-    from remat_algos.plan.plan import Plan
-    from remat_algos.plan.solve import solve
-
     if arguments.plan is None and arguments.solver is None:
         raise RematError("give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:

@@ -6,21 +6,23 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import encode_bits
 from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
+from remat_algos.context import Stop
 from remat_algos.errors import ArgumentError, GraphError, RematError
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.questions.fit import Fit, fit
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.wording import did_you_mean, listed, shortened
+from remat_algos.zoo.reference import PREFIX
+from remat_algos.zoo.registry import build, get_family, options_of, read_reference
 
-if TYPE_CHECKING:
-    from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.questions.fit import Fit
-
-HELP = "find the largest batch size or depth that fits in memory"
 MAX_VALUE = 4096
 
 
@@ -52,12 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
-    from remat_algos.context import Stop
-    from remat_algos.ir.budget import Budget
-    from remat_algos.questions.fit import fit
-    from remat_algos.zoo.reference import PREFIX
-    from remat_algos.zoo.registry import read_reference
-
     refused: dict[int, str] = {}
     budget, link = Budget(overhead=overhead_of(arguments), device=arguments.memory), link_of(arguments)
     model, options = read_reference(arguments.model)
@@ -101,8 +97,6 @@ def _numbers(text: str) -> list[int]:
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
     """The values to try; None for every number."""
-    from remat_algos.zoo.registry import get_family
-
     _check_vary(arguments.vary, model, options)
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
@@ -114,8 +108,6 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     """Check that the varied option is a number of the model, and that nothing else sets it."""
-    from remat_algos.zoo.registry import options_of
-
     known = options_of(model)
     numbers = [name for name, option in known.items() if option.own and option.kind.startswith("int")]
     if vary in numbers and vary not in options:
@@ -149,9 +141,6 @@ def _builder(
 
     Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """
-    from remat_algos.ir.differentiate import differentiate
-    from remat_algos.zoo.registry import build
-
     of_parameters = bool(bits) and options.get("parameter_gradients") is True
     own = {"parameter_gradients": False} if of_parameters else {}
 

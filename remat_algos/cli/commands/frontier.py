@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_json, print_note, print_reasons, print_table, print_text
 from remat_algos.cli.shared_options import add, add_plot, constraints_of, link_of, searching, whole_number
+from remat_algos.questions.frontier import Frontier, frontier
+from remat_algos.schedule.constraints import Constraints
 from remat_algos.text.units import exact_bytes, format_bytes
-
-if TYPE_CHECKING:
-    from remat_algos.questions.frontier import Frontier
-    from remat_algos.schedule.constraints import Constraints
-
-HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List the frontier; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.questions.frontier import frontier
-
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
     from remat_algos.zoo.registry import Family
 
-HELP = "list the built-in models (model:NAME) with their sizes and options"
 WRITING = "remat convert 'model:NAME?OPTION=VALUE' FILE"
 COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs each", "activations")
 CITATION = re.compile(r",? \[\d+\]_")

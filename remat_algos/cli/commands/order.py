@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_note, print_result, progress_line
 from remat_algos.cli.shared_options import add, add_plot, whole_number
+from remat_algos.context import Clock, Stop, time_left, until_stopped
+from remat_algos.files import write_whole
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.one_pass import lower_passes
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import exact_bytes, percent
-
-if TYPE_CHECKING:
-    from remat_algos.context import Stop
-    from remat_algos.schedule.simulation import Simulation
-
-HELP = "find an order with a low peak in which every node runs once"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
-    from remat_algos.bounds.memory import one_pass_bound
-    from remat_algos.context import Clock, Stop, time_left, until_stopped
-    from remat_algos.files import write_whole
-    from remat_algos.schedule.baseline import baseline
-    from remat_algos.schedule.one_pass import lower_passes
-
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
     print_note(arguments, note)
@@ -70,8 +64,6 @@ def _steps(simulation: Simulation) -> list[Any]:
 
 
 def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict[str, Any]:
-    from remat_algos.bounds.memory import least_peak_bound
-
     graph = best.graph
     return {
         "graph_hash": graph.source_hash,

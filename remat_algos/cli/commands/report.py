@@ -7,9 +7,9 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, read_source
 from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add
+from remat_algos.files import write_whole
+from remat_algos.plan.plan import Plan
 from remat_algos.text.units import format_bytes
-
-HELP = "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept or recomputed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Write the page."""
-    from remat_algos.files import write_whole
-    from remat_algos.plan.plan import Plan
     from remat_algos.plot.pictures.report import report
 
     source = read_source(arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
@@ -18,13 +17,12 @@ from remat_algos.cli.shared_options import (
     searching,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.plan.plan import Plan
-    from remat_algos.schedule.schedule import Schedule
-
-HELP = "run a plan on NumPy or a GPU and compare memory, values and times with the prediction"
+from remat_algos.executor.run import shrink
+from remat_algos.executor.validate import validate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.schedule import Schedule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve or read a plan, run it and print the measurements; 1 if they differ from the prediction."""
     from remat_algos.executor.array_backend import backend
-    from remat_algos.executor.validate import validate
-    from remat_algos.plan.plan import Plan
 
     if arguments.plan is not None:
         check_solved(arguments, arguments.plan)
@@ -80,9 +76,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line about changes of the graph."""
-    from remat_algos.executor.run import shrink
-    from remat_algos.plan.plan import Plan
-
     order = read_order(arguments.plan)
     graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
@@ -97,8 +90,6 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
-    from remat_algos.plan.solve import solve
-
     budget, options, link = budget_of(arguments, graph), options_of(arguments), link_of(arguments)
     with searching(arguments, keeps=False) as search:
         plan = solve(graph, budget, link=link, **search, **options)

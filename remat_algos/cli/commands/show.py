@@ -3,15 +3,21 @@
 import argparse
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of
 from remat_algos.cli.output import draw, print_json, print_result, print_table, print_text
 from remat_algos.cli.shared_options import PEAK, add, add_plot
 from remat_algos.errors import RematError
+from remat_algos.formats.graph_files import network_of
+from remat_algos.ir.resident import ROLES
+from remat_algos.questions.breakdown import breakdown
+from remat_algos.schedule.baseline import baseline
+from remat_algos.structure.articulation import ForwardPart
 from remat_algos.text.units import format_bytes
 from remat_algos.wording import counted, listed, shortened
 
-HELP = "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization"
 NAMED = 8
 BY = ("layer", "operation")
 
@@ -36,10 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Describe the graph, or print the breakdown of its memory and compute."""
-    from remat_algos.allocate.allocators.registry import get_allocator
-    from remat_algos.formats.graph_files import network_of
-    from remat_algos.schedule.baseline import baseline
-
     for option, given in (("--by", arguments.by), ("--plan", arguments.order)):
         if given is not None and not arguments.breakdown:
             raise RematError("{option!w} {given} goes with --breakdown; add it", option=option, given=given)
@@ -69,9 +71,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
-    from remat_algos.questions.breakdown import breakdown
-    from remat_algos.schedule.baseline import baseline
-
     graph, simulation, order, note = order_of(arguments)
     if simulation is None:
         simulation = baseline(graph)
@@ -94,11 +93,6 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
     """The JSON record without two lists of names, which may be long: articulation values and causes of the bound."""
-    from remat_algos.bounds.memory import least_peak_bound
-    from remat_algos.ir.resident import ROLES
-    from remat_algos.schedule.baseline import baseline
-    from remat_algos.structure.articulation import ForwardPart
-
     simulation = baseline(graph)
     bound, forcing = least_peak_bound(graph)
     step, resident = simulation.peak_step, graph.resident
@@ -132,8 +126,6 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
 
 
 def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[int]) -> list[tuple[str, str]]:
-    from remat_algos.bounds.memory import two_path_bound
-
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))

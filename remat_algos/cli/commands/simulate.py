@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
 from remat_algos.cli.output import TEXT, draw, print_picture, print_result, print_table, print_text
@@ -20,10 +21,18 @@ from remat_algos.cli.shared_options import (
     whole_number,
 )
 from remat_algos.errors import GraphError, RematError
+from remat_algos.formats.csv_tables import write_table
+from remat_algos.plan.plan import time_rows
+from remat_algos.questions.what_if import what_if
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.matrix_stages import stage_matrices
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.step_rows import COLUMNS, live_set, step_table
+from remat_algos.schedule.timeline import timeline
+from remat_algos.text.markdown import code, markdown_table
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.wording import comma_separated, counted, listed, shortened
 
-HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
 TABLES = ("text", "markdown", "csv")
 NAMED = 8  # live values of a row of text
@@ -61,12 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Simulate; 3 if the peak is above a given budget, or bytes on the host above a given limit."""
-    from remat_algos.allocate.allocators.registry import get_allocator
-    from remat_algos.questions.what_if import what_if
-    from remat_algos.schedule.baseline import baseline
-    from remat_algos.schedule.simulation import simulate
-    from remat_algos.schedule.timeline import timeline
-
     _check_table(arguments)
     form = arguments.table or arguments.matrix
     beside = None if form in (None, "text") else sys.stderr
@@ -157,10 +160,6 @@ def _check_length(simulation: Any, steps: range | None) -> None:
 
 def _print_table(simulation: Any, form: str, steps: range | None) -> None:
     """Print a row for each action, as text, Markdown or CSV; the latter two row by row."""
-    from remat_algos.formats.csv_tables import write_table
-    from remat_algos.schedule.step_rows import COLUMNS, step_table
-    from remat_algos.text.markdown import code, markdown_table
-
     rows = step_table(simulation, steps=steps, names=NAMED if form == "text" else None)
     if form == "csv":
         cells = ((row.step, row.action, row.name, _words(row.live), row.bytes, int(row.peak)) for row in rows)
@@ -184,9 +183,7 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
 
 def _print_matrices(simulation: Any, form: str) -> None:
     """Print R and S as a picture in text, or as CSV: a row for each entry that is 1 in one of them."""
-    from remat_algos.formats.csv_tables import write_table
     from remat_algos.plot.characters import text
-    from remat_algos.schedule.matrix_stages import stage_matrices
 
     if form == "text":
         print_picture(text("matrix", simulation))
@@ -221,8 +218,6 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
 
 
 def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: Any) -> dict[str, Any]:
-    from remat_algos.schedule.step_rows import live_set
-
     graph, names = simulation.graph, simulation.schedule.names(simulation.graph)
     return {
         "graph_hash": graph.source_hash,
@@ -272,8 +267,6 @@ def _fit(limit: int, reserved: Any) -> str:
 
 def _late_frees(simulation: Any) -> str:
     """How many values are freed late, and the peak without that."""
-    from remat_algos.schedule.simulation import simulate
-
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read, which would give a peak of {peak}"
@@ -292,8 +285,6 @@ def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
 def _rows(
     simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any, link: Any
 ) -> list[tuple[str, str]]:
-    from remat_algos.plan.plan import time_rows
-
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)
     share = f"{percent(peak, base)} of the peak without rematerialization"
@@ -327,8 +318,6 @@ def _rows(
 
 def _print_live(simulation: Any, step: int) -> None:
     """Print the largest values that are live at a step."""
-    from remat_algos.schedule.step_rows import live_set
-
     live = [each for each in live_set(simulation, step) if each.memory]
     if live:
         shown = [(shortened(x.name), format_bytes(x.memory), x.role, str(x.made_at)) for x in live[:LISTED]]

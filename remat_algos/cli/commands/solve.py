@@ -22,11 +22,11 @@ from remat_algos.cli.shared_options import (
     searching,
 )
 from remat_algos.errors import RematError
+from remat_algos.plan.plan import bounded
+from remat_algos.plan.solve import solve
 
 SNAPSHOT = "snapshot"
 ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # tell nothing of the bound
-
-HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,9 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
-    from remat_algos.plan.plan import bounded
-    from remat_algos.plan.solve import solve
-
     if arguments.format == SNAPSHOT and not arguments.output:
         raise RematError("--format snapshot is a pickle, not text; give -o FILE.pickle")
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"

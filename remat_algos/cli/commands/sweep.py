@@ -15,15 +15,15 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import draw, print_json, print_row, print_table, print_text, progress_line
 from remat_algos.cli.shared_options import add, add_plot, check_overwrite, number, whole_number, writable
 from remat_algos.errors import ArgumentError, RematError
+from remat_algos.sweeps.driver import sweep
+from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
 from remat_algos.text.units import parse_bytes
 from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from remat_algos.sweeps.results import SweepResults
 
-HELP = "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
 LOG_SECONDS = 60.0  # between lines of progress in a file
 PICTURES = ("profiles", "overheads", "solve_times")
 OF_JOBS = ("processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
@@ -80,8 +80,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _shown(arguments: argparse.Namespace) -> SweepResults:
-    from remat_algos.sweeps.results import read_sweep
-
     given = [name for name in ("output", *OF_JOBS) if getattr(arguments, name) not in (None, False)]
     if given:
         raise RematError(
@@ -93,8 +91,6 @@ def _shown(arguments: argparse.Namespace) -> SweepResults:
 
 
 def _swept(arguments: argparse.Namespace) -> SweepResults:
-    from remat_algos.sweeps.driver import sweep
-
     if not Path(arguments.jobs).exists():
         raise RematError(
             "no such file: {file!p}; name jobs, .jsonl or .csv, or a folder of results", file=arguments.jobs
@@ -166,8 +162,6 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _table(path: str) -> str:
-    from remat_algos.sweeps.results import TABLES
-
     if Path(path).suffix not in TABLES:
-        raise RematError("{path!p} is none of {tables!w}; name one of them", path=path, tables=", ".join(TABLES))
+        raise RematError("{path!p} is none of {tables!l}; name one of them", path=path, tables=TABLES)
     return writable(path)

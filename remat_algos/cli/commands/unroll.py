@@ -14,10 +14,10 @@ from remat_algos.cli.graph_argument import (
 )
 from remat_algos.cli.output import draw, print_result
 from remat_algos.cli.shared_options import add, add_plot
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.unrolling import unroll
 from remat_algos.text.units import exact_bytes
 from remat_algos.wording import counted
-
-HELP = "write or draw an order as the mirrored graph, which has a node for each run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Unroll, simulate the result, print its figures, write and draw it."""
-    from remat_algos.schedule.simulation import simulate
-    from remat_algos.schedule.unrolling import unroll
-
     check_apart(arguments)
     graph, simulation, _, note = order_of(arguments)
     if simulation is None:

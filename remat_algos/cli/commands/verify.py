@@ -2,20 +2,18 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.reservation import PEAK
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import print_json, print_text
 from remat_algos.cli.shared_options import add
 from remat_algos.errors import ClaimError
+from remat_algos.plan.claims import NEVER_CHECKED
+from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.wording import counted, listed, shortened
-
-if TYPE_CHECKING:
-    from remat_algos.plan.plan import Plan
-
-HELP = "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong or not proven"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify the plan; 1 if a claim is false, or a bound not proven."""
-    from remat_algos.plan.plan import read_plan
-
     graph = read_source(arguments)
     try:
         plan = read_plan(arguments.plan, graph, strict=True)
@@ -54,8 +50,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _problem(plan: "Plan") -> Iterator[str]:
     """The entries of the plan that say what was planned, and so what its bound holds for."""
-    from remat_algos.allocate.reservation import PEAK
-
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options
@@ -76,8 +70,6 @@ def _problem(plan: "Plan") -> Iterator[str]:
 
 
 def _print(plan: "Plan") -> None:
-    from remat_algos.allocate.allocators.registry import get_allocator
-
     simulation, reservation = plan.simulation, plan.reservation
     peak, resident = simulation.peak_memory, simulation.graph.resident_memory
     together = f", {format_bytes(peak + resident)} together with residents of {format_bytes(resident)}"
@@ -105,7 +97,5 @@ def _print(plan: "Plan") -> None:
 
 def _not_checked(plan: "Plan") -> list[str]:
     """The unchecked entries of the plan, with all details except the proof of the bound."""
-    from remat_algos.plan.claims import NEVER_CHECKED
-
     details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

@@ -6,21 +6,24 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
 from remat_algos.cli.output import TEXT, draw, print_note, print_result
 from remat_algos.cli.shared_options import add, add_plot, searching, whole_number, writable
+from remat_algos.context import Clock
 from remat_algos.errors import RematError
+from remat_algos.files import beginning
+from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
+from remat_algos.formats.pace import read_gr, td_text, write_td
+from remat_algos.formats.registry import claims
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.structure.treewidth import WidthBounds, width_bounds
+from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.wording import counted
 
-if TYPE_CHECKING:
-    from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.structure.treewidth import WidthBounds
-    from remat_algos.structure.undirected import UndirectedGraph
-
-HELP = "bound the treewidth of a graph from above and below, and write a tree decomposition"
 BEGINNING = 1 << 16  # characters from which a format is recognized
 
 
@@ -47,11 +50,6 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
-    from remat_algos.context import Clock
-    from remat_algos.formats.pace import td_text, write_td
-    from remat_algos.structure.tree_decomposition import TreeDecomposition
-    from remat_algos.structure.treewidth import width_bounds
-
     alone = arguments.td == TEXT  # standard output gets only the decomposition
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
         graph, directed, note = _graph(arguments)
@@ -81,9 +79,6 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 
     PACE graphs are undirected, and taken as they are.
     """
-    from remat_algos.formats.pace import read_gr
-    from remat_algos.structure.undirected import UndirectedGraph
-
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
             raise RematError("--nodes {nodes!p}: the width needs no sizes; leave it out", nodes=arguments.nodes)
@@ -95,10 +90,6 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 
 
 def _is_pace(path: str) -> bool:
-    from remat_algos.files import beginning
-    from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
-    from remat_algos.formats.registry import claims
-
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
