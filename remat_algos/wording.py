@@ -11,6 +11,7 @@ from typing import Any
 
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
+LONGEST_ENTRY = 80  # of an entry of JSON
 LARGEST = 10**40  # a longer number loses its middle
 LONGEST_TYPED = 1000  # of a name that the reader is to type
 MAX_LISTED = 40  # names in a list
@@ -200,6 +201,7 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "e": first_line,
     "l": listed,
     "w": lambda text: shortened(text, LONGEST_TYPED),
+    "j": lambda entry: shortened(spelled(entry, json.dumps), LONGEST_ENTRY),
 }
 """How fields are shown that are followed by ! and this letter."""
 
@@ -208,7 +210,8 @@ def sentence(template: str, fields: Mapping[str, Any]) -> str:
     """A template with its fields, each printable and of at most 40 characters, whatever it is.
 
     `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
-    error, `{x!l}` a list of names, `{x!w}` words of ours, up to 1,000 characters; `{x:node}` counts nodes.
+    error, `{x!l}` a list of names, `{x!w}` words of ours, up to 1,000 characters, `{x!j}` an entry of JSON, up to 80;
+    `{x:node}` counts nodes.
     A text that is no template of these fields is given as it is.
 
     Examples

@@ -17,10 +17,10 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanErr
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan import reserved_search
+from remat_algos.plan import plan_search
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan_search import ReservedSearch
 from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.reserved_search import ReservedSearch
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
@@ -129,8 +129,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(reserved_search, "MAX_FITTING", 0)
-    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 2)
+    monkeypatch.setattr(plan_search, "MAX_FITTING", 0)
+    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -143,7 +143,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 1)
     alone = solve(GRAPH, "70%")
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -379,7 +379,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool", effort="fast")
     assert plan.interrupted
     assert plan.peak_memory in asked

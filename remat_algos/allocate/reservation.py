@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, shortened
+from remat_algos.wording import counted
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
@@ -104,16 +104,6 @@ class Reservation:
         if self.bound is not None:
             record |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
         return record | {"fragmentation": round(self.fragmentation, 6)}
-
-    @checked_arguments
-    def missed(self, limit: int) -> tuple[str, str]:
-        """The message that no schedule within a limit was found, and the remedy."""
-        within = exact_bytes(limit)
-        if self.bound is None:
-            reason = f"no schedule for which {shortened(self.allocator)} reserves at most {within} was found"
-            return reason, "give more, or pack into an arena (--allocator arena)"
-        remedy = f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
-        return f"no schedule that packs into {within} was found", remedy
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +32,6 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.registry import SCOPES, Solver, find_solver, list_solvers
-from remat_algos.wording import LONGEST_PATH, listed, quoted, shortened
 
 # Seconds for the integer program of a moment bound; for `verify` also for a solver that proved a bound, and an arena.
 PROVING = 30
@@ -44,21 +42,9 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """A plan of whose record nothing is false.
+    """A plan whose record has no false claim, except in the entries of `NEVER_CHECKED`.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-        The graph that the plan runs.
-    simulation : Simulation
-    reservation : Reservation
-        Its bound was proven here.
-    bound : ComputeBound or None
-    narrower : ComputeBound or None
-        Proven again if strict, otherwise as the record claims it.
-    link : Link or None
-
-    The entries of `NEVER_CHECKED` are unverified.
+    The bound of the reservation was proven here. `narrower` was proven again if strict; otherwise it is as claimed.
     """
 
     graph: ComputationGraph
@@ -99,9 +85,18 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     found["gap"] = None if bound is None else bound.gap(played.time)
     for name, value in found.items():
         if record[name] != value:
-            refuse(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
+            raise ClaimError(
+                "the plan claims {name} {claimed!j}; the simulation gives {found!j}",
+                name=name,
+                claimed=record[name],
+                found=value,
+            )
     if link is not None and link.host is not None and simulation.host_peak > link.host:
-        refuse(f"the plan holds {simulation.host_peak} bytes on the host, which are over the {link.host} of its link")
+        raise ClaimError(
+            "the plan holds {host_peak} bytes on the host, which are over the {host} of its link",
+            host_peak=simulation.host_peak,
+            host=link.host,
+        )
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
         allocator = get_allocator(claimed.allocator)
@@ -133,7 +128,7 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
         if options != dict(graph.derivation.options):
             raise PlanError(
                 "the plan was made for the graph differentiated with {options!w}; give the graph before that",
-                options=shortened(options, LONGEST_PATH),
+                options=options,
             )
         return graph
     if options is None:
@@ -168,9 +163,7 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise PlanError(
-            '"budget" of the plan has {unknown!w}; it may have {known!l}', unknown=listed(unknown, 3), known=known
-        )
+        raise PlanError('"budget" of the plan has {unknown!l}; it may have {known!l}', unknown=unknown, known=known)
     try:
         budget = Budget(**given)
         limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
@@ -178,17 +171,28 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
     except (TypeError, ValueError) as error:
         raise PlanError('"budget" of the plan is invalid: {error!w}', error=error) from error
     if limit != record["limit"]:
-        refuse(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
+        raise ClaimError(
+            "the plan claims that its budget comes to {claimed} bytes; it comes to {found}",
+            claimed=record["limit"],
+            found=limit,
+        )
     if limit is not None and simulation.peak_memory > limit:
-        refuse(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
+        raise ClaimError(
+            "the plan claims to stay within {limit} bytes; its peak is {peak}", limit=limit, peak=simulation.peak_memory
+        )
     # Without a link the time is the compute.
     if most is not None and played.overhead > most:
         noun = "overhead" if played.link is None else "overhead in time"
-        refuse(f"the plan claims to stay within {noun} {most}; it has {played.overhead}")
+        raise ClaimError(
+            "the plan claims to stay within {noun} {limit}; it has {found}",
+            noun=noun,
+            limit=most,
+            found=played.overhead,
+        )
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
-        refuse(f"the plan claims to keep to its constraints; {violation}")
+        raise ClaimError("the plan claims to keep to its constraints; {violation!w}", violation=violation)
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
@@ -196,7 +200,12 @@ def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
     """The claimed lower bound on compute; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        refuse(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
+        raise ClaimError(
+            "the plan claims a bound {bound} in scope {scope!r}; scopes are {scopes!l}",
+            bound=bound,
+            scope=scope,
+            scopes=SCOPES,
+        )
     if bound is None:
         return None
     return ComputeBound(bound, scope=scope, solver=None if source in (None, ONE_PASS, *PROVEN) else source)
@@ -213,15 +222,29 @@ def _checked_bound(
     """Prove the lower bound on compute, with a link on time, again; ClaimError if it is false or has no prover."""
     source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
     what, does, by_nodes = ("compute", "computes", PROVEN) if link is None else ("time", "takes", TIME_SOURCES)
-    claim = f"the plan claims the lower bound {shortened(bound.compute)} on {what}"
     if not bound.compute <= played.time:  # nan is not
-        refuse(f"{claim}; it {does} {played.time} itself")
+        raise ClaimError(
+            "the plan claims the lower bound {claimed} on {what}; it {does} {found} itself",
+            claimed=bound.compute,
+            what=what,
+            does=does,
+            found=played.time,
+        )
     if bound.compute < one_pass or (source in (None, ONE_PASS) and bound.compute > one_pass):
-        whose = ", which names no source" if source is None else ""
-        refuse(f"{claim}{whose}; one pass {does} {one_pass}")
+        raise ClaimError(
+            "the plan claims the lower bound {claimed} on {what}{whose}; one pass {does} {one_pass}",
+            claimed=bound.compute,
+            what=what,
+            whose=", which names no source" if source is None else "",
+            does=does,
+            one_pass=one_pass,
+        )
     if link is not None and source not in (None, ONE_PASS, *TIME_SOURCES):
-        known = listed([ONE_PASS, *TIME_SOURCES])
-        refuse(f"the plan claims a bound on time by {quoted(source)}, which proves none; bounds are by {known}")
+        raise ClaimError(
+            "the plan claims a bound on time by {source!r}, which proves none; bounds are by {known!l}",
+            source=source,
+            known=[ONE_PASS, *TIME_SOURCES],
+        )
     prover = None if bound.solver is None or source in by_nodes else _prover(graph, bound.solver, bound.scope)
     if source in by_nodes:
         return _prove_by_nodes(record, bound, played, limit, strict)
@@ -238,9 +261,15 @@ def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simula
     claimed = record.get("details", {}).get("peak_bound", 0)
     bound = record.get("peak_bound", proven)
     if type(bound) is not int or bound != proven:
-        refuse(f"the plan claims that no schedule has a peak below {_short(bound)}; proven is {proven}")
+        raise ClaimError(
+            "the plan claims that no schedule has a peak below {claimed!j}; proven is {proven}",
+            claimed=bound,
+            proven=proven,
+        )
     if claimed > simulation.peak_memory:
-        refuse(f"the plan claims that no schedule has a peak below {shortened(claimed)}; its own is lower")
+        raise ClaimError(
+            "the plan claims that no schedule has a peak below {claimed}; its own is lower", claimed=claimed
+        )
 
 
 def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
@@ -248,13 +277,24 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
     prover = find_solver(source)
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
-        known = listed([ONE_PASS, *PROVEN, *able])
-        refuse(f"the plan claims a bound by {quoted(source)}, which proves none; bounds are by {known}")
+        raise ClaimError(
+            "the plan claims a bound by {source!r}, which proves none; bounds are by {known!l}",
+            source=source,
+            known=[ONE_PASS, *PROVEN, *able],
+        )
     if prover.optimal_in not in (scope, ANY_ORDER):
-        refuse(f"the plan claims a bound by {source}, which proves none for schedules of the scope {quoted(scope)}")
+        raise ClaimError(
+            "the plan claims a bound by {source}, which proves none for schedules of the scope {scope!r}",
+            source=source,
+            scope=scope,
+        )
     reason = prover.needs(graph)
     if reason is not None:
-        refuse(f"the plan claims a bound by {source}, which cannot serve this graph: {reason}")
+        raise ClaimError(
+            "the plan claims a bound by {source}, which cannot serve this graph: {reason!w}",
+            source=source,
+            reason=reason,
+        )
     return prover
 
 
@@ -274,19 +314,31 @@ def _prove_by_solver(
     bound, own = claim.compute, Candidate(simulation.schedule, simulation=simulation)
     seconds, effort = (PROVING, BEST) if strict else (PROVING_AGAIN, FAST)
     task = Task(min(limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
-    whose = "" if claim.scope == ANY_ORDER else f" of schedules of the scope {quoted(claim.scope)}"
-    what = f"the plan claims the lower bound {bound} on compute{whose}, by {shortened(prover.name)}"
+    whose = "" if claim.scope == ANY_ORDER else f" of schedules of the scope '{claim.scope}'"
     with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
         for found in prover.candidates(graph, task, Clock(seconds), {}):
             if not isinstance(found, Candidate):
                 continue
             peak, compute = found.figures
             if claim.scope == ANY_ORDER and found.simulation is not None and peak <= limit and compute < bound:
-                refuse(f"{what}; {int(compute)} is reached")
+                raise ClaimError(
+                    "the plan claims the lower bound {bound} on compute{whose}, by {prover}; {reached} is reached",
+                    bound=bound,
+                    whose=whose,
+                    prover=prover.name,
+                    reached=int(compute),
+                )
             if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None and found.bound >= bound:
                 return True
     if strict:
-        refuse(f"{what}; it was not proven here within {seconds:.0f} s")
+        raise ClaimError(
+            "the plan claims the lower bound {bound} on compute{whose}, by {prover}; it was not proven here within "
+            "{seconds:.0f} s",
+            bound=bound,
+            whose=whose,
+            prover=prover.name,
+            seconds=seconds,
+        )
     return False
 
 
@@ -300,12 +352,13 @@ def _narrower(
     bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
     if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(
-            '"narrower_bound" in the details of the plan is {short!w}; expected bound and scope', short=_short(narrower)
+            '"narrower_bound" in the details of the plan is {narrower!j}; expected bound and scope', narrower=narrower
         )
     if bound > simulation.compute:
-        refuse(
-            f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
-            f"it computes {simulation.compute}"
+        raise ClaimError(
+            "the plan claims the lower bound {claimed} on schedules of its scope; it computes {found}",
+            claimed=bound,
+            found=simulation.compute,
         )
     prover = _prover(graph, record["method"], scope)
     claim = ComputeBound(bound, scope=scope, solver=prover.name, proven=strict)
@@ -333,14 +386,16 @@ def _prove_by_nodes(
     claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
     if proven >= claim.compute:
         return claim
-    names = listed([graph.labels[v] for v in claim.nodes], 4)
-    step = f"the first run{'s' if len(claim.nodes) > 1 else ''} of {names}"
-    what = "compute" if times is None else "time"
-    text = f"the plan claims the lower bound {claim.compute} on {what}, by {step}"
-    if certain:
-        refuse(f"{text}; that proves {proven}")
-    if strict:
-        refuse(f"{text}; {PROVING} s proved {proven}")
+    if certain or strict:
+        raise ClaimError(
+            "the plan claims the lower bound {claimed} on {what}, by the first run{s} of {nodes!l}; "
+            + ("that proves {proven}" if certain else f"{PROVING} s proved {{proven}}"),
+            claimed=claim.compute,
+            what="compute" if times is None else "time",
+            s="s" if len(claim.nodes) > 1 else "",
+            nodes=[graph.labels[v] for v in claim.nodes],
+            proven=proven,
+        )
     return replace(claim, proven=False)
 
 
@@ -356,17 +411,31 @@ def _reserved(
     if claimed.allocator == PEAK:
         return claimed
     if limit is not None and claimed.memory > limit:
-        what = f"{shortened(allocator.name)} reserves" if claimed.bound is None else "it packs into"
-        refuse(f"the plan claims to stay within {shortened(limit)} bytes; {what} {claimed.memory}")
+        raise ClaimError(
+            "the plan claims to stay within {limit} bytes; {what} {memory}",
+            limit=limit,
+            what=f"{allocator.name} reserves" if claimed.bound is None else "it packs into",
+            memory=claimed.memory,
+        )
     if claimed.bound is None:
         found = allocator.reserve(simulation)
     else:
         found = _arena(record, simulation, claimed, allocator, strict)
     for name, value in found.record().items():
         if name != "packed_bound" and record.get(name, value) != value:
-            refuse(f"the plan claims {shortened(name)} {_short(record[name])}; the model gives {_short(value)}")
+            raise ClaimError(
+                "the plan claims {name} {claimed!j}; the model gives {found!j}",
+                name=name,
+                claimed=record[name],
+                found=value,
+            )
     if strict and (found.bound or 0) < (claimed.bound or 0):
-        refuse(f"the plan claims packed_bound {claimed.bound}; {found.bound} was proven here within {PROVING} s")
+        raise ClaimError(
+            "the plan claims packed_bound {claimed}; {proven} was proven here within {seconds} s",
+            claimed=claimed.bound,
+            proven=found.bound,
+            seconds=PROVING,
+        )
     return found
 
 
@@ -380,13 +449,21 @@ def _arena(
     """The claimed arena with its addresses, and a bound proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
-        refuse(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
+        raise ClaimError(
+            "the plan claims that nothing packs below {claimed} bytes; it packs into {memory} itself",
+            claimed=bound,
+            memory=memory,
+        )
     if memory < simulation.peak_memory:
-        refuse(f"the plan claims packed_memory {memory}; no arena for its schedule is below {simulation.peak_memory}")
+        raise ClaimError(
+            "the plan claims packed_memory {memory}; no arena for its schedule is below {peak}",
+            memory=memory,
+            peak=simulation.peak_memory,
+        )
     if offsets is None:
         return _packed_again(simulation, claimed, allocator, strict)
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
-        raise PlanError('"offsets" of the plan is {short!w}; expected a list of whole numbers', short=_short(offsets))
+        raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
     buffers, alignment = Buffers.of(simulation), claimed.alignment
     live = buffers.rounded(alignment).max_live
     try:
@@ -402,7 +479,11 @@ def _arena(
     if bound > live:
         again = allocator.reserve(simulation, Clock(PROVING if strict else PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
-            refuse(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
+            raise ClaimError(
+                "the plan claims packed_bound {claimed}; its schedule packs into {memory} bytes",
+                claimed=bound,
+                memory=again.memory,
+            )
         found = replace(found, bound=min(bound, max(live, again.bound or live)))
     return replace(claimed, bound=found.bound, allocation=found)
 
@@ -412,23 +493,25 @@ def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Alloc
     found = allocator.reserve(simulation, alignment=claimed.alignment)
     bound = found.bound or 0
     if claimed.memory < bound:
-        refuse(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {bound} bytes")
+        raise ClaimError(
+            "the plan claims packed_memory {memory}; no arena for its schedule is below {bound} bytes",
+            memory=claimed.memory,
+            bound=bound,
+        )
     if (claimed.bound or 0) > found.memory:
-        refuse(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
+        raise ClaimError(
+            "the plan claims packed_bound {claimed}; its schedule packs into {memory} bytes",
+            claimed=claimed.bound,
+            memory=found.memory,
+        )
     claimed = replace(claimed, bound=min(claimed.bound or 0, bound))
     if claimed.memory >= found.memory and found.allocation is not None:
         return replace(claimed, allocation=replace(found.allocation, size=claimed.memory))
     if strict:
-        refuse(
-            f"the plan claims to pack into {claimed.memory} bytes, which was not found here within a few seconds "
-            f"({found.memory} was); `remat allocate --time-limit` searches longer"
+        raise ClaimError(
+            "the plan claims to pack into {claimed} bytes, which was not found here within a few seconds ({found} "
+            "was); `remat allocate --time-limit` searches longer",
+            claimed=claimed.memory,
+            found=found.memory,
         )
     return claimed
-
-
-def refuse(message: str) -> NoReturn:
-    raise ClaimError("{message!w}", message=message)
-
-
-def _short(value: Any) -> str:
-    return shortened(json.dumps(value), 80)

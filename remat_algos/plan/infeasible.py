@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound, forced_values
@@ -16,12 +17,33 @@ from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, listed, shortened
+from remat_algos.wording import listed
 
 FORCING_NODES_NAMED = 3
 FORCED_VALUES_NAMED = 3
 RULED_OUT = "its schedules violate a constraint"
 LATE = "; the time limit cut the search short"
+
+
+class Message:
+    """The template of an error and its fields, which grow clause by clause."""
+
+    def __init__(self, template: str, **fields: Any) -> None:
+        self.template, self.fields = template, fields
+
+    def add(self, clause: str, **fields: Any) -> None:
+        self.template += clause
+        self.fields |= fields
+
+    def add_each(self, reasons: Sequence[str]) -> None:
+        """Add reasons, each a clause of its own."""
+        for i, reason in enumerate(reasons, start=1):
+            self.add(f"; {{reason_{i}!w}}", **{f"reason_{i}": reason})
+
+    def add_marks(self, graph: ComputationGraph) -> None:
+        """Add the number of marks of a graph, if it has any."""
+        if graph.mark is not None:
+            self.add("; {marks:mark} on nodes must be kept", marks=int((graph.mark > 0).sum()))
 
 
 def budget_error(
@@ -46,34 +68,36 @@ def budget_error(
         bound, nodes = proof.forced, list(proof.nodes)
     lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
     message = _shortage(problem, candidates, lowest, proof, bound)
-    violation = _constrained(problem, candidates, dropped)
-    message += violation
+    violates = _add_violation(message, problem, candidates, dropped)
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
-    known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
+    known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
     without = [
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())
     ]
-    message = "; ".join([message, *without])  # before the bound: some name the remedy
+    message.add_each(without)  # before the bound: some name the remedy
     if late:
-        message += LATE
+        message.add(LATE)
     if skipped:
-        message += f"; skipped: {skipped_text(skipped)}"
-    message += f"; no schedule goes below {format_bytes(bound)}, needed while {_named(graph, nodes)}"
-    message += marks_kept(graph)
+        message.add("; skipped: {skipped!w}", skipped=skipped_text(skipped))
+    message.add("; no schedule goes below {bound!w}", bound=format_bytes(bound))
+    if nodes and [*nodes] == two_path_bound(graph)[1]:
+        one, other = map(graph.labels.__getitem__, nodes)
+        message.add(", needed while {one} or {other} runs", one=one, other=other)
+    else:
+        add_forcing_nodes(message, graph, nodes)
+    message.add_marks(graph)
     if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
-        message += '; budget "least" gives the lowest peak found'
-    plan = lowest_plan(problem, [] if lowest is None else [lowest])
-    reached = lowest.figures[0] if lowest else problem.base
+        message.add('; budget "least" gives the lowest peak found')
     return BudgetError(
-        "{message!w}",
-        message=message,
-        reached=reached,
+        message.template,
+        reached=lowest.figures[0] if lowest else problem.base,
         lower_bound=bound,
         nodes=nodes,
-        plan=plan,
+        plan=lowest_plan(problem, [] if lowest is None else [lowest]),
         names=graph.labels.names_of(nodes),
         reasons=without,
+        **message.fields,
     )
 
 
@@ -99,11 +123,6 @@ def lowest_plan(
     )
 
 
-def marks_kept(graph: ComputationGraph) -> str:
-    """What is said of the marks of a graph, if it has any."""
-    return "" if graph.mark is None else f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be kept"
-
-
 def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
     """Compute of the candidates whose peak is within the limit."""
     return [each.figures[1] for each in candidates if problem.limit is None or each.figures[0] <= problem.limit]
@@ -115,36 +134,52 @@ def _shortage(
     lowest: Candidate | None,
     proof: ComputeBound | None,
     bound: int,
-) -> str:
+) -> Message:
     """The exceeded limit, and the lowest value reached."""
-    graph, within = problem.graph, _within(problem, candidates)
+    graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)
     if problem.limit is not None and problem.limit < 0:
-        device, resident = shortened(problem.budget.device), format_bytes(graph.resident_memory)
-        return f"the device budget {device} is less than the residents, {resident}; give more"
+        return Message(
+            "the device budget {device} is less than the residents, {residents}; give more",
+            device=problem.budget.device,
+            residents=format_bytes(graph.resident_memory),
+        )
     if within:
-        extra = min(within) - graph.needed_compute
-        limit = graph.labels.compute(problem.overhead_limit or 0)
-        return f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
+        return Message(
+            "overhead {allowed!w} is too low: the lowest reached is {lowest!w}",
+            allowed=labels.compute(problem.overhead_limit or 0),
+            lowest=labels.compute(min(within) - graph.needed_compute),
+        )
     if problem.limit is None:
-        return "no schedule was found"
-    message = f"no schedule within {exact_bytes(problem.limit)} was found"
+        return Message("no schedule was found")
+    message = Message("no schedule within {limit!w} was found", limit=exact_bytes(problem.limit))
     exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
     if bound > problem.limit or (proof is not None and proof.infeasible):
-        message = f"no schedule within {exact_bytes(problem.limit)} exists"
+        message.template = "no schedule within {limit!w} exists"
     elif exact is not None and _peak_bound(exact) > problem.limit:
-        message += f", and none of any order exists, which {shortened(exact.solver)} proved"
+        message.add(", and none of any order exists, which {prover} proved", prover=exact.solver)
     if lowest is not None:
-        message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
+        message.add(
+            "; the lowest reached is {lowest!w}, by {solver}",
+            lowest=exact_bytes(lowest.figures[0]),
+            solver=lowest.solver,
+        )
     return message
 
 
-def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
-    """The constraint that excludes every plan found, or every schedule."""
+def _add_violation(
+    message: Message, problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
+) -> bool:
+    """Add the constraint that excludes every plan found, or every schedule; return whether there is one."""
     constraints, best = problem.constraints, min(dropped, key=problem.rank, default=None)
     if constraints is None or best is None or not (problem.fits(best) or not candidates):
-        return ""
+        return False
     fits = " fits but" if problem.fits(best) else ""
-    return f"; a schedule of {best.solver}{fits} violates a constraint: {constraints.violation(best.simulated)}"
+    message.add(
+        f"; a schedule of {{best}}{fits} violates a constraint: {{violation!w}}",
+        best=best.solver,
+        violation=constraints.violation(best.simulated),
+    )
+    return True
 
 
 def reserved_error(
@@ -153,46 +188,50 @@ def reserved_error(
     """The error if the peak fits the budget but the reserved bytes do not."""
     bound, nodes = least_peak_bound(problem.graph)
     peak = candidate.figures[0]
-    missed, remedy = least.missed(problem.limit or 0)
-    message = (
-        f"{missed}; the lowest reached is {exact_bytes(least.memory)}, "
-        f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {remedy}"
-    )
-    plan = lowest_plan(problem, [candidate], least, report)
+    if least.bound is None:
+        within = "no schedule for which {allocator} reserves at most {limit!w} was found"
+        remedy = "give more, or pack into an arena (--allocator arena)"
+        fields: dict[str, Any] = {"allocator": least.allocator}
+    else:
+        within = "no schedule that packs into {limit!w} was found"
+        aligned = least.alignment > 1
+        remedy = "give more, or an alignment below {alignment}" if aligned else "give more"
+        fields = {"alignment": least.alignment} if aligned else {}
     return BudgetError(
-        "{message!w}",
-        message=message,
+        f"{within}; the lowest reached is {{lowest!w}}, for a peak of {{peak!w}} by {{solver}}; {remedy}",
+        limit=exact_bytes(problem.limit or 0),
+        lowest=exact_bytes(least.memory),
+        peak=format_bytes(peak),
+        solver=candidate.solver,
         reached=peak,
         lower_bound=bound,
         nodes=nodes,
-        plan=plan,
+        plan=lowest_plan(problem, [candidate], least, report),
         names=problem.graph.labels.names_of(nodes),
+        **fields,
     )
 
 
-def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """The nodes that force a peak, or the two that do so together."""
-    if nodes and [*nodes] == two_path_bound(graph)[1]:
-        return f"{' or '.join(shortened(graph.labels[v]) for v in nodes)} runs"
-    return forcing_nodes(graph, nodes)
-
-
-def forcing_nodes(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """The nodes that force a peak, and the largest values that are live while the first of them runs.
+def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence[int]) -> None:
+    """Add the nodes that force a peak, and the largest values that are live while the first of them runs.
 
     Without nodes all results together force it.
     """
     if not nodes:
-        return "the last node that makes a result runs, with all results live"
-    names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
-    values = forced_values(graph, nodes[0])
-    largest = sorted(values, key=lambda x: -graph.memory[x])
-    live = listed(
-        [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest[:FORCED_VALUES_NAMED]],
-        FORCED_VALUES_NAMED,
-        len(largest),
-    )
-    return f"{names} {'runs' if len(nodes) == 1 else 'run'}" + (f", with {live} live" if live else "")
+        message.add(", needed while the last node that makes a result runs, with all results live")
+        return
+    message.add(", needed while {forcing!l}", forcing=[graph.labels[v] for v in nodes[:FORCING_NODES_NAMED]])
+    if len(nodes) > FORCING_NODES_NAMED:
+        message.add(" and {more_nodes:,} more", more_nodes=len(nodes) - FORCING_NODES_NAMED)
+    message.add(" runs" if len(nodes) == 1 else " run")
+    values = sorted(forced_values(graph, nodes[0]), key=lambda x: -graph.memory[x])
+    if values:
+        largest = values[:FORCED_VALUES_NAMED]
+        live = [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest]
+        message.add(", with {live!l}", live=live)
+        if len(values) > len(largest):
+            message.add(" and {more_values:,} more", more_values=len(values) - len(largest))
+        message.add(" live")
 
 
 def _is_exact(name: str) -> bool:

@@ -19,7 +19,7 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.plan.infeasible import LATE, forcing_nodes, marks_kept
+from remat_algos.plan.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
@@ -57,17 +57,9 @@ Plain = Callable[[Request, Clock], Plan]
 def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
     """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
 
-    That is by effort "fast". The search without copies goes on only where it may still find a faster plan: where its
-    lower bound is below the time of the plan with copies.
-
-    Parameters
-    ----------
-    request : Request
-        With a budget. Overheads are of time. If the peak is minimized, the plan is the fastest of the lowest peak.
-    link : Link
-    clock : Clock
-    plain : callable
-        plain(request, clock) solves without copies.
+    That is by effort "fast". The search without copies, `plain`, goes on only where it may still find a faster plan:
+    where its lower bound is below the time of the plan with copies. If the peak is minimized, the plan is the fastest
+    of the lowest peak.
     """
     problem = request.problem()
     if problem.minimizes_peak and problem.overhead_limit is not None:
@@ -270,15 +262,7 @@ def _starts(request: Request, link: Link) -> list[Simulation]:
 
 
 class _CopySearch:
-    """The search over a link: for a schedule that fits, and for the fastest one.
-
-    Parameters
-    ----------
-    request : Request
-    link : Link
-        At the rates that are planned.
-    clock : Clock
-    """
+    """The search over a link, at its planned rates: for a schedule that fits, and for the fastest one."""
 
     def __init__(self, request: Request, link: Link, clock: Clock) -> None:
         self.request, self.link, self.clock, self.max_runs = request, link, clock, MAX_RUNS
@@ -399,21 +383,26 @@ def _shortage(
     bound, nodes = peak_bound_with_copies(graph)
     violation = None if request.constraints is None else request.constraints.violation(lowest)
     missing = "exists" if bound > limit else "was found"
-    host = "" if link.host is None or bound > limit else f" and at most {exact_bytes(link.host)} on the host"
-    message = f"no plan within {exact_bytes(limit)} {missing}, even with copies over {link}{host}; the lowest peak is "
-    message += exact_bytes(lowest.peak_memory)
+    message = Message(
+        f"no plan within {{limit!w}} {missing}, even with copies over {{link!w}}",
+        limit=exact_bytes(limit),
+        link=str(link),
+    )
+    if link.host is not None and bound <= limit:
+        message.add(" and at most {host!w} on the host", host=exact_bytes(link.host))
+    message.add("; the lowest peak is {lowest!w}", lowest=exact_bytes(lowest.peak_memory))
     if violation is not None:
-        message += f"; it violates a constraint: {violation}"
+        message.add("; it violates a constraint: {violation!w}", violation=violation)
     reasons = () if alone is None else alone.reasons
-    message = "; ".join([message, *reasons])
+    message.add_each(reasons)
     if stop is Stop.DEADLINE:
-        message += LATE
-    message += f"; no schedule goes below {format_bytes(bound)}"
+        message.add(LATE)
+    message.add("; no schedule goes below {bound!w}", bound=format_bytes(bound))
     if nodes:
         # What must run once may be loaded, so it forces nothing.
         recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
-        message += f", needed while {forcing_nodes(recomputable, nodes)}"
-    message += marks_kept(graph)
+        add_forcing_nodes(message, recomputable, nodes)
+    message.add_marks(graph)
     plan = _plan(
         replace(request, budget=Budget(memory=LEAST)),
         link,
@@ -425,14 +414,14 @@ def _shortage(
         Clock(),
     )
     return BudgetError(
-        "{message!w}",
-        message=message,
+        message.template,
         reached=lowest.peak_memory,
         lower_bound=bound,
         nodes=nodes,
         plan=plan,
         names=graph.labels.names_of(nodes),
         reasons=reasons,
+        **message.fields,
     )
 
 

@@ -406,7 +406,7 @@ class Plan:
 def check_form(form: str) -> str:
     """Return a form in which plans are saved; PlanError for another."""
     if form not in (*FORMS, SNAPSHOT):
-        raise PlanError("the form {form!r} is not known; use {text!w}", form=form, text=", ".join((*FORMS, SNAPSHOT)))
+        raise PlanError("the form {form!r} is not known; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
     return form
 
 

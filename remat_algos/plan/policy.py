@@ -23,17 +23,9 @@ KINDS = ("tensor", "module")
 class Treatment:
     """What a plan does with a tensor, or with the tensors of a module.
 
-    Parameters
-    ----------
-    name : str
-    values : mapping of str to tuple of str
-        For each of `DECISIONS` the names of the values.
-    memory : mapping of str to int
-        For each of `DECISIONS` their bytes.
-    compute : int
-        Cost of the extra runs of their nodes; values of one node share it.
-    copies : int or float
-        Time of their stores and loads on the link, in the unit of the compute; while they run, compute may too.
+    `values` and `memory` have the names and bytes of the values for each of `DECISIONS`. `compute` is the cost of the
+    extra runs of their nodes; values of one node share it. `copies` is the time of their stores and loads on the link,
+    in the unit of the compute; while they run, compute may too.
     """
 
     name: str
@@ -65,18 +57,9 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A plan as decisions about tensors, or about modules.
+    """A plan as decisions about tensors, or about modules, in the order of the nodes.
 
     It has the values that cross from the forward to the backward part, and those that are recomputed or offloaded.
-
-    Parameters
-    ----------
-    by : {"tensor", "module"}
-    treatments : tuple of Treatment
-        In the order of the nodes.
-    compute_unit : str
-    compute_scale : int
-        Costs are this many times those that were read.
 
     Examples
     --------

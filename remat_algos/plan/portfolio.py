@@ -31,16 +31,9 @@ POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no cl
 
 
 def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """The best candidates of a solver after the passes, as far as these improve them.
+    """Polish the candidates of one solver, the lowest peak first; yield those that the passes improve.
 
-    Parameters
-    ----------
-    problem : Problem
-    kept : sequence of Candidate
-        Of one solver, the lowest peak first.
-    clock : Clock
-    budgets : int
-        For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization.
+    For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
     """
     n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(budgets))
     waiting = list(_worth_polishing(problem, kept, budgets))
@@ -139,27 +132,8 @@ def figures(candidate: Candidate) -> tuple[int, int]:
 class SolverResult:
     """The candidates of one solver, and how its run ended.
 
-    Parameters
-    ----------
-    runs : dict of int to ParetoSet of Candidate
-        As the solver yielded them, those of each of its runs apart: so the passes improve what one run finds, even
-        where another run finds better.
-    polished : list of Candidate
-    simulated : int
-        Number of candidates.
-    dropped : Candidate, optional
-        The best candidate that violates a constraint.
-    skipped : mapping of str to int
-        Schedules that were abandoned, by reason.
-    stop : Stop
-        How the run ended.
-    seconds : float
-    share : float
-        Seconds that its last run was given; 0 without a time limit.
-    reason : str
-        Why it has no candidates, or no more.
-    error : Exception, optional
-        What it raised.
+    The candidates of each run are kept apart, as the solver yielded them: so the passes improve what one run finds,
+    even where another run finds better. `share` is the seconds that its last run was given, 0 without a time limit.
     """
 
     runs: dict[int, ParetoSet[Candidate]] = field(default_factory=dict)
@@ -199,26 +173,15 @@ class SolverResult:
 class Portfolio:
     """A run of solvers on one problem; candidates found before an interrupt or the deadline stay.
 
-    Parameters
-    ----------
-    problem : Problem
-    clock : Clock
-        The time in it is shared by the solvers.
-    task : Task, optional
-        Seed and effort of the solvers.
-    polish : bool
-        Whether passes may improve the candidates.
-    budgets : int
-        For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
-        within which the best candidates are polished; and number of limits of a search of one limit.
-    bound : int, optional
-        Lower bound on the compute of what fits: a candidate that meets it, up to the slack of the task, ends the
-        search, and so does one that a solver proves optimal. Without a bound all solvers run.
-    lowest : callable, optional
-        Called once with the limit and a progress callback if no candidate fits before the solvers that improve
-        candidates run; returns the portfolio of the same solvers after its run for the lowest peak, which may end
-        within the limit. Its candidates are added. If all exceed the limit, the improving solvers are skipped: so no
-        limit below the lowest peak is met. On small graphs, and named alone, solvers that prove optima run before.
+    `budgets` is for a whole frontier: the number of budgets, evenly spaced up to the peak without rematerialization,
+    within which candidates are polished; a search of one limit goes through that number of limits. A candidate whose
+    compute meets `bound`, up to the slack of the task, ends the search, and so does one that a solver proves optimal;
+    without a bound all solvers run.
+
+    `lowest` is called once, with the limit and a progress callback, if no candidate fits before the solvers that
+    improve candidates run. It returns the portfolio of the same solvers after its run for the lowest peak, which may
+    end within the limit; its candidates are added. If all exceed the limit, the improving solvers are skipped: so no
+    limit below the lowest peak is met. On small graphs, and named alone, solvers that prove optima run before.
     """
 
     def __init__(
@@ -269,14 +232,7 @@ class Portfolio:
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
     def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers in order, until an interrupt.
-
-        Parameters
-        ----------
-        solvers : sequence of Solver
-        options : mapping
-            Of each of them.
-        """
+        """Run solvers in order, each with these options, until an interrupt."""
         ordered = in_order(solvers)
         exact_first = self.problem.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
@@ -545,8 +501,12 @@ class Portfolio:
             if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end
                 clock.check()
         if against_mark is not None and not result.simulated:
-            mark = f"it cannot honour a mark: {against_mark}"
-            raise ScheduleError("{mark!w}", mark=mark, step=against_mark.step, node=against_mark.node) from against_mark
+            raise ScheduleError(
+                "it cannot honour a mark: {error!w}",
+                error=against_mark,
+                step=against_mark.step,
+                node=against_mark.node,
+            ) from against_mark
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _keep(self, candidate: Candidate, result: SolverResult, clock: Clock) -> None:

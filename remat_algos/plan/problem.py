@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
+from remat_algos.allocate.buffers import check_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
+from remat_algos.bounds.compute import ANY_ORDER, MOMENTS, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Stop, until_stopped
-from remat_algos.errors import BudgetError
+from remat_algos.errors import ArgumentError, BudgetError, about
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -23,7 +24,9 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes
-from remat_algos.wording import shortened
+
+# Shares of the progress; the rest is for the bound, and for addresses.
+SEARCHING, SEARCHING_FIRST = 0.9, 0.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,15 +171,66 @@ class Problem:
         if self.constraints is None or bound is None:
             return
         name, needed, node = bound
-        limit, least = exact_bytes(self.constraints.regions[name][1]), exact_bytes(needed)
-        at = f"while {shortened(self.graph.labels[node])} runs, it has {least} live in every schedule"
-        message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
         lower_bound, nodes = least_peak_bound(self.graph)
         raise BudgetError(
-            "{message!w}",
-            message=message,
+            "no schedule keeps region {region} within {limit!w}: while {node} runs, it has {needed!w} live in every "
+            "schedule; give it that or more",
+            region=name,
+            limit=exact_bytes(self.constraints.regions[name][1]),
+            node=self.graph.labels[node],
+            needed=exact_bytes(needed),
             reached=self.base,
             lower_bound=lower_bound,
             nodes=nodes,
             names=self.graph.labels.names_of(nodes),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criterion:
+    """How candidates are ranked: by compute and peak, or for the budget "least" of a pool by the bytes it reserves.
+
+    The memory budget limits the bytes that the allocator reserves.
+    """
+
+    allocator: Allocator
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, allocator: str = PEAK, *, alignment: int = 1, seed: int = 0) -> "Criterion":
+        """The criterion for arguments of `solve`; raises the errors of `solve`."""
+        alignment = check_alignment(alignment)
+        reserving = get_allocator(allocator)
+        if alignment != 1 and "alignment" not in reserving.options:
+            raise about(
+                "alignment",
+                ArgumentError(
+                    "alignment {alignment} goes with the allocator arena; give that too", alignment=alignment
+                ),
+            )
+        given = {"alignment": alignment, "seed": seed}
+        options = {name: value for name, value in given.items() if name in reserving.options}
+        return cls(reserving, options)
+
+    @property
+    def repeats(self) -> bool:
+        """True if the allocator runs on many candidates, at ever lower peaks until the reserved bytes fit."""
+        return self.allocator.candidates > 1
+
+    @property
+    def progress_share(self) -> float:
+        """The share of the progress for the search; the rest is for the allocator and the bound."""
+        return SEARCHING if self.allocator.name == PEAK else SEARCHING_FIRST
+
+    def goal(self, graph: ComputationGraph, bound: ComputeBound) -> int | None:
+        """Compute at which the search may end; None if compute alone does not decide."""
+        if self.repeats:
+            return None
+        return int(bound.compute) + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
+
+    def rank(self, problem: Problem, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
+        """Sort key of candidates that fit, best first."""
+        if not (self.repeats and problem.minimizes_peak):
+            return problem.rank(candidate)
+        peak, compute = candidate.figures
+        return reservation.memory, compute, peak, candidate.solver != BASELINE

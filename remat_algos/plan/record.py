@@ -1,6 +1,5 @@
 """The JSON of a plan: its entries and their types."""
 
-import json
 import os
 from collections.abc import Mapping
 from math import isfinite
@@ -18,7 +17,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import quoted, shortened
 
 FORMAT, VERSION = "remat-plan", 1
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
@@ -73,10 +71,11 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         record = json_of(read_text(file))
     except GraphError as error:
-        raise PlanError("{error!w}", error=error) from error
+        raise PlanError(error.template, **error.fields) from error
     except ValueError as error:
-        remedy = "give the whole of what `remat solve -o` wrote"
-        raise PlanError("{name!p}: {error!w}; {remedy!w}", name=file.name, error=error, remedy=remedy) from error
+        raise PlanError(
+            "{name!p}: {error!w}; give the whole of what `remat solve -o` wrote", name=file.name, error=error
+        ) from error
     if not isinstance(record, dict):
         raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)
     return record
@@ -87,7 +86,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
-        raise PlanError('not a plan: there is no "format": "{format!w}"', format=FORMAT)
+        raise PlanError('not a plan: there is no "format": "{format}"', format=FORMAT)
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(
             "the plan has version {get!r}; this release reads version {version}",
@@ -97,7 +96,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     kinds = {**KINDS, **LINK_KINDS, **TIME_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
     for name, kind in kinds.items():
         if name not in record:
-            raise PlanError('the plan has no "{name!w}"', name=name)
+            raise PlanError('the plan has no "{name}"', name=name)
         _check_kind(name, record[name], kind)
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
@@ -120,17 +119,16 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     """Check the types of entries that cannot be compared with the simulation; PlanError for a wrong one."""
     for name in ("solver", "method"):
         if not record[name].strip():
-            raise PlanError('"{name!w}" of the plan is empty; expected the name of a solver', name=name)
+            raise PlanError('"{name}" of the plan is empty; expected the name of a solver', name=name)
     if not 0 <= record["seconds"] < LARGEST_SUM:  # nan is not
         raise PlanError('"seconds" of the plan is {record}; expected a number, 0 or more', record=record["seconds"])
     details = record.get("details", {})
     for name, (fits, expected) in (DETAILS | {"peak_bound": (is_count, COUNT)}).items():
         if name in details and not fits(details[name]):
-            given = quoted(details[name])
             raise PlanError(
-                '"{name!w}" in the details of the plan is {given!w}; expected {expected!w}',
+                '"{name}" in the details of the plan is {given!r}; expected {expected!w}',
                 name=name,
-                given=given,
+                given=details[name],
                 expected=expected,
             )
     waiting: list[Any] = [record["options"], details]
@@ -150,12 +148,8 @@ def copies(record: Mapping[str, Any]) -> Copies:
     for name, columns in (("loads", "step value"), ("lingering", "value step until"), ("stores", "step value")):
         rows, row = record.get(name, []), columns.split()
         if not isinstance(rows, list) or not all(_is_row(each, row) for each in rows):
-            given = shortened(json.dumps(rows), 80)
             raise PlanError(
-                '"{name!w}" of the plan is {given!w}; expected a list of [{row!w}]',
-                name=name,
-                given=given,
-                row=", ".join(row),
+                '"{name}" of the plan is {given!j}; expected a list of [{row!l}]', name=name, given=rows, row=row
             )
         found.append([tuple(each) for each in rows])
     return found[0], found[1], found[2]
@@ -189,7 +183,7 @@ def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
         raise PlanError(
-            '"{name!w}" of the plan is {value!r}, expected {expected!w}', name=name, value=value, expected=expected
+            '"{name}" of the plan is {value!r}, expected {expected!w}', name=name, value=value, expected=expected
         )
 
 

@@ -14,8 +14,7 @@ from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, Sch
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.criterion import Criterion
-from remat_algos.plan.problem import Problem
+from remat_algos.plan.problem import Criterion, Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -37,29 +36,10 @@ POINTS = 100  # of one pass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """The checked arguments of `solve`.
+    """The checked arguments of `solve`; `compare` and `frontier` use it for several solvers.
 
-    `compare` and `frontier` use it for several solvers.
-
-    Parameters
-    ----------
-    graph : ComputationGraph
-    budget : Budget
-    named : tuple of Solver, optional
-        The named solvers; None for "auto".
-    options : mapping
-        Options of the named solver; empty if there are several.
-    task : Task
-        Seed and effort of all solvers.
-    raw : bool
-    polish : bool
-    criterion : Criterion
-        Chooses among plans that fit; its allocator determines which bytes the memory budget limits.
-    constraints : Constraints, optional
-    start : tuple of Simulation
-        The user's own schedule, and that of the lowest peak for a budget such as "least+1%".
-    link : Link, optional
-        Values may be copied over it to the host and back: costs of the graph are times. None: nothing is copied.
+    `named` is None for "auto"; with several solvers there are no options. `start` has the user's own schedule, and that
+    of the lowest peak for a budget such as "least+1%". With a link, the costs of the graph are times.
     """
 
     graph: ComputationGraph
@@ -94,15 +74,7 @@ class Request:
         link: AnyLink | None = None,
         **options: Any,
     ) -> "Request":
-        """Check the arguments of `solve`, with its errors; `solvers` names several.
-
-        Examples
-        --------
-        >>> from remat_algos.zoo.random import chain
-        >>> request = Request.of(chain(3), "50%", effort="fast")
-        >>> request.name, str(request.budget), request.polish
-        ('auto', 'memory 50%', True)
-        """
+        """Check the arguments of `solve`, with its errors; `solvers` names several."""
         budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
         if named is None and options:
             raise about(
@@ -178,11 +150,11 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
     """The simulation of a start; ValueError if a named solver takes none."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
-        able = listed([each.name for each in list_solvers() if each.improves])
+        able = [each.name for each in list_solvers() if each.improves]
         raise about(
             "start",
             ArgumentError(
-                "{unable} takes no start; name one of {able!w}, or leave out the solver", unable=unable[0], able=able
+                "{unable} takes no start; name one of {able!l}, or leave out the solver", unable=unable[0], able=able
             ),
         )
     try:
@@ -233,5 +205,5 @@ def _registered(solver: str | Callable[..., Any]) -> Solver:
     known = find_solver(name)
     if known is None or known.function is not solver:
         what = "is not registered" if known is None else "is the name of another solver"
-        raise ArgumentError("{name} {what!w}; register the function with @solver() above it", name=name, what=what)
+        raise ArgumentError("{name} " + what + "; register the function with @solver() above it", name=name)
     return known

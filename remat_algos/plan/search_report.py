@@ -47,23 +47,10 @@ DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
 class SearchReport:
     """Solvers tried, other plans found, and how the search ended.
 
-    Parameters
-    ----------
-    tried : int, optional
-        Number of solvers that ran; None where one was named.
-    overheads : mapping of str to int
-        By solver, the best first: the overhead of its best plan within the budget.
-    peaks : mapping of str to int
-        Bytes of the peaks of these plans, where the lowest peak was asked for.
-    simulated : int, optional
-        Number of schedules of the solver whose plan it is, or of the only solver that ran if no rematerialization is
-        better; None where no search is known.
-    skipped : mapping of str to int
-        Schedules that this solver abandoned, by reason.
-    stop : Stop
-        How the search ended.
-    out_of_memory : tuple of str
-        Names of the solvers and other parts that ran out of memory.
+    `tried` is None where one solver was named. `overheads` has the best plan of each solver within the budget, the best
+    first, and `peaks` their bytes, where the lowest peak was asked for. `simulated` and `skipped` count schedules of
+    the solver whose plan it is, or of the only solver that ran if no rematerialization is better. `out_of_memory` names
+    the solvers and other parts that ran out of memory.
 
     Examples
     --------

@@ -13,10 +13,9 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.plan_search import BoundSearch, PlanSearch
+from remat_algos.plan.plan_search import STOPPED, BoundSearch, PlanSearch, ReservedSearch
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.request import Request
-from remat_algos.plan.reserved_search import STOPPED, ReservedSearch
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
 from remat_algos.solvers.registry import AUTO
@@ -275,14 +274,9 @@ def _bound_of(plan: Plan) -> dict[str, Any]:
 
 
 def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:
-    """The cheaper of two plans: of the lowest peak, and of at most a share above it.
+    """The cheaper of two plans: of the lowest peak, and of at most a share above it, for a budget such as "least+0.1%".
 
-    Parameters
-    ----------
-    budget : Budget
-        Such as "least+0.1%".
-    run : callable
-        Solves for a budget; the second time with the plan of the lowest peak.
+    `run` solves for a budget; the second time with the plan of the lowest peak.
     """
     assert budget.above_lowest is not None
     lowest = run(replace(budget, memory=LEAST), None)

@@ -97,17 +97,17 @@ class Breakdown:
                 with np.errstate(invalid="raise"):
                     table = np.array(getattr(self, name), np.int64)
             except (TypeError, ValueError, OverflowError, FloatingPointError):
-                fault = f"{name} of a breakdown is no table of numbers"
                 raise ArgumentTypeError(
-                    "{fault!w}; give int64[types, {columns}]", fault=fault, columns=columns
+                    "{name} of a breakdown is no table of numbers; give int64[types, {columns}]",
+                    name=name,
+                    columns=columns,
                 ) from None
             if table.shape != (len(self.types), columns):
-                wanted = f"expected {(len(self.types), columns)}, a row for each type"
                 raise ArgumentError(
-                    "{name!w} of a breakdown has shape {shape!w}, {wanted!w}",
+                    "{name} of a breakdown has shape {shape}, expected {wanted}, a row for each type",
                     name=name,
                     shape=table.shape,
-                    wanted=wanted,
+                    wanted=(len(self.types), columns),
                 )
             object.__setattr__(self, name, sealed(table))
 
@@ -278,17 +278,8 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     """The type of each node: of a gradient that of its forward node, of an update "optimizer".
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    by : {"layer", "operation"}
-        "layer": as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
-        as those of the zoo, then by the kind of operation (`layer_type`).
-
-    Raises
-    ------
-    GraphError
-        If `by` is something else.
+    Layers are typed as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
+    as those of the zoo, then by the kind of operation (`layer_type`).
 
     Examples
     --------

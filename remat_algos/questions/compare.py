@@ -59,15 +59,7 @@ class Entry:
 class Comparison:
     """Entries by solver, those with plans first, the cheapest first.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    budget : Budget
-    entries : tuple of Entry
-    stop : Stop
-        How the search ended.
-    allocator : str
-        The budget limits the bytes that this allocator reserves.
+    The budget limits the bytes that the allocator reserves.
     """
 
     graph: ComputationGraph

@@ -18,12 +18,7 @@ NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """Nodes that two plans of one graph run a different number of times.
-
-    Parameters
-    ----------
-    plan, other : Plan
-    """
+    """Nodes that two plans of one graph run a different number of times."""
 
     plan: Plan
     other: Plan

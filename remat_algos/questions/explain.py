@@ -33,17 +33,9 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 class Offload(NamedTuple):
     """What becomes of a value that is stored on the host.
 
-    Parameters
-    ----------
-    value : int
-    stored_at : int
-        The step behind which its store begins.
-    freed_after : int
-        The last step of the instance that is stored.
-    loads : list of (int, int)
-        The step before whose run each load begins, and the last step of what it brings back.
-    waits : int, float or None
-        How long compute waits for its copies; None without a link.
+    Its store begins behind the step `stored_at`; `freed_after` is the last step of the instance that is stored. `loads`
+    has the step before whose run each load begins, and the last step of what it brings back. `waits` is how long
+    compute waits for its copies; None without a link.
     """
 
     value: int
@@ -131,12 +123,7 @@ def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, playe
 class Decision:
     """The decision of a plan about one node, and the effect of the opposite decision.
 
-    Parameters
-    ----------
-    simulation : Simulation
-    node : int
-    played : Timeline, optional
-        Of a plan with a link.
+    `played` is the timeline of a plan with a link.
     """
 
     simulation: Simulation
@@ -311,19 +298,8 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 class Explanation:
     """The decisions of a plan, about the most bytes first, and the values live at its peak.
 
-    Parameters
-    ----------
-    plan : Plan
-    nodes : tuple of int
-        The nodes whose decisions are explained.
-    left_out : int
-        How many other decisions there are about some bytes.
-    report : Report, optional
-        What the solver itself reports of its decisions.
-    most : int, optional
-        How many items of the report are shown.
-    no_report : str
-        Why the solver has no report, though it reports of other plans.
+    `left_out` counts the other decisions about some bytes. `report` is what the solver itself reports of its decisions,
+    of which `most` items are shown; `no_report` says why it has none, though it reports of other plans.
     """
 
     plan: Plan
@@ -449,8 +425,8 @@ def _report(plan: Plan) -> Report | None:
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:
-            unknown = ", ".join(shortened(option) for option in options if option not in solver.options)
+            unknown = [option for option in options if option not in solver.options]
             if unknown:
-                raise ArgumentError("{name} has no option {unknown!w}", name=name, unknown=unknown)
+                raise ArgumentError("{name} has no option {unknown!l}", name=name, unknown=unknown)
             return solver.explain(plan.graph, **options)
     return None

@@ -30,19 +30,10 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value with which a solver stays within the budget.
+    """The largest value with which a solver stays within the budget; None if not even the smallest fits.
 
-    Parameters
-    ----------
-    solver : str
-    value : int or None
-        None if not even the smallest fits.
-    plan : Plan or None
-        For the graph of that value; within the budget.
-    tried : mapping of int to str
-        Why each value that was tried does not fit, "" where it does.
-    stop : Stop
-        How the search ended.
+    `plan` is for the graph of that value. `tried` has the reason why each value that was tried does not fit, "" where
+    it does.
     """
 
     solver: str
@@ -180,8 +171,9 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
     """The values within bounds, both included; ValueError if there are none."""
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
-        to = "on" if most is None else f"to {most}"
-        raise ArgumentError("there is no value from {least} {to!w} to try; give other bounds", least=least, to=to)
+        to = "on" if most is None else "to {most}"
+        template = "there is no value from {least} " + to + " to try; give other bounds"
+        raise ArgumentError(template, least=least, most=most)
     return found
 
 

@@ -20,18 +20,8 @@ from remat_algos.schedule.simulation import Simulation, simulate
 class FlippedDecision:
     """The simulation of a schedule with one decision flipped.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        The new one.
-    compute : int
-        Change of the compute.
-    freed, added : int
-        Bytes: the largest decrease of the live bytes during a step, and the largest increase.
-    freed_steps, added_steps : int
-        Number of steps with that decrease, and with that increase.
-    peak_memory : int
-        Bytes of the new peak.
+    `compute` is the change of the compute. `freed` and `added` are bytes: the largest decrease of the live bytes during
+    a step, and the largest increase; `freed_steps` and `added_steps` count the steps with these.
     """
 
     schedule: Schedule
@@ -168,7 +158,9 @@ def _changed(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         if (n_runs > 1) == (node in kept):
             flipped = flip_decision(simulation, node)
             if flipped is None:
-                reason = "is never idle in this order, so recomputing it would free nothing"
-                raise GraphError("{name} {reason!w}; leave it out", name=graph.labels[node], reason=reason)
+                raise GraphError(
+                    "{name} is never idle in this order, so recomputing it would free nothing; leave it out",
+                    name=graph.labels[node],
+                )
             schedule = flipped.schedule
     return schedule
