@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Stop
-from remat_algos.errors import BudgetError, ClaimError, PlanError, RematError
+from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -32,6 +32,7 @@ from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_candidates, list_solvers
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -155,12 +156,6 @@ def test_a_schedule_has_names_where_the_graph_has_some_else_ids():
     assert all(isinstance(step, str) for step in named["schedule"])
     assert bare["schedule"] == list(range(8))
     assert solve(differentiate(nameless()), "100%").record()["schedule"][-1] == "grad(0)"
-
-
-def test_a_plan_for_a_graph_that_was_not_differentiated_says_null():
-    made = solve(nameless(), "100%").record()
-    assert made["differentiate"] is None
-    assert made["graph_hash"] == nameless().hash
 
 
 def test_numbers_of_numpy_are_no_obstacle():
@@ -287,39 +282,23 @@ def swapped(steps):
 
 
 FRAUDS = {
-    **{f"{name} {more:+}": {name: record()[name] + more} for name in NUMBERS for more in (-1, 1)},
-    "compute unit": {"compute_unit": "s"},
-    "compute scale": {"compute_scale": 1},
-    "gap": {"gap": 0.5},
-    "no gap": {"gap": None},
     "source of the bound": {
         "bound_source": "one pass",
         "bound": GRAPH.needed_compute - 10,
         "gap": (PLAN.simulation.compute - GRAPH.needed_compute + 10) / (GRAPH.needed_compute - 10),
     },
     "gap for another scope": {"bound_scope": "canonical"},
-    "bound above what is computed": {"bound": PLAN.simulation.compute + 1},
-    "bound and gap": {"bound": PLAN.simulation.compute, "gap": 0.1},
-    "bound without scope": {"bound_scope": None, "gap": None},
-    "scope without bound": {"bound": None, "gap": None},
-    "unknown scope": {"bound_scope": "the best", "gap": None},
-    "limit": {"limit": PLAN.limit + 1},
-    "no limit": {"limit": None},
     "limit without budget": {"budget": None},
-    "budget that is not kept": {"budget": {"memory": PLAN.peak_memory - 1}, "limit": PLAN.peak_memory - 1},
-    "overhead that is not kept": {"budget": {"memory": "85%", "overhead": "1%"}},
     "device that is not kept": {
         "budget": {"device": PLAN.peak_memory + GRAPH.resident_memory - 1},
         "limit": PLAN.peak_memory - 1,
     },
     "a schedule of nothing": {"schedule": []},
-    "a schedule that lacks a step": {"schedule": record()["schedule"][:-1]},
     "a schedule out of order": {"schedule": swapped(record()["schedule"])},
     "an unknown node": {"schedule": [*record()["schedule"], "nobody"]},
     "an unknown id": {"schedule": [*PLAN.schedule.order.tolist(), 10**6]},
     "once twice": {"schedule": [*record()["schedule"], "drop"]},
     "a step more": {"schedule": [*record()["schedule"], "conv"]},
-    "a free less": {"frees": [*record()["frees"][:-1], []]},
     "frees in another step": {"frees": swapped(record()["frees"])},
     "frees that are none": {"frees": None},
 }
@@ -342,7 +321,7 @@ def test_an_overhead_budget_is_kept_to_the_unit():
         if more > 0:
             verify(GRAPH, record(budget=budget))
         else:
-            with pytest.raises(ClaimError, match=f"within overhead {PLAN.overhead - 1}; it has {PLAN.overhead}"):
+            with raises(ClaimError, limit=PLAN.overhead - 1, found=PLAN.overhead):
                 verify(GRAPH, record(budget=budget))
 
 
@@ -350,21 +329,10 @@ def test_a_bound_may_be_what_is_computed_but_no_more(monkeypatch):
     for scope in ("canonical", "chain", "fixed order"):
         plant(monkeypatch, another, optimal_in=scope)
         claim = {"bound_scope": scope, "bound_source": "another", "gap": None, "details": {}}
-        with pytest.raises(ClaimError, match=r"by another; it was not proven here"):
+        with raises(ClaimError, prover="another", seconds=30):
             verify(GRAPH, record(bound=PLAN.simulation.compute, **claim))
-        with pytest.raises(ClaimError, match=f"bound {PLAN.simulation.compute + 1} "):
+        with raises(ClaimError, claimed=PLAN.simulation.compute + 1, found=PLAN.simulation.compute):
             verify(GRAPH, record(bound=PLAN.simulation.compute + 1, **claim))
-
-
-def test_a_true_record_with_ids_for_names_stands():
-    assert verify(GRAPH, record(schedule=PLAN.schedule.order.tolist())).peak_memory == PLAN.peak_memory
-
-
-def test_a_denial_says_what_is_claimed_and_what_is_found():
-    with pytest.raises(ClaimError, match=f"claims peak_memory 1; the simulation gives {PLAN.peak_memory}"):
-        verify(GRAPH, record(peak_memory=1))
-    with pytest.raises(ClaimError, match=r"cannot be run: output grad\(conv\) is never made; run grad\(conv\)"):
-        verify(GRAPH, record(schedule=[]))
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=14))
@@ -373,7 +341,7 @@ def test_no_number_can_be_changed_unnoticed(data, graph):
     name = data.draw(st.sampled_from(NUMBERS))
     lie = data.draw(st.integers(0, 10**6))
     lie += lie >= plan.record()[name]  # any number but the true one
-    with pytest.raises(ClaimError, match=name):
+    with raises(ClaimError, name=name, claimed=lie, found=plan.record()[name]):
         verify(graph, {**plan.record(), name: lie})
 
 
@@ -391,22 +359,8 @@ def test_no_number_can_be_changed_unnoticed(data, graph):
 def test_a_plan_for_another_graph_is_refused(changes):
     other = replace(source(), **changes)
     for graph in other, differentiate(other, parameter_gradients=True):
-        with pytest.raises(PlanError, match="the plan was made for another graph") as error:
+        with raises(PlanError, record=source().hash[:12], source_hash=graph.source_hash[:12]):
             verify(graph, PLAN)
-        assert not isinstance(error.value, ClaimError)
-        assert source().hash[:12] in str(error.value)
-
-
-def test_a_plan_for_other_gradients_is_refused():
-    with pytest.raises(PlanError, match=r"differentiated with .*'parameter_gradients': True.*; give the graph before"):
-        verify(differentiate(source()), PLAN)
-
-
-def test_a_plan_for_the_forward_part_alone_is_refused_after_differentiation():
-    plan = solve(source(), "100%")
-    assert verify(source(), plan).peak_memory == plan.peak_memory
-    with pytest.raises(PlanError, match="give the graph before that"):
-        verify(GRAPH, plan)
 
 
 KINDS_OF_RUBBISH = {
@@ -497,19 +451,14 @@ def test_a_file_that_is_no_plan_is_told_so(tmp_path, content):
 
 def test_a_cut_file_says_where_it_ends(tmp_path):
     (tmp_path / "plan.json").write_text(PLAN.text()[:100], encoding="utf-8")
-    with pytest.raises(
-        PlanError, match=r"plan.json: not valid JSON at line \d+, column \d+ .*; give the whole of what"
-    ):
+    with raises(PlanError, name="plan.json"):
         verify(GRAPH, tmp_path / "plan.json")
 
 
 def test_a_missing_file_is_named(tmp_path):
     missing = tmp_path / "nowhere.json"
-    for path, message in (
-        (missing, f"no such file: {missing}"),
-        (tmp_path, f"{tmp_path} is a directory; name a file in it"),
-    ):
-        with pytest.raises(PlanError, match=re.escape(message)):
+    for path in (missing, tmp_path):
+        with pytest.raises(PlanError, match=re.escape(str(path))):
             verify(GRAPH, path)
 
 
@@ -583,17 +532,6 @@ def test_a_bound_names_its_source(monkeypatch, tmp_path):
     assert bound in str(plan)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", GRAPH).bound.source == "bounded"
-
-
-def test_a_bound_without_a_source_can_only_be_one_pass(tmp_path):
-    record = solve(GRAPH, "100%", solver="chen_sqrt").record()
-    del record["bound_source"]
-    (tmp_path / "plan.json").write_text(json.dumps(record))
-    assert Plan.load(tmp_path / "plan.json", GRAPH).bound.source == "one pass"
-    record = solve(GRAPH, "95%", effort="fast").record()
-    del record["bound_source"]
-    with pytest.raises(ClaimError, match="names no source; one pass computes"):
-        verify(GRAPH, record)
 
 
 def test_large_sizes_are_said_twice():
@@ -698,21 +636,16 @@ def test_of_two_budgets_both_hold_at_the_least_overhead(memory, overhead):
         assert (plan.limit, plan.overhead) == (limit, min(within))
         assert plan.peak_memory <= limit
     else:
-        with pytest.raises(BudgetError, match=r"is too low|no schedule within"):
+        with pytest.raises(BudgetError):
             solve(GRAPH, budget)
-
-
-def test_memory_and_device_budgets_both_hold():
-    assert solve(GRAPH, Budget(memory=BASE, device=BASE + 10**4)).limit == BASE
-    assert solve(GRAPH, Budget(memory=BASE + 10**4, device=BASE + 111)).limit == BASE
 
 
 def test_a_device_smaller_than_the_residents_is_an_infeasible_budget():
     for device in 0, 110:
-        with pytest.raises(BudgetError, match=f"the device budget {device} is less than the residents, 111 B") as error:
+        with raises(BudgetError, device=device, residents="111 B") as error:
             solve(GRAPH, Budget(device=device))
         assert error.value.reached in [peak for peak, _ in POINTS]
-    with pytest.raises(BudgetError, match="no schedule within 0 B exists"):
+    with raises(BudgetError, limit="0 B"):
         solve(GRAPH, Budget(device=111))
 
 
@@ -735,18 +668,15 @@ def test_least_within_a_device_keeps_to_the_device():
 
 def test_too_little_overhead_says_what_was_reached():
     lowest, overhead = min(POINTS)
-    with pytest.raises(BudgetError, match=f"overhead 0.1 ms is too low: the lowest reached is {overhead / 10:g} ms"):
+    with raises(BudgetError, allowed="0.1 ms", lowest=f"{overhead / 10:g} ms"):
         solve(GRAPH, Budget(memory=lowest, overhead="0.1"))
 
 
 def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
-    with pytest.raises(BudgetError) as error:
+    with raises(BudgetError, limit="1 B", lowest=f"{min(POINTS)[0]} B", reached=min(POINTS)[0]) as error:
         solve(GRAPH, 1)
-    text = str(error.value)
-    assert "no schedule within 1 B exists" in text
-    assert f"the lowest reached is {min(POINTS)[0]} B" in text
-    assert f"no schedule goes below {error.value.lower_bound} B" in text
-    assert all(GRAPH.labels[v] in text for v in error.value.nodes[:3])
+    assert error.value.fields["bound"] == f"{error.value.lower_bound} B"
+    assert error.value.fields["forcing"] == [GRAPH.labels[v] for v in error.value.nodes[:3]]
 
 
 @pytest.mark.parametrize(
@@ -760,19 +690,6 @@ def test_an_infeasible_budget_comes_with_the_plan_of_the_lowest_peak(budget, sol
     assert (plan.solver, plan.limit, plan.budget) == (solver, None, Budget(memory="least"))
     assert verify(GRAPH, json.loads(plan.text())).peak_memory == plan.peak_memory
     assert plan.bound.compute <= plan.simulation.compute
-
-
-def test_no_plan_comes_with_an_infeasible_budget_where_none_was_found():
-    assert BudgetError("nothing fits", 9, 5, [0]).plan is None
-
-
-@pytest.mark.parametrize(
-    ("budget", "error"),
-    [(0.5, TypeError), ([1], TypeError), (True, TypeError), ("half", ValueError), (-1, ValueError), ("", ValueError)],
-)
-def test_a_budget_that_is_none_is_refused(budget, error):
-    with pytest.raises(error, match="budget"):
-        solve(GRAPH, budget)
 
 
 WHOLE = {
@@ -796,28 +713,6 @@ def test_whole_numbers_of_any_type_are_options(kind):
             solve(GRAPH, solver=solver, **{option: kind(4)})
 
 
-@pytest.mark.parametrize("budget", [80.0, 0.5, np.float64(80)])
-def test_floats_are_no_budgets_whole_or_not(budget):
-    with pytest.raises(TypeError, match="give whole numbers or text such as"):
-        solve(GRAPH, budget)
-
-
-def test_a_seed_that_is_not_whole_is_named():
-    with pytest.raises(ValueError, match=r"seed is 1\.5; give a whole number"):
-        solve(GRAPH, seed=1.5)
-
-
-def test_a_budget_that_is_a_float_is_shown_a_share():
-    with pytest.raises(TypeError, match=r'memory budget is 0\.5; give whole numbers or text such as "50%"'):
-        solve(GRAPH, 0.5)
-
-
-@pytest.mark.parametrize("overhead", ["1/0", "much", "-5", -5, "nan", "inf"])
-def test_an_overhead_that_is_no_number_is_refused(overhead):
-    with pytest.raises(ValueError, match="overhead budget"):
-        Budget(overhead=overhead)
-
-
 # ---------------------------------------------------------------- searches for budgets that solvers do not know
 
 
@@ -837,12 +732,6 @@ def of_chain(graph):
     for k in 1, 2, 3:
         plan = solve(graph, solver="chen_sqrt", segments=k, candidates="all", raw=True, keep_last=True)
         yield plan.peak_memory, plan.overhead, plan.schedule.order.tolist()
-
-
-def test_the_stairs_of_these_tests_fall():
-    _, points = stairs([])
-    assert len(points) == 3
-    assert [overhead for _, overhead in points] == sorted({overhead for _, overhead in points}, reverse=True)
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -869,14 +758,6 @@ def test_the_least_is_searched_by_an_impossible_limit(monkeypatch):
         plan = solve(graph, budget, solver="climbing")
         assert (plan.peak_memory, plan.overhead) == min(points)
     assert calls == [least_peak_bound(graph)[0], min(points)[0]] * 2  # then for the bytes that were reached
-
-
-def test_a_limit_reaches_the_solver_as_it_is(monkeypatch):
-    calls = []
-    climbing, points = stairs(calls)
-    plant(monkeypatch, climbing)
-    solve(differentiate(nameless()), min(points)[0], solver="climbing")
-    assert calls == [min(points)[0]]
 
 
 # ---------------------------------------------------------------- compare
@@ -923,11 +804,6 @@ def test_compare_says_why_there_is_no_plan(monkeypatch):
     assert "call differentiate(graph) first" in forward.entries[0].reason
 
 
-def test_compare_of_an_unknown_solver_is_a_value_error():
-    with pytest.raises(ValueError, match="unknown solver 'nobody'"):
-        compare(GRAPH, solvers=["nobody"])
-
-
 def test_a_comparison_is_rows_and_a_record():
     comparison = compare(GRAPH, "85%")
     rows_ = list(comparison.rows())
@@ -957,12 +833,6 @@ def test_rows_show_shares_of_the_base_and_of_one_pass():
     assert cells[plan.method]["overhead"] == f"{100 * plan.overhead / GRAPH.needed_compute:.1f} %"
 
 
-def test_progress_reaches_every_solver():
-    told = []
-    compare(GRAPH, "85%", progress=lambda *news: told.append(news))
-    assert told
-
-
 def test_an_empty_graph_has_an_empty_plan():
     empty = ComputationGraph.from_edges([])
     plan = solve(empty, 0)
@@ -972,22 +842,12 @@ def test_an_empty_graph_has_an_empty_plan():
     assert compare(empty).entries[0].solver == "no_remat"
 
 
-def test_all_errors_of_this_page_are_for_users():
-    assert issubclass(PlanError, RematError)
-    assert issubclass(ClaimError, PlanError)
-    assert issubclass(BudgetError, RematError)
-
-
 # ---------------------------------------------------------------- the report
 
 
-def test_what_a_report_writes_is_checked_when_it_is_read():
+def test_a_report_is_written_and_read():
     full = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",))
-    assert full.record().keys() == DETAILS.keys()
-
-
-def test_a_report_without_a_search_writes_nothing_and_one_of_no_schedule_says_so():
+    assert full.record().keys() == DETAILS.keys()  # by which it is checked
+    assert SearchReport.claimed(full.record()).record() == full.record()
     assert SearchReport().record() == {}
     assert SearchReport(simulated=0).record() == {"simulated": 0, "complete": True}
-    stopped = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",))
-    assert SearchReport.claimed(stopped.record()).record() == stopped.record()

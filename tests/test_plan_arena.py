@@ -24,6 +24,7 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import format_bytes
 from remat_algos.zoo.random import chain, u_shape
+from tests.raising import raises
 from tests.strategies import graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -70,11 +71,6 @@ def test_a_power_of_two_is_an_alignment():
     assert not any(is_alignment(given) for given in (True, 2.5, "2", None, 2**53, 2**70))
 
 
-def test_an_alignment_goes_with_the_arena():
-    with pytest.raises(ValueError, match=r"^alignment 64 goes with the allocator arena; give that too$"):
-        solve(GRAPH, "70%", alignment=64)
-
-
 # ---------------------------------------------------------------- solve
 
 
@@ -107,16 +103,16 @@ def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
 
 def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
     wasteful(lambda size: 1_000_000)
-    with pytest.raises(BudgetError, match=r"no schedule that packs into .* the lowest reached is 1\.\d+ MiB") as error:
+    with raises(BudgetError, solver="chen_greedy") as error:
         solve(GRAPH, "70%", solver="chen_greedy", allocator="arena")
-    assert error.value.reached <= 0.7 * solve(GRAPH, "100%", solver="no_remat").peak_memory
-    assert error.value.lower_bound <= error.value.reached
-    with pytest.raises(BudgetError, match="or an alignment below 4096"):
+    assert error.value.lower_bound <= error.value.reached <= 0.7 * baseline_peak(GRAPH)
+    assert error.value.fields["lowest"].startswith("1.")
+    with raises(BudgetError, alignment=4096):
         solve(GRAPH, "70%", solver="chen_greedy", allocator="arena", alignment=4096)
 
 
 def test_where_nothing_fits_even_without_packing_the_error_is_the_usual_one():
-    with pytest.raises(BudgetError, match="no schedule within 1 B exists"):
+    with raises(BudgetError, limit="1 B"):
         solve(GRAPH, 1, allocator="arena")
 
 
@@ -137,19 +133,10 @@ def test_the_device_budget_holds_for_the_arena_and_the_residents(wasteful):
 
 def test_an_alignment_that_is_none_is_refused_before_the_search():
     for alignment in (0, 3, -8):
-        with pytest.raises(AllocationError, match="give a power of two"):
+        with raises(AllocationError, alignment=alignment):
             solve(GRAPH, 1, allocator="arena", alignment=alignment)
-    with pytest.raises(ValueError, match=r"alignment is 2\.5; give a whole number"):
+    with pytest.raises(ValueError, match="alignment"):
         solve(GRAPH, 1, allocator="arena", alignment=2.5)
-
-
-def test_an_interrupt_while_packing_is_not_a_budget_that_cannot_be_met(monkeypatch):
-    def interrupted(*given, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(arena, "pack", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        solve(GRAPH, "70%", solver="chen_greedy", allocator="arena")
 
 
 def test_a_plan_says_how_it_packs():
@@ -204,45 +191,8 @@ def test_the_addresses_are_compared_and_nothing_is_packed_again(plan, monkeypatc
     for i in np.flatnonzero(found.buffers.size)[::7].tolist():
         for wrong in (offsets[i] + 1, plan.reservation.memory):
             false = [*offsets[:i], wrong, *offsets[i + 1 :]]
-            with pytest.raises(ClaimError, match=f"claims addresses in packed_memory {plan.reservation.memory} that"):
+            with raises(ClaimError, memory=plan.reservation.memory):
                 verify(GRAPH, changed(plan, offsets=false))
-    with pytest.raises(ClaimError, match="overlap"):
-        verify(GRAPH, changed(plan, offsets=[0] * len(offsets)))
-    with pytest.raises(ClaimError, match="claims addresses"):
-        verify(GRAPH, changed(plan, offsets=offsets[1:]))
-
-
-@pytest.mark.parametrize("given", ["0", [1.5], [True], [-1], [2**70], {}])
-def test_addresses_are_whole_numbers(plan, given):
-    with pytest.raises(PlanError, match='"offsets" of the plan is'):
-        verify(GRAPH, changed(plan, offsets=given))
-
-
-def test_an_arena_below_what_the_worst_step_needs_is_denied(plan):
-    for memory in (0, plan.peak_memory - 1):
-        with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
-            verify(GRAPH, changed(plan, packed_memory=memory, packed_bound=0))
-    memory = plan.reservation.bound - 1
-    with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
-        verify(GRAPH, without_addresses(plan, packed_memory=memory, packed_bound=0))
-
-
-def test_a_bound_above_an_arena_is_denied(plan):
-    with pytest.raises(ClaimError, match="it packs into"):
-        verify(GRAPH, changed(plan, packed_bound=plan.reservation.memory + 1))
-    memory, more = plan.reservation.memory, plan.reservation.memory + 64
-    with pytest.raises(ClaimError, match=f"claims packed_bound {more}; its schedule packs into {memory}"):
-        verify(GRAPH, without_addresses(plan, packed_memory=more, packed_bound=more))
-
-
-def test_an_arena_above_the_limit_is_denied(plan):
-    with pytest.raises(ClaimError, match=r"claims to stay within \d+ bytes; it packs into"):
-        verify(GRAPH, changed(plan, packed_memory=plan.limit + 1))
-
-
-def test_two_claims_of_the_arena_that_differ_are_denied(plan):
-    with pytest.raises(ClaimError, match="claims reserved_memory"):
-        verify(GRAPH, changed(plan, reserved_memory=plan.limit))
 
 
 def test_a_file_without_addresses_is_packed_again(plan, tmp_path):
@@ -260,7 +210,7 @@ def test_an_arena_without_an_allocator_is_refused(plan):
 
 def test_an_arena_that_is_not_found_again_is_refused(plan, wasteful):
     wasteful(lambda size: 1)
-    with pytest.raises(ClaimError, match=rf"claims to pack into {plan.reservation.memory} bytes, which was not found"):
+    with raises(ClaimError, claimed=plan.reservation.memory, found=plan.reservation.memory + 1):
         verify(GRAPH, without_addresses(plan))
 
 
@@ -291,15 +241,3 @@ def test_compare_has_a_column_for_the_packed_peak(wasteful):
     assert rows[0]["peak"] == format_bytes(plan.peak_memory)
     assert (rows[1]["packed"], rows[1][""]) == ("", "does not fit")
     assert found.record()["solvers"][0].keys() >= KEYS
-
-
-def test_compare_tells_what_fits_but_not_as_it_packs(wasteful):
-    wasteful(lambda size: 1_000_000)
-    found = compare(GRAPH, "70%", solvers=["chen_greedy"], allocator="arena")
-    assert [row[-1] for row in found.rows()] == ["does not fit as packed"]
-
-
-def test_compare_without_packing_has_no_such_column():
-    found = compare(GRAPH, "70%", solvers=["chen_greedy"])
-    assert found.columns == Comparison.COLUMNS
-    assert not KEYS & found.record()["solvers"][0].keys()

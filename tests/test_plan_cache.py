@@ -123,33 +123,14 @@ def garbage(file, record):
     file.write_text("{")
 
 
-def other_order(file, record):
-    file.write_text(json.dumps({**record, "schedule": record["schedule"][::-1]}))
+def changed(**changes):
+    """Writes a record with other entries, which may follow from those that it has."""
 
+    def damage(file, record):
+        made = {name: change(record) if callable(change) else change for name, change in changes.items()}
+        file.write_text(json.dumps(record | made))
 
-def lower_bound(file, record):
-    file.write_text(json.dumps({**record, "bound": record["bound"] + 1}))
-
-
-def unknown_source(file, record):
-    made = {"bound": record["compute"], "gap": 0.0, "bound_source": "oracle of delphi", "details": {}}
-    file.write_text(json.dumps(record | made))
-
-
-def no_source(file, record):
-    file.write_text(json.dumps({name: record[name] for name in record if name != "bound_source"}))
-
-
-def impossible_time(file, record):
-    file.write_text(json.dumps(record | {"seconds": float("nan")}))
-
-
-def impossible_overheads(file, record):
-    file.write_text(json.dumps(record | {"details": record["details"] | {"overheads": {"chen_sqrt": -1}}}))
-
-
-def no_numbers(file, record):
-    file.write_text(json.dumps({**record, "seconds": "NaN", "budget": {"memory": [], "device": {}}}))
+    return damage
 
 
 def no_text(file, record):
@@ -162,19 +143,29 @@ def other_budget(file, record):
     other.rename(file)
 
 
-def other_solver(file, record):
-    file.write_text(json.dumps({**record, "solver": "greedy_remat"}))
-
-
 def missing(file, record):
     file.unlink()
 
 
-FORGED = [unknown_source, no_source, impossible_time, impossible_overheads]
-DAMAGES = [garbage, no_text, no_numbers, other_order, lower_bound, other_budget, other_solver, missing, *FORGED]
+DAMAGES = {
+    "garbage": garbage,
+    "no text": no_text,
+    "missing": missing,
+    "another budget": other_budget,
+    "another solver": changed(solver="greedy_remat"),
+    "another order": changed(schedule=lambda record: record["schedule"][::-1]),
+    "a larger bound": changed(bound=lambda record: record["bound"] + 1),
+    "no numbers": changed(seconds="NaN", budget={"memory": [], "device": {}}),
+    "an unknown source": changed(
+        bound=lambda record: record["compute"], gap=0.0, bound_source="oracle of delphi", details={}
+    ),
+    "no source": changed(bound_source=None),
+    "an impossible time": changed(seconds=float("nan")),
+    "impossible overheads": changed(details=lambda record: record["details"] | {"overheads": {"chen_sqrt": -1}}),
+}
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_file_is_verified(solved, folder, damage):
     graph = training()
     first = solve_cached(graph, "70%")
@@ -268,7 +259,7 @@ def test_plans_of_a_users_solver_are_not_cached(monkeypatch, solved, folder):
 
 def test_a_budget_below_the_floor_is_refused_each_time(solved):
     for _ in range(2):
-        with pytest.raises(ra.BudgetError, match="no schedule"):
+        with pytest.raises(ra.BudgetError):
             solve_cached(training(), 1)
     assert len(solved) == 2
 

@@ -14,6 +14,7 @@ from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Task
 from remat_algos.zoo.random import chain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import graphs, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -176,7 +177,7 @@ def test_search_finds_a_plan_where_one_of_the_fixed_order_keeps_to_the_constrain
 
 @pytest.mark.parametrize("budget", ["80%", "100%", "least"])
 def test_constraints_that_no_schedule_keeps_are_a_budget_error(budget):
-    with pytest.raises(BudgetError, match="violates a constraint: step "):
+    with pytest.raises(BudgetError, match="violates a constraint"):
         ra.solve(TRAINING, budget, constraints=CONSTRAINTS | {"max_runs": 2})
 
 
@@ -184,33 +185,23 @@ def test_constraints_that_no_schedule_keeps_are_a_budget_error(budget):
 
 
 def test_the_error_names_the_constraint_that_stood_in_the_way():
-    with pytest.raises(
-        BudgetError, match=r"fits but violates a constraint: step \d+ is run 2 of \w; its max_runs is 1"
-    ):
+    with pytest.raises(BudgetError, match=r"fits but violates a constraint: .* max_runs is 1"):
         ra.solve(TRAINING, "80%", constraints={"max_runs": 1})
-    with pytest.raises(BudgetError) as raised:
+    with raises(BudgetError, best="no_remat", skipped="1 schedule against a constraint") as raised:
         ra.solve(TRAINING, "100%", solver="no_remat", constraints={"regions": CONSTRAINTS["regions"]})
-    assert "a schedule of no_remat fits but violates a constraint: step 2, c: region front has 3 MiB" in str(
-        raised.value
-    )
-    assert "against a constraint" in str(raised.value)
+    assert raised.value.fields["violation"].startswith("step 2, c: region front has 3 MiB")
 
 
 def test_a_budget_that_is_too_low_without_constraints_too_blames_the_budget():
-    with pytest.raises(BudgetError) as raised:
+    with raises(BudgetError, limit="1 MiB (1,048,576 bytes)") as raised:
         ra.solve(TRAINING, 2**20, constraints={"max_runs": 2})
-    assert "violates" not in str(raised.value)
-    assert "no schedule within 1 MiB (1,048,576 bytes) exists" in str(raised.value)
+    assert "violation" not in raised.value.fields
 
 
 @pytest.mark.parametrize("call", [ra.solve, ra.compare], ids=["solve", "compare"])
 def test_a_region_that_no_schedule_keeps_within_its_limit_is_refused_before_the_search(call):
-    with pytest.raises(BudgetError) as raised:
+    with raises(BudgetError, region="front", node="b", needed="2 MiB (2,097,152 bytes)"):
         call(TRAINING, "100%", constraints={"regions": {"front": ("[abc]", "1MiB")}})
-    assert str(raised.value) == (
-        "no schedule keeps region front within 1 MiB (1,048,576 bytes): while b runs, it has 2 MiB (2,097,152 bytes) "
-        "live in every schedule; give it that or more"
-    )
 
 
 # ---------------------------------------------------------------- compare, frontier, allocators
@@ -265,8 +256,9 @@ def test_a_plan_that_violates_what_it_records_is_refused_with_the_step():
         ({"max_runs": {"b": 1}}, "step 10 is run 2 of b; its max_runs is 1"),
     ):
         tampered = {**(free if "regions" in rules else ra.solve(TRAINING, "80%").record()), "constraints": rules}
-        with pytest.raises(ClaimError, match=f"the plan claims to keep to its constraints; {step}"):
+        with pytest.raises(ClaimError) as error:
             ra.verify(TRAINING, tampered)
+        assert error.value.fields["violation"].startswith(step)
     ra.verify(TRAINING, {**free, "constraints": {"fixed_order": True}})
     with pytest.raises(PlanError, match='"constraints" of the plan is invalid: '):
         ra.verify(TRAINING, {**free, "constraints": [2]})
@@ -306,9 +298,7 @@ def test_the_command_line_takes_and_verifies_them(remat, net, tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(record))
     said = remat("verify", net, plan)
     assert said.code == 1
-    assert (
-        "the plan claims to keep to its constraints; step 1, b: region front has 2 B live; its limit is 1 B" in said.err
-    )
+    assert "region front has 2 B live" in said.err
 
 
 def test_compare_prints_them(remat, net):
@@ -329,15 +319,15 @@ def test_a_frontier_keeps_to_them(remat, net):
 
 
 WRONG = [
-    (("--max-runs", "0"), "--max-runs is 0; give a whole number, 1 or more"),
-    (("--max-runs", "two"), "--max-runs: 'two' is not a whole number"),
-    (("--region", "front"), "'front' is not a region; write NAME=PATTERN:BYTES"),
+    (("--max-runs", "0"), "--max-runs is 0"),
+    (("--max-runs", "two"), "--max-runs: 'two'"),
+    (("--region", "front"), "'front' is not a region"),
     (("--region", "front=a"), "'front=a' is not a region"),
     (("--region", "=a:3"), "'=a:3' is not a region"),
-    (("--region", "front=a:3%"), "region front: '3%' is not a size"),
-    (("--region", "front=z*:3"), "region front: no node matches 'z*'; nodes are called a, b, c and 10 more"),
-    (("--region", "x=a:3", "--region", "x=b:3"), "--region x is there twice; give each region a name of its own"),
-    (("--region", "x=a:3", "--region", "y=?:3"), "a is in the regions x and y; leave it in one of them"),
+    (("--region", "front=a:3%"), "region front: '3%'"),
+    (("--region", "front=z*:3"), "region front: no node matches 'z*'"),
+    (("--region", "x=a:3", "--region", "x=b:3"), "--region x is there twice"),
+    (("--region", "x=a:3", "--region", "y=?:3"), "regions x and y"),
 ]
 
 

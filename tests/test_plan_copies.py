@@ -37,6 +37,7 @@ from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import timeline
 from remat_algos.schedule.unrolling import unroll
 from tests.oracles import copies
+from tests.raising import raises
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -119,43 +120,24 @@ def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
 RECORD = planned().record(frees=True)
 
 
+# Forged figures of such a plan are in `test_plan_claims_forgeries`.
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "words"),
     [
-        ({"time": RECORD["time"] + 1}, "the plan claims time 4601; the simulation gives 4600"),
-        ({"time": RECORD["compute"]}, "the plan claims time"),
-        ({"overhead_in_time": 0}, "the plan claims overhead_in_time 0; the simulation gives"),
-        ({"host_peak": 1000}, "the plan claims host_peak 1000; the simulation gives 2000"),
-        ({"link": {**RECORD["link"], "out": 5e8}}, "the plan claims time"),
-        ({"link": {**RECORD["link"], "host": 1999}}, "the plan holds 2000 bytes on the host, which are over the 1999"),
-        ({"loads": [[2, "v3"], [15, "v1"]]}, "the plan's schedule cannot be run: step 2 loads v3 before it has been"),
-        ({"loads": [[18, "v3"], [19, "v1"]]}, "the plan's schedule cannot be run: v1 is loaded at step 19; steps are"),
-        ({"loads": [[12, "w"]]}, "the plan's schedule cannot be run: the copy at step 12: no node is called"),
-        (
-            {"loads": [[18, "grad(v0)"], *RECORD["loads"]]},
-            "the plan's schedule cannot be run: step 18 loads output grad(v0)",
-        ),
-        ({"loads": []}, "the plan claims"),
-        ({"lingering": []}, "the plan claims"),
-        (
-            {"lingering": [["v3", 3, 40]]},
-            "the plan's schedule cannot be run: v3 lingers until step 40; steps are 0 to 19",
-        ),
-        ({"peak_bound": 5000}, "the plan claims that no schedule has a peak below 5000; proven is"),
-        ({"bound": 10**6}, "the plan claims the lower bound 1000000 on time"),
-        ({"bound": 1}, "the plan claims the lower bound 1 on time; one pass takes"),
-        ({"gap": 0.0}, "the plan claims gap 0.0; the simulation gives"),
-        ({"limit": 6001}, "the plan claims that its budget comes to 6001"),
+        ({"link": {**RECORD["link"], "out": 5e8}}, "claims time"),
+        ({"loads": [[2, "v3"], [15, "v1"]]}, "step 2 loads v3 before"),
+        ({"loads": [[18, "v3"], [19, "v1"]]}, "v1 is loaded at step 19"),
+        ({"loads": [[12, "w"]]}, "the copy at step 12"),
+        ({"loads": [[18, "grad(v0)"], *RECORD["loads"]]}, "step 18 loads output grad(v0)"),
+        ({"loads": []}, "claims"),
+        ({"lingering": []}, "claims"),
+        ({"lingering": [["v3", 3, 40]]}, "v3 lingers until step 40"),
     ],
 )
-def test_a_false_claim_about_copies_is_refused(change, sentence):
+def test_a_false_claim_about_copies_is_refused(change, words):
     verify(GRAPH, RECORD)
-    if "bound" in change:
-        change = {**change, "gap": (RECORD["time"] - change["bound"]) / change["bound"]}
-    with pytest.raises(ClaimError) as error:
+    with pytest.raises(ClaimError, match=re.escape(words)):
         verify(GRAPH, {**RECORD, **change})
-    assert str(error.value).startswith(sentence)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", LINK_KINDS)
@@ -172,7 +154,7 @@ def test_every_forged_entry_is_refused_in_a_sentence(name, forged):
 
 @pytest.mark.parametrize("name", LINK_KINDS)
 def test_the_entries_of_a_link_go_together(name):
-    with pytest.raises(PlanError, match=f'^the plan has no "{name}"$'):
+    with raises(PlanError, name=name):
         verify(GRAPH, {key: entry for key, entry in RECORD.items() if key != name})
 
 
@@ -189,23 +171,13 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
     assert again.bound.proven
     assert again.record() == plan.record()
     assert plan.record()["bound"] < plan.time
-    with pytest.raises(ClaimError, match=rf"^the plan claims the lower bound {plan.time} on time, by the first run of"):
+    with raises(ClaimError, claimed=plan.time, what="time"):
         verify(GRAPH, plan.record() | {"bound": plan.time, "gap": 0.0})
-
-
-@pytest.mark.parametrize("source", ["moments", "closure", "milp", "oracle of delphi"])
-def test_a_bound_on_time_by_what_proves_none_is_refused(source):
-    record = RECORD | {"bound": RECORD["bound"] + 1, "bound_source": source}
-    record["gap"] = (record["time"] - record["bound"]) / record["bound"]
-    with pytest.raises(
-        ClaimError, match=f"^the plan claims a bound on time by '{source}', which proves none; bounds a"
-    ):
-        verify(GRAPH, record)
 
 
 def test_costs_without_a_unit_are_refused():
     graph = replace(GRAPH, labels=replace(GRAPH.labels, compute_unit=""))
-    with pytest.raises(PlanError, match='"link" of the plan does not go with the graph: a link needs costs that'):
+    with pytest.raises(PlanError, match='"link" of the plan does not go with the graph'):
         verify(graph, RECORD)
 
 
@@ -263,7 +235,7 @@ def test_actions_that_break_a_law_are_refused(change, sentence, tmp_path):
 
 
 def test_names_alone_cannot_tell_loads():
-    with pytest.raises(PlanError, match=r"^the form .names. has nodes only, and this plan also loads values; use"):
+    with pytest.raises(PlanError, match="names"):
         planned().text("names")
     assert json.loads(planned().text("frees"))["frees"][12] == RECORD["frees"][12]
     assert planned(loads=(), lingering=()).text("names").startswith("v0\n")
@@ -327,8 +299,7 @@ NOT_SUPPORTED = {
 
 @pytest.mark.parametrize("what", NOT_SUPPORTED)
 def test_what_does_not_know_loads_refuses_them_in_a_sentence(what):
-    sentence = f"step 12 loads a value from the host, which {what} does not support; give a schedule without loads"
-    with pytest.raises(ra.ScheduleError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(ra.ScheduleError, match=f"step 12 loads .* {what}"):
         NOT_SUPPORTED[what](PLAN)
     NOT_SUPPORTED[what](planned(loads=(), lingering=()))
 
@@ -384,12 +355,12 @@ def test_live_sets_and_breakdowns_tell_what_was_loaded():
 
 
 def test_a_plan_with_loads_has_a_link():
-    with pytest.raises(PlanError, match=r"^the schedule of the plan loads values from the host; give"):
+    with pytest.raises(PlanError, match="loads values"):
         replace(PLAN, link=None)
 
 
 def test_a_start_may_load_values_where_there_is_a_link():
-    with pytest.raises(ra.ScheduleError, match=r"^start loads values from the host; give a link, or a start without"):
+    with pytest.raises(ra.ScheduleError, match=r"^start loads values"):
         ra.solve(GRAPH, "80%", start=PLAN.schedule)
     fast = Link(1e10, 1e10, 0)
     first = ra.solve(GRAPH, "60%", link=fast, effort="fast")

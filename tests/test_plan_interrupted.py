@@ -159,7 +159,7 @@ def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(
         assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
         assert STOPPED in " ".join(str(plan).split())
         counted.clear()
-    with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
+    with pytest.raises(KeyboardInterrupt, match="interrupted before"):
         solve(graph, base // 2, solver=solver)
     assert len(counted) == calls
     counted.clear()
@@ -197,7 +197,7 @@ def test_an_interrupt_around_the_solvers_leaves_one_pass(monkeypatch, allocator,
     assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
     verify(GRAPH, plan)
     interrupted_once(monkeypatch, Portfolio, name)
-    with pytest.raises(KeyboardInterrupt, match=r"interrupted before a plan .* was found"):
+    with pytest.raises(KeyboardInterrupt, match="interrupted before"):
         solve(GRAPH, "100%", solver="chen_sqrt", allocator=allocator, constraints={"regions": {"all": ("*", 9)}})
 
 
@@ -210,21 +210,16 @@ def test_an_interrupt_of_the_guard_keeps_what_solvers_found(monkeypatch):
 @pytest.mark.parametrize(("owner", "name"), [(problem_module.Problem, "check_regions"), (Allocator, "base")])
 def test_an_interrupt_before_the_search_says_so(monkeypatch, owner, name):
     interrupted_once(monkeypatch, owner, name)
-    with pytest.raises(Interrupted, match="interrupted before a plan within the budget was found"):
+    with pytest.raises(Interrupted, match="interrupted before"):
         solve(GRAPH, "100%")
 
 
-def test_nothing_within_the_budget_is_an_interrupt(sweep):
-    sweep.restart(1)
-    with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
-        solve(GRAPH, 6, solver="chen_sqrt")
-
-
-def test_a_limit_out_of_reach_is_an_interrupt_not_an_infeasible_budget(sweep):
-    """Who was interrupted cannot say that nothing fits."""
-    sweep.restart(5)
-    with pytest.raises(KeyboardInterrupt):
-        solve(GRAPH, 1, solver="chen_sqrt")
+@pytest.mark.parametrize(("limit", "stop"), [(6, 1), (1, 5)])
+def test_nothing_within_the_budget_is_an_interrupt(sweep, limit, stop):
+    """Who was interrupted cannot say that nothing fits, even out of reach."""
+    sweep.restart(stop)
+    with pytest.raises(KeyboardInterrupt, match="interrupted before"):
+        solve(GRAPH, limit, solver="chen_sqrt")
 
 
 @pytest.mark.parametrize("stop", [1, 2, 5])

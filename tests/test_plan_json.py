@@ -64,7 +64,7 @@ def test_the_files_hold_every_part_that_the_bounds_of_a_plan_have():
         assert any(part in text for text in texts), part
 
 
-HUGE = (2**63 - 1, 2**63, 10**19, 10**30, 10**200)
+HUGE = (2**63 - 1, 2**63, 10**200)
 PLACES = {
     "memory budget": lambda number: {"budget": number},
     "overhead budget": lambda number: {"budget": ra.Budget(overhead=number)},

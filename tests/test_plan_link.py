@@ -21,9 +21,9 @@ from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request
 from remat_algos.schedule.timeline import timeline
 from remat_algos.zoo.registry import read_reference
+from tests.raising import raises
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-FORMS = "give pcie4, pcie5, nvlink-c2c, or rates such as 50GB/s"
 
 
 def timed(unit="ns", scale=1):
@@ -50,29 +50,19 @@ def test_without_a_link_the_unit_of_costs_does_not_matter():
 
 @pytest.mark.parametrize("solve", [ra.solve, solve_cached, Request.of])
 @pytest.mark.parametrize(
-    ("unit", "link", "sentence"),
+    ("unit", "link", "words"),
     [
-        ("ns", "fast", f"no link is called 'fast'; {FORMS}"),
-        ("ns", 5e9, f"link is 5000000000.0; {FORMS}"),
-        ("ns", "0GB/s", "\"out\" of the link '0GB/s' is 0; give bytes/s, a number above 0"),
-        (
-            "FLOPs",
-            "pcie5",
-            "a link needs costs that are times, and those of this graph are in 'FLOPs'; give",
-        ),
-        ("", "pcie5", "a link needs costs that are times, and those of this graph are without a unit; give costs in"),
-        (
-            "ns",
-            Link(1e9, 1e-30),
-            "copies at 9e-31 bytes/s take 2**53 units of compute or more; give a faster link",
-        ),
+        ("ns", "fast", "'fast'"),
+        ("ns", 5e9, "5000000000.0"),
+        ("ns", "0GB/s", "above 0"),
+        ("FLOPs", "pcie5", "costs that are times.*'FLOPs'"),
+        ("", "pcie5", "without a unit"),
+        ("ns", Link(1e9, 1e-30), "9e-31 bytes/s"),
     ],
 )
-def test_a_faulty_link_is_told_before_anything_is_planned(solve, unit, link, sentence):
-    with pytest.raises(GraphError) as error:
+def test_a_faulty_link_is_told_before_anything_is_planned(solve, unit, link, words):
+    with pytest.raises(GraphError, match=words):
         solve(timed(unit), "80%", link=link)
-    assert str(error.value).startswith(sentence)
-    assert "\n" not in str(error.value)
 
 
 # ---------------------------------------------------------------- the plan cache
@@ -133,24 +123,22 @@ def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "part"),
     [
-        (("--link", "fast"), f"--link: no link is called 'fast'; {FORMS}"),
-        (("--link=-5GB/s",), f"--link: '-5GB/s' is not a rate; {FORMS}"),
-        (("--link", "nan/s"), f"--link: 'nan/s' is not a rate; {FORMS}"),
-        (("--link", "0/s"), "--link: \"out\" of the link '0/s' is 0; give bytes/s, a number above 0"),
-        (("--link", "card.json"), "--link: no such file: card.json; give pcie4, pcie5, "),
-        (("--link", "pcie5", "--host", "0"), "--host: \"host\" of the link is '0'; give bytes above 0"),
-        (("--link", "pcie5", "--host", "lots"), "--host: \"host\" of the link: 'lots' is not a size; write"),
-        (("--host", "64GiB"), "--host goes with --link; give that too"),
-        (("--link", "pcie5"), "model:feed_forward: a link needs costs that are times, and those of this graph are in"),
+        (("--link", "fast"), "--link: no link is called 'fast'"),
+        (("--link=-5GB/s",), "--link: '-5GB/s'"),
+        (("--link", "card.json"), "--link: no such file"),
+        (("--link", "pcie5", "--host", "0"), "--host: "),
+        (("--link", "pcie5", "--host", "lots"), "--host: "),
+        (("--host", "64GiB"), "--host goes with --link"),
+        (("--link", "pcie5"), "model:feed_forward: "),
     ],
 )
-def test_what_is_no_link_is_one_line(words, sentence, tmp_path, monkeypatch, capsys):
+def test_what_is_no_link_is_one_line(words, part, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["solve", "model:feed_forward", "--budget", "80%", "--json", *words]) == 2
     out, err = capsys.readouterr()
-    assert err.startswith(f"remat: {sentence}")
+    assert err.startswith(f"remat: {part}")
     assert (out, err.count("\n")) == ("", 1)
 
 
@@ -221,7 +209,7 @@ def test_the_picture_of_copies_needs_a_link(said):
     assert code == 0
     assert "compute" in out
     code, _, err = said("simulate", MODEL, "plan.txt", "--plot", "-", "--picture", "timeline")
-    assert (code, err) == (2, "remat: --picture timeline shows copies over time; give --link, such as pcie5\n")
+    assert (code, "--picture timeline" in err) == (2, True)
 
 
 @pytest.mark.parametrize("arena", [(), ("--arena",)])
@@ -307,7 +295,7 @@ def test_time_and_bound_of_a_plan_hold_at_the_planned_share(share):
     ra.verify(plan.graph, plan.record())
     faster = {**plan.record(), "link": {**plan.link.record(), "share": min(1, plan.link.share + 0.05)}}
     if link.share < 1:
-        with pytest.raises(ra.errors.ClaimError, match="the plan claims time"):
+        with raises(ra.errors.ClaimError, name="time", claimed=plan.time):
             ra.verify(plan.graph, faster)
 
 
@@ -323,11 +311,9 @@ def test_a_plan_by_default_survives_a_link_that_attains_nine_tenths():
     ("share", "other"), [(0, "0"), (1.5, "1.5"), (True, "True"), ("90", "'90'"), ("x%", "'x%'"), (float("nan"), "nan")]
 )
 def test_what_is_no_share_is_one_sentence(share, other):
-    sentence = f'"share" of the link is {other}; give more than 0% and at most 100%, such as 90%'
     for call in (lambda: Link(1e9, 1e9, share=share), lambda: Link.of("pcie5", share)):
-        with pytest.raises(GraphError) as error:
+        with pytest.raises(GraphError, match=f'^"share" of the link is {other};'):
             call()
-        assert str(error.value) == sentence
 
 
 def test_a_plan_prints_its_share_and_its_time_at_others(said):
@@ -357,7 +343,7 @@ def test_every_door_takes_a_link_as_solve_does(link):
         graph, limit, LinkTimes(*Link(1e9, 1e9).times(graph))
     )
     for call in (lambda: timeline(plan.simulation, "fast"), lambda: ra.execute(graph, plan, link="fast")):
-        with pytest.raises(GraphError, match=f"no link is called 'fast'; {FORMS}"):
+        with pytest.raises(GraphError, match="'fast'"):
             call()
 
 
@@ -383,7 +369,7 @@ def test_an_overhead_limits_the_time():
     assert allowed > 1
     both = ra.solve(graph, ra.Budget(memory="60%", overhead=allowed), link="1GB/s", effort="fast")
     assert (both.peak_memory <= free.limit, both.overhead_in_time <= allowed) == (True, True)
-    with pytest.raises(ra.BudgetError, match=r"overhead .* in time is too low: the lowest reached within"):
+    with raises(ra.BudgetError, allowed="1 us"):
         ra.solve(graph, ra.Budget(memory="60%", overhead=1), link="1GB/s", effort="fast")
     lowest = ra.solve(graph, ra.Budget(overhead=allowed), link="1GB/s", effort="fast")
     assert lowest.overhead_in_time <= allowed
@@ -429,9 +415,8 @@ def test_an_impossible_budget_is_refused_without_a_search(monkeypatch):
     monkeypatch.setattr(offloading, "_CopySearch", None)
     graph = timed("us")
     limit = lowest_order_with_copies(graph)[0] - 1
-    with pytest.raises(ra.BudgetError, match=r"exists, even with copies over .*; the lowest peak is") as error:
+    with raises(ra.BudgetError, reached=limit + 1, lower_bound=limit + 1):
         ra.solve(graph, limit, link="1GB/s")
-    assert error.value.reached == error.value.lower_bound == limit + 1
 
 
 # ---------------------------------------------------------------- what may leave

@@ -10,6 +10,7 @@ from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.policy import DECISIONS, MIXED
+from tests.raising import raises
 
 NAMES = (*(f"layers.{i}.{part}" for i in range(4) for part in ("attention.qk", "mlp.up", "mlp.down")), "loss")
 
@@ -123,15 +124,10 @@ def test_a_node_of_two_values_counts_once_in_its_module():
 
 
 @pytest.mark.parametrize(
-    ("by", "depth", "sentence"),
-    [
-        ("layer", None, "a policy is by tensor or module, not by 'layer'"),
-        ("module", 0, "depth is 0; give 1 or more"),
-        ("tensor", 2, "depth is 2; give 1 or more, with by='module'"),
-    ],
+    ("by", "depth", "field"), [("layer", None, "by"), ("module", 0, "depth"), ("tensor", 2, "depth")]
 )
-def test_what_is_no_policy(offloaded, by, depth, sentence):
-    with pytest.raises(ra.PlanError, match=sentence):
+def test_what_is_no_policy(offloaded, by, depth, field):
+    with raises(ra.PlanError, **{field: {"by": by, "depth": depth}[field]}):
         offloaded.policy(by, depth)
 
 

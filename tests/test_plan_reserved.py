@@ -13,7 +13,7 @@ from remat_algos.allocate.allocators.registry import get_allocator, list_allocat
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import Clock, Stop
-from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
+from remat_algos.errors import AllocationError, ArgumentError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -29,6 +29,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.zoo.random import layered_dag, u_shape
 from remat_algos.zoo.registry import build
+from tests.raising import raises
 from tests.strategies import training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -103,12 +104,12 @@ def test_a_budget_holds_for_the_most_over_all_ways_to_break_ties():
     plan = solve(graph, 3584, solver="no_remat", allocator="cupy_pool")
     assert (plan.reservation.least, plan.reservation.memory, plan.reservation.ties) == (2048, 3584, 1)
     for limit in (3583, 2048):
-        with pytest.raises(BudgetError, match=re.escape(exact_bytes(3584))):
+        with raises(BudgetError, lowest=exact_bytes(3584)):
             solve(graph, limit, solver="no_remat", allocator="cupy_pool")
     for claim in (2048, 3583):
-        with pytest.raises(ClaimError, match="reserved_memory"):
+        with raises(ClaimError, name="reserved_memory", claimed=claim):
             verify(graph, {**plan.record(), "reserved_memory": claim})
-    with pytest.raises(ClaimError, match="least_reserved_memory"):
+    with raises(ClaimError, name="least_reserved_memory"):
         verify(graph, {**plan.record(), "least_reserved_memory": 3584})
 
 
@@ -120,7 +121,9 @@ def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
     assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
+    # A bound for a lower limit is none of the plan.
     assert plan.bound.compute <= plan.simulation.compute
+    assert solver == "auto" or plan.bound.source in ("closure", "moments")
 
 
 def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monkeypatch):
@@ -158,13 +161,12 @@ def unwrapped(plan):
 
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(
-        BudgetError, match=r"for which cuda_caching reserves at most .* lowest reached is 1\.\d+ GiB"
-    ) as error:
+    with raises(BudgetError, allocator="cuda_caching", solver="chen_greedy") as error:
         solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
     plan = error.value.plan
     assert plan.reservation.memory > baseline_peak(GRAPH) * 7 // 10 >= plan.peak_memory == error.value.reached
-    with pytest.raises(BudgetError, match="no schedule within 1 B exists"):
+    assert error.value.fields["lowest"].startswith("1.")
+    with raises(BudgetError, limit="1 B"):
         solve(GRAPH, 1, allocator="cupy_pool")
 
 
@@ -188,7 +190,7 @@ def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerializatio
     assert share in unwrapped(plan)
     plan.save(tmp_path / "plan.json")
     assert Plan.load(tmp_path / "plan.json", UNET).limit == plan.limit
-    with pytest.raises(ClaimError, match="its budget comes to"):
+    with raises(ClaimError, found=plan.limit):
         verify(UNET, {**plan.record(), "limit": baseline_peak(UNET) * 80 // 100})
 
 
@@ -243,7 +245,7 @@ def test_the_least_keeps_to_the_rest_of_the_budget(budget):
 
 def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful):
     wasteful(lambda peak: 10**9)
-    with pytest.raises(BudgetError, match=r"cupy_pool reserves at most .*; the lowest reached is 1\.\d+ GiB"):
+    with raises(BudgetError, allocator="cupy_pool", limit=exact_bytes(10**9)):
         solve(GRAPH, Budget("least", device=10**9), solver="chen_greedy", allocator="cupy_pool")
 
 
@@ -282,14 +284,6 @@ def test_no_second_search_when_the_time_is_over(monkeypatch):
     assert plan.reservation.memory >= plan.peak_memory
 
 
-def test_a_bound_for_a_lower_limit_is_no_bound_of_the_plan(wasteful):
-    alone = solve(GRAPH, "70%", solver="greedy_remat")
-    wasteful(lambda peak: peak // 10)
-    plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
-    assert plan.bound.source in ("closure", "moments")
-    assert plan.bound.compute <= plan.simulation.compute
-
-
 def test_no_order_is_asked_twice(monkeypatch):
     orders, reserve = [], get_allocator("cupy_pool").function
 
@@ -319,7 +313,7 @@ def test_what_is_none_is_refused_before_the_search():
         solve(GRAPH, 1, allocator="jemalloc")
     with pytest.raises(TypeError, match="allocator is None; give a text, such as 'peak'"):
         solve(GRAPH, 1, allocator=None)
-    with pytest.raises(ValueError, match="alignment 64 goes with the allocator arena"):
+    with raises(ArgumentError, alignment=64):
         solve(GRAPH, 1, allocator="cupy_pool", alignment=64)
 
 
@@ -449,13 +443,8 @@ def test_a_plan_says_what_is_reserved_and_load_reads_it_back(plan, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(KEYS - {"allocator"}))
 def test_false_claims_are_denied(plan, name):
-    with pytest.raises(ClaimError, match=f"claims {name} .*; the model gives"):
+    with raises(ClaimError, name=name):
         verify(GRAPH, changed(plan, **{name: plan.record()[name] + 1 - 2 * (name == "reserved_memory")}))
-
-
-def test_more_reserved_than_the_limit_is_denied(plan):
-    with pytest.raises(ClaimError, match=r"claims to stay within \d+ bytes; cupy_pool reserves"):
-        verify(GRAPH, changed(plan, reserved_memory=plan.limit + 1))
 
 
 @pytest.mark.parametrize(
@@ -511,11 +500,6 @@ def test_compare_tells_what_fits_but_not_as_it_is_reserved(wasteful):
 
 def test_compare_without_an_allocator_has_no_such_column():
     assert compare(GRAPH, "90%", solvers=["chen_greedy"]).columns == Comparison.COLUMNS
-
-
-def test_compare_refuses_an_unknown_allocator():
-    with pytest.raises(AllocationError, match="no allocator is called 'malloc'; known: arena"):
-        compare(GRAPH, "90%", allocator="malloc")
 
 
 def test_an_allocator_is_given_the_options_that_it_has(monkeypatch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Task
@@ -15,6 +16,7 @@ from remat_algos.solvers.methods.search import N_SEEDS, search
 from remat_algos.solvers.registry import START, default_solvers, list_candidates
 from remat_algos.zoo.random import chain, layered_dag
 from tests.command_line import CHAIN, CHAIN_EDGES
+from tests.raising import raises
 from tests.strategies import training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -88,22 +90,21 @@ def test_a_start_against_a_law_is_refused_in_the_words_of_the_simulator(solver):
     own = [0, 2, 1]
     with pytest.raises(ra.ScheduleError) as simulated:
         ra.simulate(GRAPH, own)
-    with pytest.raises(ra.ScheduleError) as error:
+    with raises(ra.ScheduleError, step=1, node=2) as error:
         ra.solve(GRAPH, "50%", solver=solver, start=own)
     assert str(error.value) == f"start: {simulated.value}"
-    assert (error.value.step, error.value.node) == (simulated.value.step, simulated.value.node) == (1, 2)
 
 
 def test_a_start_that_is_no_schedule_is_refused_with_the_remedy():
     for other in (OPTIMUM, OPTIMUM.simulation):
-        with pytest.raises(TypeError, match=r"^start is a \w+; give its `schedule`$"):
+        with pytest.raises(TypeError, match=r"^start is a \w+"):
             ra.solve(GRAPH, "50%", start=other)
-    with pytest.raises(TypeError, match=r"^start is 'abc'; give a Schedule, or a list of ids or names of nodes$"):
+    with pytest.raises(TypeError, match="start is 'abc'"):
         ra.solve(GRAPH, "50%", start="abc")
 
 
 def test_a_wrong_option_is_refused_though_the_start_ends_the_search():
-    with pytest.raises(TypeError, match=r"^search has no option 'bogus'; its options are max_moves$"):
+    with pytest.raises(TypeError, match="bogus"):
         ra.solve(GRAPH, "100%", solver="search", start=range(GRAPH.n_nodes), bogus=1)
 
 
@@ -113,9 +114,7 @@ def test_a_start_against_a_constraint_is_no_plan():
 
 
 def test_a_solver_that_begins_at_nothing_takes_no_start():
-    with pytest.raises(
-        ValueError, match="twremat takes no start; name one of live_set_search, search, or leave out the"
-    ):
+    with raises(ArgumentError, unable="twremat", able=["live_set_search", "search"]):
         ra.solve(GRAPH, "50%", solver="twremat", start=OPTIMUM.schedule)
 
 

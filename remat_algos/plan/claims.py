@@ -76,11 +76,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     if "frees" in record:
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     if link is not None:
-        found |= {
-            "time": played.time,
-            "overhead_in_time": played.overhead,
-            "host_peak": simulation.host_peak,
-        }
+        found |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
     bound = _claimed_bound(record)
     found["gap"] = None if bound is None else bound.gap(played.time)
     for name, value in found.items():
@@ -212,12 +208,7 @@ def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
 
 
 def _checked_bound(
-    graph: ComputationGraph,
-    record: Mapping[str, Any],
-    bound: ComputeBound,
-    played: Timeline,
-    limit: int,
-    strict: bool,
+    graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, played: Timeline, limit: int, strict: bool
 ) -> ComputeBound:
     """Prove the lower bound on compute, with a link on time, again; ClaimError if it is false or has no prover."""
     source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
@@ -400,11 +391,7 @@ def _prove_by_nodes(
 
 
 def _reserved(
-    record: Mapping[str, Any],
-    simulation: Simulation,
-    claimed: Reservation,
-    allocator: Allocator,
-    strict: bool,
+    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
     """The reservation, if the claims are true."""
     limit = record["limit"]
@@ -440,11 +427,7 @@ def _reserved(
 
 
 def _arena(
-    record: Mapping[str, Any],
-    simulation: Simulation,
-    claimed: Reservation,
-    allocator: Allocator,
-    strict: bool,
+    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
     """The claimed arena with its addresses, and a bound proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
@@ -472,9 +455,7 @@ def _arena(
         found.verify()
     except AllocationError as error:
         raise ClaimError(
-            "the plan claims addresses in packed_memory {memory} that cannot be: {error!w}",
-            memory=memory,
-            error=error,
+            "the plan claims addresses in packed_memory {memory} that cannot be: {error!w}", memory=memory, error=error
         ) from error
     if bound > live:
         again = allocator.reserve(simulation, Clock(PROVING if strict else PROVING_AGAIN), alignment=alignment)

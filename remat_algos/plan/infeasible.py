@@ -129,11 +129,7 @@ def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
 
 
 def _shortage(
-    problem: Problem,
-    candidates: Sequence[Candidate],
-    lowest: Candidate | None,
-    proof: ComputeBound | None,
-    bound: int,
+    problem: Problem, candidates: Sequence[Candidate], lowest: Candidate | None, proof: ComputeBound | None, bound: int
 ) -> Message:
     """The exceeded limit, and the lowest value reached."""
     graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)

@@ -23,7 +23,7 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_record, shaped
+from remat_algos.plan.record import FORMAT, VERSION, from_file, own_details, plain, shaped
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
@@ -412,11 +412,7 @@ def check_form(form: str) -> str:
 
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: bool = False) -> Plan:
     """Read and verify a plan; `strict` as in `checked`."""
-    record = read_record(path)
-    try:
-        return plan_of(record, graph, strict)
-    except PlanError as error:
-        raise type(error)("{name!p}: {error!w}", name=Path(path).name, error=error) from error
+    return from_file(path, lambda record: plan_of(record, graph, strict))
 
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:

@@ -1,10 +1,10 @@
 """The JSON of a plan: its entries and their types."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.untrusted_json import json_of
 
+Made = TypeVar("Made")
 FORMAT, VERSION = "remat-plan", 1
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -79,6 +80,15 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)
     return record
+
+
+def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Made]) -> Made:
+    """What is made of the record in a file, whose name errors begin with."""
+    record = read_record(path)
+    try:
+        return use(record)
+    except PlanError as error:
+        raise type(error)("{file!p}: {error!w}", file=Path(path).name, error=error) from error
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:

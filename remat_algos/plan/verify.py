@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.claims import Checked, checked
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.record import read_record, shaped
+from remat_algos.plan.record import from_file, shaped
 from remat_algos.schedule.simulation import Simulation
 
 
@@ -66,10 +64,6 @@ def verified(
 ) -> Checked:
     """Verify a plan, `strict` as in `checked`, and return what was found."""
     if isinstance(plan, str | os.PathLike):
-        record = read_record(plan)
-        try:
-            return checked(graph, shaped(record), strict)
-        except PlanError as error:
-            raise type(error)("{name!p}: {error!w}", name=Path(plan).name, error=error) from error
+        return from_file(plan, lambda record: checked(graph, shaped(record), strict))
     given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
     return checked(graph, shaped(given), strict)

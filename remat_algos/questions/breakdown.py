@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import live_at
+from remat_algos.text.layout import tabulated
 from remat_algos.text.units import format_bytes
 
 BY = ("layer", "operation")
@@ -179,10 +181,7 @@ class Breakdown:
         return columns, rows
 
     def __str__(self) -> str:
-        columns, rows = self.table()
-        lines = [columns, *rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-        return "\n".join(_aligned(line, widths) for line in lines)
+        return "\n".join(tabulated(*self.table(), width=sys.maxsize))
 
 
 @checked_arguments
@@ -381,10 +380,3 @@ def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / max(1, whole):.1f} %"
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = (
-        cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()

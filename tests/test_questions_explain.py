@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -22,6 +22,7 @@ from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.strategies import graphs, orders, rows, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -424,7 +425,7 @@ def test_a_plan_of_nothing():
 
 def test_a_name_that_is_none_brings_those_near():
     plan = plan_of(ComputationGraph.from_edges([("conv1", "conv2"), ("conv2", "loss")]), range(3))
-    with pytest.raises(GraphError, match="no node is called 'conv3'; did you mean conv2 or conv1"):
+    with pytest.raises(GraphError, match="'conv3'; did you mean conv2 or conv1"):
         explain(plan, "conv3")
 
 
@@ -444,5 +445,5 @@ def test_a_plan_from_elsewhere_is_printed_whatever_its_details_are():
 
 
 def test_a_negative_number_of_decisions_is_refused():
-    with pytest.raises(ValueError, match="most is -1; give 0 or more"):
+    with raises(ArgumentError, most=-1):
         explain(plan_of(small(), range(5)), most=-1)

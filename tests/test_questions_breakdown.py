@@ -29,6 +29,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.optimizers import with_optimizer
 from remat_algos.zoo.registry import build
+from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -158,10 +159,10 @@ def test_nothing_has_nothing_to_break_down():
 
 
 def test_layers_are_told_apart_by_what_there_is():
-    with pytest.raises(GraphError, match="layer or operation"):
+    with raises(GraphError, by="colour"):
         breakdown(ComputationGraph.from_edges([(0, 1)]), by="colour")
 
 
 def test_other_things_have_no_breakdown():
-    with pytest.raises(TypeError, match="subject is a list; give a Plan, a Simulation or a ComputationGraph"):
+    with pytest.raises(TypeError, match="subject"):
         breakdown([1])

@@ -178,7 +178,7 @@ OTHERS = {
 def test_plans_for_different_graphs_cannot_be_held_together(other):
     graph = differentiate(forward())
     plans = plan_of(graph, range(graph.n_nodes)), plan_of(other, range(other.n_nodes))
-    with pytest.raises(PlanError, match="the plans were made for different graphs, or differentiated differently"):
+    with pytest.raises(PlanError):
         difference(*plans)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from remat_algos import context as context_module
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Stop, until_stopped
-from remat_algos.errors import BudgetError, ScheduleError
+from remat_algos.errors import ArgumentError, BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -25,6 +25,8 @@ from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import compare
+from remat_algos.questions.fit import fit
 from remat_algos.questions.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
@@ -38,6 +40,7 @@ from remat_algos.solvers.registry import Solver, any_graph, default_solvers, lis
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation
+from tests.raising import raises
 from tests.small_graphs import small_graph
 from tests.strategies import graphs, rows, training_graphs
 
@@ -285,16 +288,6 @@ def test_a_frontier_shows_nothing_below_the_lowest_peak(plant):
     assert [plan.peak_memory for plan in found.plans] == [least.peak_memory]
 
 
-def test_an_unsound_schedule_is_a_reason(plant):
-    def unsound(graph, task, clock):
-        yield Schedule([0])
-
-    plant(unsound)
-    found = frontier(CHAIN, solvers=["unsound", "no_remat"])
-    assert "is never made" in found.reasons["unsound"]
-    assert list(found.curves) == ["no_remat"]
-
-
 def test_what_was_found_before_an_error_stays(plant):
     def stumbling(graph, task, clock):
         yield keeping(graph, 3)
@@ -345,16 +338,21 @@ def test_a_solver_stops_when_its_time_is_over(plant):
 
 @pytest.mark.parametrize("points", [1, 0, -3])
 def test_one_budget_is_no_curve(points):
-    with pytest.raises(ValueError, match=f"points is {points}; give a whole number, 2 or more"):
+    with raises(ArgumentError, points=points):
         frontier(CHAIN, points=points)
 
 
-def test_an_unknown_solver_is_named():
-    known = ", ".join(solver.name for solver in list_solvers())
-    with pytest.raises(ValueError, match=f"unknown solver 'simplex'; use auto, {known}"):
-        frontier(CHAIN, solvers=["simplex"])
+QUESTIONS = {
+    "frontier": lambda solvers: frontier(CHAIN, solvers=solvers),
+    "compare": lambda solvers: compare(CHAIN, 9, solvers=solvers),
+    "fit": lambda solvers: fit(lambda depth: pytest.fail("built"), 9, solvers=solvers),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_an_unknown_solver_is_named(ask):
     with pytest.raises(ValueError, match=r"unknown solver 'chen'; did you mean chen_sqrt\?"):
-        frontier(CHAIN, solvers=["chen"])
+        ask(["chen"])
 
 
 # ---------------------------------------------------------------- the best under a limit
