@@ -113,7 +113,7 @@ def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):
 
 def test_where_nothing_fits_even_without_packing_the_error_is_the_usual_one():
     with raises(BudgetError, limit="1 B"):
-        solve(GRAPH, 1, allocator="arena")
+        solve(GRAPH, 1, effort="fast", allocator="arena")
 
 
 @pytest.mark.parametrize("budget", [None, "least", Budget(overhead="20%")], ids=str)
@@ -133,7 +133,7 @@ def test_the_device_budget_holds_for_the_arena_and_the_residents(wasteful):
 
 def test_an_alignment_that_is_none_is_refused_before_the_search():
     for alignment in (0, 3, -8):
-        with raises(AllocationError, alignment=alignment):
+        with pytest.raises(AllocationError, match=f"alignment is {alignment}"):
             solve(GRAPH, 1, allocator="arena", alignment=alignment)
     with pytest.raises(ValueError, match="alignment"):
         solve(GRAPH, 1, allocator="arena", alignment=2.5)
@@ -188,7 +188,7 @@ def test_the_addresses_are_compared_and_nothing_is_packed_again(plan, monkeypatc
     verify(GRAPH, plan)
     found, offsets = plan.reservation.allocation, plan.record()["offsets"]
     assert offsets == found.offset.tolist()
-    for i in np.flatnonzero(found.buffers.size)[::7].tolist():
+    for i in np.flatnonzero(found.buffers.size)[::20].tolist():
         for wrong in (offsets[i] + 1, plan.reservation.memory):
             false = [*offsets[:i], wrong, *offsets[i + 1 :]]
             with raises(ClaimError, memory=plan.reservation.memory):

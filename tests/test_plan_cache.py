@@ -260,7 +260,7 @@ def test_plans_of_a_users_solver_are_not_cached(monkeypatch, solved, folder):
 def test_a_budget_below_the_floor_is_refused_each_time(solved):
     for _ in range(2):
         with pytest.raises(ra.BudgetError):
-            solve_cached(training(), 1)
+            solve_cached(training(), 1, effort="fast")
     assert len(solved) == 2
 
 

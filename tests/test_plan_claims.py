@@ -244,7 +244,7 @@ def test_a_solver_proves_its_bound_again(tmp_path):
 def test_a_cheaper_schedule_disproves_a_bound():
     made = claiming("live_set_search")
     assert made["compute"] > optimum(made["limit"])
-    with raises(ra.errors.ClaimError, bound=made["compute"], prover="live_set_search", reached=14):
+    with raises(ra.errors.ClaimError, bound=made["compute"], prover="live_set_search", reached=13):
         verify(GRAPH, made)
 
 

@@ -335,7 +335,7 @@ def test_a_plan_prints_its_share_and_its_time_at_others(said):
 @pytest.mark.parametrize("link", ["1GB/s", Link(1e9, 1e9), {"out": "1GB/s", "into": 1e9}])
 def test_every_door_takes_a_link_as_solve_does(link):
     graph = timed("us")
-    plan = ra.solve(graph, "40%", link=link)
+    plan = ra.solve(graph, "40%", link=link, effort="fast")
     assert timeline(plan.simulation, link).time == timeline(plan.simulation, Link(1e9, 1e9)).time
     assert ra.execute(graph, plan, link=link).mismatches == []
     limit = plan.limit

@@ -115,9 +115,9 @@ def test_a_budget_holds_for_the_most_over_all_ways_to_break_ties():
 
 @pytest.mark.parametrize("solver", ["auto", "greedy_remat"])
 def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
-    alone = solve(GRAPH, "70%", solver=solver)
+    alone = solve(GRAPH, "70%", solver=solver, effort="fast")
     wasteful(lambda peak: peak // 10)
-    plan = solve(GRAPH, alone.limit, solver=solver, allocator="cupy_pool")
+    plan = solve(GRAPH, alone.limit, solver=solver, effort="fast", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
@@ -147,8 +147,8 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
 
     replace_pools(monkeypatch, reserved, base=True)
     monkeypatch.setattr(plan_search, "MAX_SEARCHES", 1)
-    alone = solve(GRAPH, "70%")
-    plan = solve(GRAPH, "70%", allocator="cupy_pool")
+    alone = solve(GRAPH, "70%", effort="fast")
+    plan = solve(GRAPH, "70%", effort="fast", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
     assert alone.peak_memory == asked[0]
     assert alone.overhead <= plan.overhead
@@ -162,12 +162,12 @@ def unwrapped(plan):
 def test_where_all_reserve_too_much_the_error_says_what_the_least_is(wasteful):
     wasteful(lambda peak: 10**9)
     with raises(BudgetError, allocator="cuda_caching", solver="chen_greedy") as error:
-        solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", allocator="cuda_caching")
+        solve(GRAPH, baseline_peak(GRAPH) * 7 // 10, solver="chen_greedy", effort="fast", allocator="cuda_caching")
     plan = error.value.plan
     assert plan.reservation.memory > baseline_peak(GRAPH) * 7 // 10 >= plan.peak_memory == error.value.reached
     assert error.value.fields["lowest"].startswith("1.")
     with raises(BudgetError, limit="1 B"):
-        solve(GRAPH, 1, allocator="cupy_pool")
+        solve(GRAPH, 1, effort="fast", allocator="cupy_pool")
 
 
 # ---------------------------------------------------------------- shares
