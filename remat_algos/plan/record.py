@@ -18,7 +18,7 @@ from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.untrusted_json import json_of
 
-Made = TypeVar("Made")
+Answer = TypeVar("Answer")
 FORMAT, VERSION = "remat-plan", 1
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -82,7 +82,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     return record
 
 
-def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Made]) -> Made:
+def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answer]) -> Answer:
     """What is made of the record in a file, whose name errors begin with."""
     record = read_record(path)
     try:
