@@ -100,7 +100,8 @@ def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> N
 
     class InUnits(MaxNLocator):
         def tick_values(self, vmin: float, vmax: float) -> Any:
-            return unit * super().tick_values(vmin / unit, vmax / unit)
+            ticks: Any = super().tick_values(vmin / unit, vmax / unit)
+            return unit * ticks
 
     axis.set_major_locator(InUnits(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=integer))
     axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / unit:g}"))
