@@ -88,7 +88,7 @@ def calls_in(tree, file):
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Attribute):
             # `net.fault(...)` of a network is a GraphError with its name in front
-            if call.func.attr == "fault" and isinstance(call.args[0], ast.Constant):
+            if file.parts[0] == "zoo" and call.func.attr == "fault" and isinstance(call.args[0], ast.Constant):
                 given = {keyword.arg for keyword in call.keywords} | {"model"}
                 template, place = "{model!w}: " + call.args[0].value, f"{file}, line {call.lineno}"
                 yield Call("GraphError", template, given - {None}, None in given, place)
@@ -235,9 +235,9 @@ def update(found):
 
 
 def belongs(entry, every):
-    """Whether the template is a text of the sources, perhaps behind the place of the fault and a colon."""
-    texts = {entry.template, entry.template.partition(": ")[2]} & every
-    return bool(entry.fields) and entry.kind in PARAMETERS and bool(texts)
+    """True if the template is a text of the sources, perhaps behind the place of the fault."""
+    ends = tuple(text for text in every if len(text) > 20)
+    return bool(entry.fields) and entry.kind in PARAMETERS and entry.template.endswith(ends)
 
 
 if __name__ == "__main__":
