@@ -1,12 +1,40 @@
-"""Sentences of errors and warnings: each template names its fields, and no others."""
+"""Sentences of errors and warnings: each template names its fields, and the table says what it prints."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from remat_algos import errors
 from remat_algos.wording import SHOWN, sentence
-from tests.sentences import PARAMETERS, calls, shown
+from tests.sentences import PARAMETERS, TABLE, belongs, calls, read, shown, texts
+
+AGAIN = "run `python -m tests.sentences record` with the tests that raise it"
+
+
+@pytest.fixture(scope="module")
+def table():
+    return read()
+
+
+def test_every_template_stands_in_the_table(table):
+    assert {call[:2] for call in calls()} - table.keys() == set(), AGAIN
+
+
+def test_no_template_in_the_table_is_gone(table):
+    made, every = {call[:2] for call in calls()}, texts()
+    assert [key for key, entry in table.items() if key not in made and not belongs(entry, every)] == [], AGAIN
+
+
+def test_each_template_prints_its_sentence(table):
+    assert len(table) > 700
+    assert "\n".join(map(str, table.values())) == TABLE.read_text(encoding="utf-8"), AGAIN
+
+
+def test_no_template_is_one_field_alone():
+    """A text built beforehand would be cut, and programs would find nothing else in the fields."""
+    alone = re.compile(r"\{\w+(!\w)?(:[^{}]*)?\}")
+    assert [call.place for call in calls() if alone.fullmatch(call.template)] == []
 
 
 def faults(call):
