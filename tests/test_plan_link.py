@@ -452,4 +452,4 @@ def test_the_command_takes_what_may_leave(said):
     code, found = record(said, "solve", MODEL, *words)
     assert (code, found["host_peak"], found["constraints"]["min_copy"]) == (0, 0, 10**12)
     code, _, err = said("solve", MODEL, "--budget", "60%", "--link", "pcie4", "--modules", "nothing")
-    assert (code, "offload: no node is called 'nothing'" in err) == (2, True)
+    assert (code, "--modules: no node is called 'nothing'" in err) == (2, True)

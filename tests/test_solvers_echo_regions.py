@@ -101,8 +101,8 @@ def test_explain_has_a_plan_made_by_a_solver(remat, files):
     ("words", "sentence"),
     [
         ("", "give PLAN, or --solver NAME to compute one"),
-        ("plan.json --solver echo", "PLAN and --solver both name what to explain; leave out one"),
-        ("plan.json -O mode=exact", "-O mode: the plan has its options; leave it out"),
+        ("plan.json --solver echo", "--solver is for solving, but plan.json is already solved"),
+        ("plan.json -O mode=exact", "-O is for solving, but plan.json is already solved"),
         ("--solver nobody", "unknown solver 'nobody'"),
         ("--solver echo -O fast=1", "echo has no option 'fast'; its options are mode, only, also"),
         ("--solver echo -O only=Warp", "only names 'Warp', no operation or layer"),

@@ -152,7 +152,7 @@ def test_the_table_of_some_steps(net, monkeypatch):
         (("--table", "--steps", "2"), "'2' is not a range of steps; give a first step and an end, such as 0:100"),
         (
             ("--table", "mine.csv"),
-            "'mine.csv': the forms are text, markdown and csv; after a bare --table give no file",
+            "'mine.csv': the forms are text, markdown, csv; after a bare --table give no file",
         ),
     ],
 )
