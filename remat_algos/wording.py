@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import accumulate
 from numbers import Number
 from typing import Any
 
@@ -15,6 +16,7 @@ LONGEST_ENTRY = 80  # of an entry of JSON
 LARGEST = 10**40  # a longer number loses its middle
 LONGEST_TYPED = 1000  # of a name that the reader is to type
 MAX_LISTED = 40  # names in a list
+LONGEST_LIST = 400  # characters of a list of names
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
 _LAYOUT = re.compile(r"\n +")
 
@@ -194,12 +196,18 @@ class _Filling(string.Formatter):
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 
 
+def _list(names: Sequence[str]) -> str:
+    """At least one name, and no more than 40 names or about 400 characters."""
+    ends = accumulate(len(shortened(name)) + len(", ") for name in names[:MAX_LISTED])
+    return listed(names, max(1, sum(end <= LONGEST_LIST for end in ends)))
+
+
 SHOWN: dict[str, Callable[[Any], str]] = {
     "r": quoted,
     "p": shortened_path,
     "t": typed,
     "e": first_line,
-    "l": listed,
+    "l": _list,
     "w": lambda text: shortened(text, LONGEST_TYPED),
     "j": lambda entry: shortened(spelled(entry, json.dumps), LONGEST_ENTRY),
 }
@@ -210,7 +218,7 @@ def sentence(template: str, fields: Mapping[str, Any]) -> str:
     """A template with its fields, each printable and of at most 40 characters, whatever it is.
 
     `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
-    error, `{x!l}` a list of names, `{x!w}` words of ours, up to 1,000 characters, `{x!j}` an entry of JSON, up to 80;
+    error, `{x!l}` a list of names, up to 400, `{x!w}` words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80;
     `{x:node}` counts nodes.
     A text that is no template of these fields is given as it is.
 

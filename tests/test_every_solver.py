@@ -939,3 +939,10 @@ def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
     compare(graph, 8)  # which does not stop at a plan that meets the bound
     assert earlier <= {found.solver for found in seen}
     assert all(found.simulation.graph is graph for found in seen)
+
+
+@pytest.mark.parametrize("solver", ["live_set_search", "milp"])
+def test_candidates_of_a_graph_that_a_solver_does_not_serve_are_refused(solver):
+    graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(300)]))
+    with raises(GraphError, solver=solver):
+        list_candidates(graph, solver)

@@ -51,18 +51,29 @@ def test_a_template_shows_its_fields_and_no_others():
     assert [(call.place, fault) for call in calls() for fault in faults(call) if fault] == []
 
 
-ANYTHING = ["x" * 200_000, "a\x1b[31mb\n", "{0}{x}", list(range(10**5)), 10**5000, b"\xff" * 999, Path("a/" * 999)]
+ANYTHING = [
+    "x" * 200_000,
+    "a\x1b[31mb\n",
+    "{0}{x}",
+    list(range(10**5)),
+    ["x" * 100] * 100,
+    10**5000,
+    b"\xff" * 999,
+    Path("a/" * 999),
+]
 
 
 @pytest.mark.parametrize("value", ANYTHING, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("letter", [None, *SHOWN])
 def test_whatever_a_field_holds_the_sentence_is_short_and_printable(value, letter):
-    if letter in ("l", "t") and not isinstance(value, str):
+    if letter == "t" and not isinstance(value, str):
+        pytest.skip("takes a name")
+    if letter == "l" and not isinstance(value, str | list):
         pytest.skip("takes names")
     given = OSError(value) if letter == "e" else value
     text = sentence("x is {x!" + letter + "}" if letter else "x is {x}", {"x": given})
     assert text.isprintable()
-    assert len(text) <= 1_100
+    assert len(text) <= (1_100 if letter in ("w", "t") else 500)
     assert errors.GraphError("x is {x}", x=value).fields["x"] is value
 
 

@@ -205,6 +205,10 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
         missing = action.nargs == "?" and not action.option_strings and getattr(chosen, action.dest) is None
         if missing and unknown and not unknown[0].startswith("-"):
             setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
+    if command == "models" and "export" in arguments:
+        raise RematError(
+            "remat models export was removed; write a model with remat convert 'model:NAME?OPTION=VALUE' FILE"
+        )
     if unknown:
         near = did_you_mean(unknown[0].partition("=")[0], options)
         if "--budget" in options:

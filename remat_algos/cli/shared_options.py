@@ -20,7 +20,7 @@ from remat_algos.context import check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about
 from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.wording import comma_separated, shortened
+from remat_algos.wording import comma_separated
 
 if TYPE_CHECKING:
     from remat_algos.cost.links import Link
@@ -540,8 +540,10 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
     except (ArgumentError, ArgumentTypeError) as error:
         if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
             raise
-        solver = "" if str(error).startswith(f"{arguments.solver} ") else f"{shortened(arguments.solver)}: "
-        raise about("options", ArgumentError("{solver!w}{error!w}", solver=solver, error=error)) from error
+        if str(error).startswith((f"{arguments.solver} ", f"{arguments.solver}: ")):
+            about("options", error)
+            raise
+        raise about("options", ArgumentError("{solver}: {error!w}", solver=arguments.solver, error=error)) from error
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:

@@ -9,7 +9,7 @@ import remat_algos.solvers.methods as package
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import ArgumentError, ArgumentTypeError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.schedule import Schedule
@@ -219,7 +219,11 @@ def list_candidates(
     graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
 ) -> list[Candidate]:
     """All candidates of one solver that violate no mark, simulated, in the order in which it yields them."""
-    stream = get_solver(solver).candidates(graph, Task(limit, seed=seed), Clock(), options)
+    known = get_solver(solver)
+    reason = known.needs(graph)
+    if reason:
+        raise GraphError("{solver} does not serve this graph: {reason!w}", solver=known.name, reason=reason)
+    stream = known.candidates(graph, Task(limit, seed=seed), Clock(), options)
     found = []
     for each in stream:
         candidate = each if isinstance(each, Candidate) else Candidate(each)

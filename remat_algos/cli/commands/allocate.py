@@ -116,7 +116,7 @@ def _check(arguments: argparse.Namespace) -> None:
         of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
         given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
         if given:
-            raise RematError("{given!l} describe a graph, and --buffers has none; leave it out", given=given)
+            raise RematError("--buffers gives no graph; leave out {given!l}", given=given)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise RematError(
             "--match-range {match_range} goes with --method sharing; give that too", match_range=arguments.match_range

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_json, print_table, print_text
 from remat_algos.cli.shared_options import add
-from remat_algos.errors import RematError
 from remat_algos.text.units import format_bytes
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """List models; with names also their options."""
     from remat_algos.zoo.registry import get_family
 
-    if arguments.names[:1] == ["export"]:
-        raise RematError("remat models export is no command any more; write a model with {writing!w}", writing=WRITING)
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
     if arguments.json:
