@@ -185,6 +185,7 @@ OPTIONS = [
     option("option without a value", f"{SQRT} segments", "segments", "NAME=VALUE"),
     option("option without a solver", "-O segments=3", "-O", "--solver"),
     option("option out of range", f"{SQRT} segments=0", "segments"),
+    option("option beyond 64 bits", f"{SQRT} segments={10**19}", "-O: chen_sqrt: segments is 1"),
     option("option of the wrong kind", f"{SQRT} segments=many", "segments", "many"),
     option("option that is none of the choices", "--solver chen_greedy -O grid=fine", "'fine'", "paper"),
     option("cut after an unknown node", f"{SQRT} at=a,zebra", "'zebra'"),
