@@ -496,7 +496,7 @@ def test_auto_takes_no_options():
 
 
 COUNTS = [
-    *[("chen_sqrt", "segments", given) for given in (0, -3, 4_935_080_969)],
+    *[("chen_sqrt", "segments", given) for given in (0, -3)],
     *[("chen_recursive", option, given) for option in ("splits", "depth") for given in (0, -1)],
     *[("chain_dp", option, 0) for option in ("slots", "stages")],
     ("revolve", "checkpoints", 0),
@@ -507,12 +507,17 @@ REFUSED = [
         ("chen_sqrt", {"candidates": "boundary1", "unit": given}, {"name": "unit", "given": given})
         for given in (0, -100)
     ],
+    ("chen_sqrt", {"segments": 4_935_080_969}, {"name": "segments", "max_count": 2**31}),
     ("chen_sqrt", {"segments": 10**19}, {"solver": "chen_sqrt", "option": "segments", "value": 10**19}),
     ("exact_dp", {"formula_budget": "much"}, {"budget": "much"}),
     ("exact_dp", {"formula_budget": "50%"}, {"budget": "50%"}),
 ]
+NAMED = {
+    "candidates": {"known": ("articulation", "all", "boundary1 (of chen_sqrt)")},
+    "strategy": {"strategies": ("time", "memory", "cache")},
+}
 REFUSED += [  # the field is the option
-    (solver, {option: given}, {option: given})
+    (solver, {option: given}, {option: given} | NAMED.get(option, {}))
     for solver, option, refused in [
         *[(solver, "candidates", ["some"]) for solver in ("chen_sqrt", "chen_greedy", "chen_recursive")],
         ("chen_sqrt", "keep_last", ["no"]),
@@ -724,6 +729,12 @@ def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(monkeypatch):
     false = plant(monkeypatch, no_remat_is_all_there_is, optimal_in="any order")
     with pytest.raises(AssertionError, match="fits"):
         check_claim(false, graph, lowest)
+
+
+def test_a_claim_in_a_class_without_an_oracle_is_found(monkeypatch):
+    unknown = plant(monkeypatch, everything_twice, optimal_in="canonical")
+    with pytest.raises(AssertionError, match="add it to OPTIMUM"):
+        check_claim(unknown, chain(3), 100)
 
 
 # ---------------------------------------------------------------- bounds

@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from remat_algos.allocate.allocators import arena
 from remat_algos.allocate.allocators.registry import Allocator
 from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import BudgetError
@@ -212,6 +213,17 @@ def test_an_interrupt_before_the_search_says_so(monkeypatch, owner, name):
     interrupted_once(monkeypatch, owner, name)
     with pytest.raises(Interrupted, match="interrupted before"):
         solve(GRAPH, "100%")
+
+
+def test_an_interrupt_while_packing_is_not_a_budget_that_cannot_be_met(monkeypatch):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    interrupted_once(monkeypatch, arena, "pack")
+    assert solve(GRAPH, "70%", allocator="arena").interrupted
+    monkeypatch.setattr(arena, "pack", interrupted)
+    with pytest.raises(Interrupted, match="interrupted before"):
+        solve(GRAPH, "70%", allocator="arena")
 
 
 @pytest.mark.parametrize(("limit", "stop"), [(6, 1), (1, 5)])

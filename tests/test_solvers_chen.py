@@ -276,6 +276,11 @@ def test_cuts_fall_at_the_first_candidate_that_reaches_each_multiple(data):
     assert cuts.tolist() == naive_cuts(memory, places, begin, end, segments)
 
 
+@pytest.mark.parametrize(("memory", "cut"), [([2**50 + 1, 2**50, 1], 0), ([2**50, 2**50 + 1, 1], 1)])
+def test_cuts_are_exact_beyond_the_floats(memory, cut):
+    assert Cutter(memory, range(3)).cuts(0, 3, 2).tolist() == [cut]
+
+
 @given(st.lists(st.integers(0, 2**48), min_size=1, max_size=12), st.integers(1, 10**4) | st.integers(1, 2**31))
 def test_cuts_are_exact_for_real_sizes_and_any_number_of_segments(memory, segments):
     reached, total, j, wanted = 0, sum(memory), 1, []
