@@ -471,13 +471,30 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
+def own_seconds(item: Item) -> float:
+    """The sum of the CPU seconds in the rows of an item's result; 0 if they state none."""
+    if item.name == "packings":
+        return sum(
+            packed["seconds"] for packed in json.loads((DOCS / "results" / "packings.json").read_text())["packings"]
+        )
+    _, _, heading = "".join(item.pages).partition("#")
+    section = (ROOT / BENCHMARKS).read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    column = next((cells.index("CPU s") for cells in rows if "CPU s" in cells), None) if heading else None
+    if column is None:
+        return 0.0
+    amounts = [cells[column] for cells in rows if len(cells) > column] + re.findall(r"\| ([\d.]+) CPU s \|", section)
+    return sum(float(amount) for amount in amounts if re.fullmatch(r"[\d.]+", amount))
+
+
 def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
     """CPU minutes, memory, and the occasion, as the page says them."""
     if found := record.get(item.name):
         where = found["measured_on"]
         occasion = f"{where['date']}, {where['commit']}, load {where['load']}"
         return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"]), occasion
-    return ("not measured",) * 3
+    own = own_seconds(item)
+    return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3
 
 
 def row(cells: list[str]) -> str:
@@ -508,14 +525,21 @@ def page(record: dict[str, dict]) -> str:
 
 
 def needed(record: dict[str, dict]) -> str:
-    """Memory and time of all items that were measured, and the names of the others."""
+    """Memory and time of all items that were measured, and the least that the others take where that is known."""
     memory = mebibytes(max((took["peak_bytes"] for took in record.values()), default=0))
-    all_minutes = sum(took["cpu_seconds"] for took in record.values()) / 60
-    rest = ", ".join(f"`{item.name}`" for item in ITEMS if item.name not in record)
-    measured = f"{all_minutes:.0f} CPU minutes for the {len(record)} items that were measured"
-    lines = fill(
-        f"- **Time**: {measured}; not measured: {rest}", 118, break_long_words=False, break_on_hyphens=False
-    ).replace("\n", "\n  ")
+    quick = [item.name for item in ITEMS if item.quick]
+    seconds = {name: took["cpu_seconds"] for name, took in record.items()}
+    rest = {item.name: own_seconds(item) for item in ITEMS if item.name not in record}
+    unknown = ", ".join(f"`{name}`" for name, own in rest.items() if not own)
+    said = [
+        f"{sum(seconds.values()) / 60:.0f} CPU minutes for the {len(record)} items that were measured",
+        f"{sum(seconds.get(name, 0) for name in quick) / 60:.1f} of them for the {len(quick)} quick ones",
+        *(f"at least {minutes(own)} for `{name}`" for name, own in rest.items() if own),
+        *([f"not measured: {unknown}"] if unknown else []),
+    ]
+    lines = fill(f"- **Time**: {'; '.join(said)}", 118, break_long_words=False, break_on_hyphens=False).replace(
+        "\n", "\n  "
+    )
     return f"- **Memory**: {memory} for the largest process of those that were measured.\n{lines}."
 
 

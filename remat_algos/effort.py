@@ -50,7 +50,7 @@ class Effort:
     moment_nodes : int
         Maximum number of nodes of a graph for a moment bound.
     moment_seconds : float
-        Seconds of the processor for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes,
+        CPU seconds for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes,
         choosing three a few.
     gap : float
         Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.

@@ -90,7 +90,7 @@ def check_brackets(decorator: str, function: object) -> None:
 
 
 class Registry(Generic[Entry]):
-    """Registered functions by name; the files of a package, named like them, are imported on demand."""
+    """Registered functions by name. A package has one file per function, imported on first use."""
 
     def __init__(self, package: ModuleType) -> None:
         self.package = package

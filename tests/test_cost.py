@@ -697,7 +697,7 @@ def test_a_cost_function_that_gives_no_cost_is_refused(amount):
     ("cost", "error", "message"),
     [
         ("rofline", GraphError, "no cost is called 'rofline'; did you mean roofline?"),
-        (3, TypeError, 'cost is a int; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes'),
+        (3, TypeError, 'cost has type int; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes'),
     ],
 )
 def test_an_unknown_cost_of_operators_is_refused(cost, error, message):

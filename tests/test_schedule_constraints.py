@@ -161,7 +161,7 @@ WRONG = [
     ({"max_runs": {"A": -1}}, ValueError, "max_runs of A is -1; give"),
     ({"max_runs": {"E": 1}}, GraphError, "max_runs: no node is called 'E'"),
     ({"fixed_order": 1}, TypeError, "fixed_order is 1; give True or False"),
-    ({"regions": ["A"]}, TypeError, "regions is a list; give a mapping"),
+    ({"regions": ["A"]}, TypeError, "regions has type list; give a mapping"),
     ({"regions": {"r": "4GiB"}}, TypeError, "region r is '4GiB'; give"),
     ({"regions": {"r": (["A"], -1)}}, ValueError, "region r has the limit -1; give bytes"),
     ({"regions": {"r": (["A"], None)}}, TypeError, "region r has the limit None; give bytes"),
@@ -192,7 +192,7 @@ def test_what_is_no_constraint_is_refused_in_one_sentence(rules, kind, text):
     ("constraints", "text"),
     [
         ({"maxruns": 2}, "constraints has maxruns; it may have max_runs, fixed_order, regions, offload, stay"),
-        (2, "constraints is a int; give Constraints or a mapping"),
+        (2, "constraints has type int; give Constraints or a mapping"),
         (Constraints(ComputationGraph.from_edges([(0, 1)]), max_runs=1), "the constraints are for another graph"),
     ],
 )

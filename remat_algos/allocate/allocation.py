@@ -53,7 +53,7 @@ class Allocation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.buffers, Buffers):
-            raise ArgumentTypeError("buffers is a {kind!w}; give Buffers", kind=type(self.buffers).__name__)
+            raise ArgumentTypeError("buffers has type {kind!w}; give Buffers", kind=type(self.buffers).__name__)
         for field in ("storage", "offset"):
             object.__setattr__(self, field, _numbers(getattr(self, field), field, len(self.buffers)))
         _check_storage(self.storage)

@@ -135,7 +135,9 @@ class Trace:
                 "the trace names buffer {buffer}; buffers are 0 to {last}", buffer=buffer.max(), last=len(self.size) - 1
             )
         if np.unique(event).size != event.size:
-            raise AllocationError("a buffer of the trace is requested twice, or freed twice; number buffers apart")
+            raise AllocationError(
+                "a buffer of the trace is requested twice, or freed twice; give each buffer its own number"
+            )
         late = np.full(len(self.size), event.size, np.int64)
         requested = np.flatnonzero(event >= 0)
         late[event[requested]] = requested

@@ -332,7 +332,7 @@ class _Ascent:
             self.best, self.prices = bound, prices
 
     def _top(self) -> tuple[LinkPrices, float, Any]:
-        """(prices at which the lowest line is highest, its height, share of each line in the cut there)."""
+        """Solve the LP: (optimal prices, optimum, dual weight of each cut)."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
 
         moment, times, n_starts = self.moment, self.moment.times, len(self.starts)

@@ -142,7 +142,7 @@ def choose_moments(
     well. It ends when a moment gains little, or if the program of the first is not solved in time: those of more
     moments are larger.
 
-    `seconds` are of the processor in this thread. Each program has its own limit in any case, so results may differ
+    `seconds` is CPU time of this thread. Each program has its own limit in any case, so results may differ
     between machines, but little with their load. The clock's deadline stops programs, too; `look` is called between
     them.
     """
@@ -163,7 +163,7 @@ def choose_moments(
 
 
 class _MomentChoice:
-    """The search for more moments; `seconds` are of the processor."""
+    """Choose additional moments for the bound; `seconds` is CPU time."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _MomentChoice:
         return self.clock.late or self.stopwatch.spent >= self.seconds
 
     def _seconds(self, most: float) -> float:
-        """Time limit of a program that may take `most` seconds of the processor: longer if others use it too."""
+        """Time limit of a program that may take `most` seconds of CPU time: longer if other processes share the CPU."""
         spent, passed = self.stopwatch.spent, self.stopwatch.passed
         share = max(MIN_SHARE, min(1.0, spent / passed)) if passed > FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
@@ -228,7 +228,7 @@ class _MomentChoice:
         return self._program(sorted(nodes)).bound(self._seconds(SHORT_SECONDS), whole=False)
 
     def promising(self, base: MomentBound) -> list[list[int]]:
-        """Chains with one more moment, the most promising first."""
+        """Candidate lists: the current moments plus one more, those with the highest relaxed bound first."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
         for v in base.nodes:
@@ -261,7 +261,7 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= MAX_MOMENTS:
         raise ArgumentError(
-            "there are {n_chain:moment}; give one to {max_moments}", n_chain=len(chain), max_moments=MAX_MOMENTS
+            "give 1 to {max_moments} moments, not {n_chain}", n_chain=len(chain), max_moments=MAX_MOMENTS
         )
     for v in chain:
         if not 0 <= v < graph.n_nodes or not graph.needed[v]:
@@ -563,7 +563,7 @@ class _Program:
                 )
 
     def _side(self, windows: range, place: Int64, unit: float) -> tuple[Int64, Any, int]:
-        """(columns, coefficients, known part in compute) of the compute and the waits of some windows."""
+        """LP column indices, their coefficients, and the constant part of compute for the given windows."""
         runs = np.concatenate([self._runs(u) for u in windows])
         compute = np.tile(self.graph.compute, len(windows))
         columns = np.concatenate([place[runs], (place >= 0).sum() + np.array(windows)])

@@ -65,7 +65,8 @@ def interruptible(main: Callable[[], int]) -> int:
     try:
         try:
             for number, usual in _USUAL:
-                if signal.getsignal(number) is usual:  # not if it is ignored, as in the background of a shell
+                # install only over the default handler; keep SIG_IGN, which shells set for background jobs
+                if signal.getsignal(number) is usual:
                     handled.append(number)
                     signal.signal(number, stop)
             raises = True

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.schedule.simulation import Simulation
 
-FACTOR, BITS = 2, 32  # cost of a gradient, bits of an element
+# defaults: gradient cost relative to the forward node; bits per tensor element
+FACTOR, BITS = 2, 32
 FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
 """For --help, which imports no format; a test compares with the registry."""
 WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"

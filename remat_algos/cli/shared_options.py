@@ -342,7 +342,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "steps": ("A:B", steps, ""),
     "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
 }
-"""By name: metavar, parser (bool: a flag), help, and what argparse is told more."""
+"""By name: metavar, parser (bool: a flag), help, further keyword arguments for argparse."""
 
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "limits": ("budget (all limits that are given apply)", ("budget", "overhead", "device")),

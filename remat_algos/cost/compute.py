@@ -167,7 +167,7 @@ def operator_costs(
         return frozen([_whole_ns(cost(int(work), int(moved))) for work, moved in counts], np.int64), "ns"
     if not isinstance(cost, str):
         raise ArgumentTypeError(
-            'cost is a {kind!w}; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes',
+            'cost has type {kind!w}; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes',
             kind=type(cost).__name__,
         )
     if cost not in OPERATOR_COSTS:

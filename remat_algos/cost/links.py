@@ -346,7 +346,7 @@ def _rate(text: str, whole: str) -> int:
     if match is None:
         raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)
     if match[1].endswith("b"):
-        raise GraphError("{whole!r} may be of bits; write bytes with B, such as 50GB/s", whole=whole)
+        raise GraphError("{whole!r} looks like bits per second; write bytes: 50GB/s", whole=whole)
     try:
         return parse_bytes(match[1])
     except ValueError as error:

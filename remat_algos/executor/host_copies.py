@@ -140,8 +140,8 @@ class StreamEngine:
 class HostCopies:
     """The stores and loads of a run, by instance, and the bytes on the host.
 
-    `link` gives rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory, which
-    it checks when it is entered.
+    `link` gives rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory.
+    Entering it raises OutOfMemoryError if the host has less memory than the copies need.
 
     Examples
     --------

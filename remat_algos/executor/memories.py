@@ -49,6 +49,7 @@ class Memory(Protocol):
 
     def peak(self) -> int:
         """Maximum of `used` since the last call, with temporaries of operators if they are visible."""
+        # The run calls it once per step, after all allocations and before the frees: `used` is the maximum.
         return self.used
 
     def close(self) -> None:

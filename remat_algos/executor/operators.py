@@ -59,7 +59,7 @@ class Operators(Protocol):
         """
 
     def checksum(self, array: Array) -> SupportsInt:
-        """A uint32 that changes with the array, or an object with `int()`: a GPU may compute it later."""
+        """uint32 checksum of the array, or an object convertible with `int()`, so that a GPU can compute it later."""
 
 
 def check_operators(operators: object) -> None:

@@ -109,7 +109,7 @@ def read_table(
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """The text with its first line empty, and the separator that it states, as Excel writes it; else ""."""
+    """Empty Excel's `sep=X` first line; (remaining text, X), or (text, "") if there is none."""
     found = _SEPARATOR_LINE.match(text)
     return (text[found.end() :], found[1]) if found is not None else (text, "")
 

@@ -401,7 +401,7 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _names() -> list[str]:
-    """What graph files are called in messages."""
+    """Names of graph files in messages."""
     return [form.name for form in graph_formats()]
 
 

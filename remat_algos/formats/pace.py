@@ -150,7 +150,7 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
         lost = "the header has {n_bags} bags, but bag {missing} is missing; an empty bag has a line, too"
         raise fault(source, lost, top, n_bags=n_bags, missing=missing)
     if len(edges) != max(0, n_bags - 1):
-        wrong = "a tree of {n_bags} bags has {expected} edges, the file has {n_edges}; is it whole?"
+        wrong = "{n_bags:bag} need {expected:edge}, found {n_edges}; is the file whole?"
         raise fault(source, wrong, top, n_bags=n_bags, expected=n_bags - 1, n_edges=len(edges))
     actual = max(map(len, bags.values()), default=0)
     if actual != largest:

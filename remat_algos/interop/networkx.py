@@ -256,7 +256,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
 
 
 def _number(entry: Any) -> Any:
-    """A cost with decimals as a float."""
+    """Convert Decimal to float; return any other value unchanged."""
     return float(entry) if isinstance(entry, Decimal) else entry
 
 

@@ -100,7 +100,7 @@ def capture(
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
         raise ArgumentTypeError(
-            "model is a {kind!w}; give a path, bytes or an onnx.ModelProto", kind=type(model).__name__
+            "model has type {kind!w}; give a path, bytes or an onnx.ModelProto", kind=type(model).__name__
         )
     lengths = checked_dims(dims)
     source = os.fspath(model) if isinstance(model, str | os.PathLike) else "the model"
@@ -283,7 +283,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
             kind = kind.removesuffix("_type")
-            raise GraphError("{name!r} is a {kind}; only tensors have a size", name=name, kind=kind)
+            raise GraphError("{name!r} has type {kind}; only tensors have a size", name=name, kind=kind)
     unsized = [name for name in names if not _has_size(infos.get(name))]
     if not unsized:
         return

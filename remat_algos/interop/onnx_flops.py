@@ -108,7 +108,7 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of two operands at a time, from left to right; a product without a sum is element-wise."""
+    """FLOPs of an einsum contracted pairwise from left to right; pairs that sum over no index count 0."""
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]

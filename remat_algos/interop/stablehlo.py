@@ -129,7 +129,7 @@ def _module(lowered: Any) -> Any:
     if isinstance(lowered, bytes):
         return _parsed(_text(lowered, "the module"), "the module")
     raise ArgumentTypeError(
-        "lowered is a {kind!w}; give jax.jit(g).lower(*args), its StableHLO module, or its file",
+        "lowered has type {kind!w}; give jax.jit(g).lower(*args), its StableHLO module, or its file",
         kind=type(lowered).__name__,
     )
 

@@ -117,7 +117,8 @@ FIRST_SHARE = 0.1  # of that, and of its time, for the first searches alone
 LONGER = 2.0
 MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
-LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
+# node count above which one simulation may exceed the time left
+LARGE = 10_000
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 AGAINST = "against a constraint"  # follows the number of schedules

@@ -83,7 +83,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answer]) -> Answer:
-    """What is made of the record in a file, whose name errors begin with."""
+    """Return `use(record)` for the plan in a file; errors begin with the file's name."""
     record = read_record(path)
     try:
         return use(record)

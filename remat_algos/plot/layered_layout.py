@@ -96,7 +96,7 @@ def _bends(span: Int64) -> Int64:
 
 
 def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64, Int64, Int64]:
-    """Pieces (line, from, to) of polylines from begin to end over their bends."""
+    """Split each polyline at its bends; arrays (line index, start point, end point) of the segments."""
     way = np.repeat(np.arange(begin.size), bends + 1)
     nth = np.arange(way.size) - (np.cumsum(bends + 1) - bends - 1)[way]
     return (

@@ -14,7 +14,7 @@ from remat_algos.schedule.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRuns:
-    """A schedule with runs removed or added; the steps `here` of the original are the steps `there` of it."""
+    """A new schedule with runs removed or added: step `here[i]` of the original is its step `there[i]`."""
 
     schedule: Schedule
     here: Int64

@@ -140,7 +140,7 @@ class Constraints:
             return None
         if not isinstance(constraints, Constraints):
             raise ArgumentTypeError(
-                'constraints is a {kind!w}; give Constraints or a mapping: {{"max_runs": 2}}',
+                'constraints has type {kind!w}; give Constraints or a mapping: {{"max_runs": 2}}',
                 kind=type(constraints).__name__,
             )
         if constraints.graph is not graph and constraints.graph.hash != graph.hash:
@@ -397,7 +397,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
     """The regions with the names of their nodes; the region of each node; limits in bytes."""
     if not isinstance(regions, Mapping):
         raise ArgumentTypeError(
-            "regions is a {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__
+            "regions has type {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__
         )
     named, region = dict[str, tuple[tuple[str, ...], int]](), np.full(graph.n_nodes, -1, np.int32)
     for k, (name, entry) in enumerate(regions.items()):

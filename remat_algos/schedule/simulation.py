@@ -475,6 +475,8 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
     """
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
+        if simulation.graph.n_nodes == graph.n_nodes:
+            raise GraphError("the simulation is of another graph; simulate on this one")
         raise GraphError(
             "the simulation is of another graph: it has {n_nodes:node}, this one {expected:,}; simulate on this one",
             n_nodes=simulation.graph.n_nodes,

@@ -155,7 +155,7 @@ def checked_steps(steps: range | None, count: int) -> range:
 
 
 def step_remedy(count: int) -> str:
-    """The part of a message that says which steps there are."""
+    """The clause that lists the valid steps."""
     if not count:
         return "the schedule has no step; leave them out"
     return f"the schedule has {counted(count, 'step')}, from 0; give a first step and a later end up to {count}"

@@ -261,7 +261,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
             )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(
-            "a tree of {n_bags} bags has {expected} edges, here are {n_edges}",
+            "{n_bags:bag} need {expected:edge}, found {n_edges}",
             n_bags=n_bags,
             expected=max(0, n_bags - 1),
             n_edges=len(edges),

@@ -117,7 +117,7 @@ class WidthBounds:
     def __post_init__(self) -> None:
         if not isinstance(self.elimination, Elimination):
             raise ArgumentTypeError(
-                "elimination is a {kind!w}; give an Elimination", kind=type(self.elimination).__name__
+                "elimination has type {kind!w}; give an Elimination", kind=type(self.elimination).__name__
             )
 
     @property

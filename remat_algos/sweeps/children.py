@@ -89,7 +89,7 @@ class Child:
             if self.process.wait() < 0:
                 raise NotStarted(str(error)) from error
             raise SweepError(
-                "the process that solves jobs does not start on {host}: {why!w}; install there what it lacks",
+                "the process that solves jobs does not start on {host}: {why!w}; install what is missing on that host",
                 host=socket.gethostname(),
                 why=str(error),
             ) from error

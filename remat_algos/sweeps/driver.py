@@ -381,7 +381,7 @@ class _Drive:
         """Take a new executor in place of a broken one, which has lost its jobs."""
         self.broken += 1
         if self.broken > LOST:
-            raise SweepError("{broken} executors broke one after the other; mend what makes them", broken=self.broken)
+            raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)
         self.executor, self.graphs = make(), OrderedDict()
         names = list(self.flying.values())
         self.flying.clear()

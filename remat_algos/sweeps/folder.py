@@ -44,7 +44,7 @@ RECORD = 4096  # bytes that are read of the file of a driver
 
 
 class SweepFolder:
-    """The folder of a sweep, made if it is missing, unless `create` is false; one of other things is refused."""
+    """The folder of a sweep, created if missing and `create`; SweepError if it holds other files."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path

@@ -168,7 +168,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
 
 
 def graph_source(job: SweepJob) -> str | None:
-    """What the graph of a job comes from, with the state of its files; None for a graph that the job has itself."""
+    """Key of a job's graph: its source and the state of its files; None if the job holds the graph itself."""
     if not isinstance(job.graph, str):
         return None
     try:

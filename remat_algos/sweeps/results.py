@@ -294,7 +294,7 @@ def _place(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _problem(row: dict[str, Any]) -> str:
-    """What is the same for jobs that are compared."""
+    """Key of the problem that a job solves; jobs are compared if their keys are equal."""
     budgets = ["".join(str(row[name]).split()).lower() for name in ("budget", "overhead_budget", "device")]
     return json.dumps([row["graph_id"], *budgets, row["options"], row.get("version")])
 

@@ -154,7 +154,7 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
         numbers = [_count(k, 1) for k in value] if isinstance(value, tuple | list) else []
         plain = tuple(numbers) if numbers and None not in numbers else None
     elif kind.startswith("int"):
-        expected, plain = f"a whole number from {minimum} on", _count(value, minimum)
+        expected, plain = f"a whole number, {minimum} or more", _count(value, minimum)
     elif kind.startswith("bool"):
         expected, plain = "True or False", value if isinstance(value, bool) else None
     else:

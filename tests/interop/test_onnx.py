@@ -868,7 +868,7 @@ def test_a_model_that_is_cut_is_told(file, end):
 
 
 def test_what_is_no_model_is_told():
-    with pytest.raises(TypeError, match=r"model is a int; give a path, bytes or an onnx\.ModelProto"):
+    with pytest.raises(TypeError, match=r"model has type int; give a path, bytes or an onnx\.ModelProto"):
         capture(7)
 
 

@@ -404,7 +404,7 @@ def test_a_module_without_main_is_refused():
 
 
 def test_what_is_not_lowered_is_refused():
-    with pytest.raises(TypeError, match=re.escape("lowered is a function; give jax.jit(g).lower(*args)")):
+    with pytest.raises(TypeError, match=re.escape("lowered has type function; give jax.jit(g).lower(*args)")):
         capture(mlp)
 
 

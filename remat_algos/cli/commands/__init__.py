@@ -1,1 +1,1 @@
-"""One file per command: add_arguments(parser), run(arguments) -> exit code. One is imported when it is named."""
+"""One file per command: add_arguments(parser), run(arguments) -> exit code. Only the named one is imported."""

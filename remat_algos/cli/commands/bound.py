@@ -94,7 +94,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 
 
 def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Iterator[tuple[str, str]]:
-    """What the cut of the closure bound keeps and recomputes, and the bound as a sum of both."""
+    """Rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
     from fractions import Fraction
 
     labels, cut = graph.labels, closure_cut(graph, limit, closure)

@@ -96,7 +96,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """The values to try; None for every number."""
+    """The values to try, or None to try every integer."""
     _check_vary(arguments.vary, model, options)
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:

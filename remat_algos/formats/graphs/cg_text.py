@@ -108,7 +108,7 @@ class _Lines:
         self.at = 0
 
     def fault(self, template: str, line: int = 0, **fields: Any) -> GraphError:
-        """The error at a line, by default the last one."""
+        """A GraphError for the given line (default: the line read last)."""
         return fault(self.source, template, line or self.at, **fields)
 
     def unexpected(self, expected: str) -> GraphError:

@@ -78,7 +78,8 @@ class Captured:
         return f"Captured({self.graph!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.graph, None, (), (), {}, self.num_forward)  # FX modules are not data
+        # FX modules are not pickled
+        return type(self), (self.graph, None, (), (), {}, self.num_forward)
 
     def __deepcopy__(self, memo: object) -> "Captured":
         return self  # it never changes

@@ -244,7 +244,8 @@ class Partitioner:
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
-        self._n_graphs = 0  # that torch.compile has captured, with gradients or without
+        # number of graphs captured by torch.compile, for training and inference
+        self._n_graphs = 0
         self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
         self._running = 0  # calls of the model that run now
         self._infeasible: list[tuple[BudgetError, int]] = []  # of graphs without a plan within their budget

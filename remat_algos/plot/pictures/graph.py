@@ -163,7 +163,7 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
 
 
 def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[int, list[float]]]:
-    """(reader, where the last piece of its edge begins) of each line that ends at a node.
+    """For each edge that ends at a node, yield (target node, start point of the edge's last segment).
 
     Lines inside a part have no direction: at a node they arrive from the side on which it reads.
     """

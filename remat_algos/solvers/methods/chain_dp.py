@@ -99,7 +99,7 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """What a table counts in: float64[3, k], the costs of a sweep, of keeping all and of the leaf, in units of `unit`.
+    """Costs of the table, float64[3, k]: of a sweep, of keeping all, and of the leaf, in units of `unit`.
 
     `unit` is the common divisor of the costs, `fixed` the compute of what is run once in any case.
     """

@@ -200,7 +200,7 @@ def _smallest_allocated(
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """The result of algorithm 3 for one budget B: a segment is cut at the first candidate place where it is larger.
+    """The result of algorithm 3 for one budget B: a segment ends at the first candidate place where it exceeds B.
 
     `cuts` are the places after which it cuts; x, the bytes of the nodes at the cuts and of the costly ones, which stay
     between the stages; y, those of the largest stage, the tail excluded; `next_budget`, the smallest budget with other

@@ -113,7 +113,7 @@ class _Programs:
             yield candidate
 
     def frontier(self) -> Iterator[Candidate]:
-        """Optima within falling limits, each below the peak of the one before."""
+        """Solve repeatedly, setting each limit to the previous peak minus 1; yield each optimum."""
         limit = self.first.figures[0] - 1 if self._allows(self.first) else LARGEST_SUM
         while True:
             candidate = self._cheapest(limit, bounded=False)

@@ -303,7 +303,8 @@ class _LimitSearch:
         total = self._in_time(int(factor * self.work))
         known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
-        if lowest is None:  # else it was searched before
+        # no frontier request, or no known plan: search the lowest peak first
+        if lowest is None:
             lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
         if lowest is None:
             return

@@ -92,7 +92,7 @@ def diffusion_unet(
     factors = [1 << level for level in range(len(levels))]
     if unknown := set(attended or ()) - set(factors):
         raise net.fault(
-            "attended has {unknown}, but the image is {factors!l} times smaller; give some of these",
+            "attended contains {unknown}; choose from the downsampling factors {factors!l}",
             unknown=min(unknown),
             factors=factors,
         )
