@@ -143,7 +143,7 @@ def test_a_malformed_graph_is_refused_with_its_line(given_gr, text, message):
         ("s td 2 1 1/b 1 1/b 2/1 2 2", "line 4: expected an edge `u v` of two numbers, found '1 2 2'"),
         ("s td 2 1 1/b 1 1/b 2/1 2/2 1", "line 5: edge 2 1 closes a cycle"),
         ("s td 2 1 1/b 1 1/b 2/2 2", "line 4: edge 2 2 closes a cycle"),
-        ("s td 3 1 1/b 1 1/b 2/b 3/1 2", "line 1: a tree of 3 bags has 2 edges, the file has 1"),
+        ("s td 3 1 1/b 1 1/b 2/b 3/1 2", "line 1: 3 bags need 2 edges, found 1"),
         ("c/s td 1 2 2/b 1 1", "line 2: the header has 2 vertices for the largest bag, which has 1"),
         ("s td 1 1 2/b 1 1 2", "line 1: the header has 1 vertices for the largest bag, which has 2"),
     ],
