@@ -45,5 +45,5 @@ def cache_folder(name: str, content: str) -> Path | None:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user and no other user may write it; Windows has no such owners."""
+    """True if a file or folder belongs to this user and no other may write it, and on Windows, without owners."""
     return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)

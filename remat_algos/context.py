@@ -86,7 +86,7 @@ class Stop(Enum):
 
     @property
     def reason(self) -> str:
-        """What stopped the search, in words; empty if nothing was left out."""
+        """The reason why the search stopped, in words; empty if nothing was left out."""
         return "" if self.complete else "time limit reached" if self is Stop.DEADLINE else self.value
 
     def record(self) -> dict[str, Any]:

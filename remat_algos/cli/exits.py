@@ -1,4 +1,4 @@
-"""How commands end: exit codes, Ctrl-C and SIGTERM."""
+"""The end of a command: exit codes, Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kernels(folder: Path) -> dict[str, Any]:
-    """What is compiled in the folder of the kernels, and by the stamp of its build, how."""
+    """The compiled and missing kernels of a folder, and the compiler flags in the stamp of its build."""
     stamps = runpy.run_path(str(folder / "_built.py"))  # not imported: a package that is not built refuses that
     files = {file.name for file in folder.iterdir()}
     names = sorted(file.stem for file in folder.glob("*.pyx"))

@@ -126,7 +126,7 @@ OPERATOR_COSTS = ("roofline", "occupancy", "flops")
 """The methods of counting that have a name."""
 
 DEVICE_COSTS = ("roofline", "occupancy")
-"""Those of them that are times on a device."""
+"""The methods whose costs are times on a device."""
 
 AnyDevice = Device | str | os.PathLike[str]
 """A device, its name in the table, or its file."""

@@ -159,7 +159,7 @@ class Link:
 
     @checked_arguments
     def times(self, graph: ComputationGraph, down: bool = False) -> tuple[Int64, Int64]:
-        """How long the copies of each value take, in the compute unit of a graph.
+        """Return the time to copy each value out and in, in the compute unit of a graph.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from remat_algos.text.units import parse_bytes
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"
-"""What adapters of frameworks take for "least": the last four bytes may cost a third of the compute."""
+"""The budget that adapters of frameworks use for "least": the last four bytes may cost a third of the compute."""
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
 _NEAR_LOWEST = re.compile(LEAST + r"\s*\+" + _SHARE.pattern)
 _BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")

@@ -70,7 +70,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
         "compute": simulation.compute,
         "overhead": simulation.overhead,
         "compute_scale": graph.labels.compute_scale,
-        # tables have no place for a unit, so a graph without one contradicts none
+        # Tables cannot store a unit, so a graph without one contradicts no unit.
         "compute_unit": graph.labels.compute_unit or record["compute_unit"],
     }
     if "frees" in record:
@@ -213,7 +213,7 @@ def _checked_bound(
     """Prove the lower bound on compute, with a link on time, again; ClaimError if it is false or has no prover."""
     source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
     what, does, by_nodes = ("compute", "computes", PROVEN) if link is None else ("time", "takes", TIME_SOURCES)
-    if not bound.compute <= played.time:  # nan is not
+    if not bound.compute <= played.time:  # also for NaN
         raise ClaimError(
             "the plan claims the lower bound {claimed} on {what}; it {does} {found} itself",
             claimed=bound.compute,
@@ -393,7 +393,7 @@ def _prove_by_nodes(
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """The reservation, if the claims are true."""
+    """Return the reservation, if the claims about it are true."""
     limit = record["limit"]
     if claimed.allocator == PEAK:
         return claimed
@@ -470,7 +470,7 @@ def _arena(
 
 
 def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool) -> Reservation:
-    """The arena of a file without addresses, packed again."""
+    """Pack the arena again for a file without addresses."""
     found = allocator.reserve(simulation, alignment=claimed.alignment)
     bound = found.bound or 0
     if claimed.memory < bound:

@@ -38,11 +38,11 @@ MAX_RUNS = 30
 ALONE_PART = 0.5
 # Share of the progress for a schedule that fits.
 LOWEST_PART = 0.5
-# Work for each node, as a multiple of that of a search without copies: small graphs take less.
+# Work per node, as a multiple of a search without copies; limits the work on small graphs.
 WORK_OF_NODE = 8
 # Share of the remaining time for the first bound.
 BOUND_PART = 0.3
-# Rate of a slower link, in that of the link, and the share of the work for its plan, at which the search begins too.
+# Rate of a slower link as a share of the link's, and the share of the work for its plan, another start.
 SLOWER, SLOWER_PART = 0.8, 0.25
 # Factor on the work of effort fast where nothing fits without copies: with few moves it stays at slow plans.
 UNMET_FACTOR = 2
@@ -167,7 +167,7 @@ def _plan(
 def _alone(
     request: Request, budget: Budget, clock: Clock, plain: Plain, effort: str = FAST
 ) -> tuple[Plan | None, BudgetError | None]:
-    """The plan without copies, or why there is none."""
+    """The plan without copies, or the error if there is none."""
     starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
     own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
     try:
@@ -185,7 +185,7 @@ def _may_be_faster(request: Request, alone: Plan | None, best: Annealed, bound: 
 
 
 def _in_ticks(request: Request, link: Link) -> Request:
-    """The same request with costs in ticks, of which every copy takes a whole number."""
+    """Convert the costs of a request to ticks; every copy then takes a whole number of ticks."""
     graph, rules, ticks = link.refined(request.graph), request.constraints, link.ticks(request.graph)
     return replace(
         request,
@@ -196,7 +196,7 @@ def _in_ticks(request: Request, link: Link) -> Request:
 
 
 def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
-    """The bound of a plan, in the unit of its costs, from a bound in ticks."""
+    """Convert a bound in ticks to the unit of the plan's costs."""
     source = bound.source if bound.nodes else None
     return ComputeBound(
         in_units(bound.time, ticks), bound.nodes, prices=bound.prices, infeasible=bound.infeasible, solver=source
@@ -204,7 +204,7 @@ def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
 
 
 def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
-    """The lowest peak found whose time is within an overhead: limits are halved between the bound and one pass."""
+    """Find the lowest peak whose time is within an overhead, by bisection between the bound and one pass."""
     low, high = lowest_order_with_copies(request.graph)[0], baseline_peak(request.graph)
     best: Plan | None = None
     limit, begun = high, request.start
@@ -230,7 +230,7 @@ def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: P
 
 
 def _lowest_limit(request: Request, limit: int) -> int:
-    """The lowest limit of a region, or that of the whole."""
+    """The lowest of the limits of the regions and of the whole graph."""
     regions = request.constraints.regions.values() if request.constraints is not None else ()
     return min([limit, *(each for _, each in regions)])
 
@@ -238,7 +238,7 @@ def _lowest_limit(request: Request, limit: int) -> int:
 def _bound(
     request: Request, link: Link, limit: int, clock: Clock, known: TimeBound | None = None
 ) -> tuple[TimeBound, Stop]:
-    """A lower bound on the time of all plans with copies, in ticks, above a known one, and how its search ended."""
+    """Raise the lower bound on the time of plans with copies, in ticks; return it and the end of its search."""
     graph, effort, last = request.graph, request.task.effort, known is not None
     best = known or TimeBound(graph.needed_compute)
     with until_stopped() as ending:
@@ -250,7 +250,7 @@ def _bound(
 
 
 def _starts(request: Request, link: Link) -> list[Simulation]:
-    """The user's schedules that load values, as far as they keep to the constraints and the memory of the host."""
+    """The user's schedules with loads that keep to the constraints and the memory of the host."""
     limits = request.constraints
     return [
         each
@@ -284,7 +284,7 @@ class _CopySearch:
         )
 
     def annealed(self, start: tuple[Simulation, str], limit: int) -> Annealed:
-        """A start, with its time."""
+        """Return a start as the result of an annealer, with its time."""
         simulation, name = start
         most = int(simulation.runs.max(initial=0))
         if most > self.max_runs:
@@ -293,7 +293,7 @@ class _CopySearch:
         return self.annealer.annealed(simulation.schedule, limit, name)
 
     def over_host(self, annealed: Annealed) -> bool:
-        """True if a schedule takes more memory of the host than there is."""
+        """True if a schedule exceeds the memory of the host."""
         return self.link.host is not None and annealed.simulation.host_peak > self.link.host
 
     def rank(self, annealed: Annealed, limit: int) -> tuple[bool, bool, bool, int, int]:
@@ -305,7 +305,7 @@ class _CopySearch:
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int, *, searching: bool) -> tuple[Annealed, Stop]:
-        """The best start, or if none fits, the lowest schedule that a search from them finds."""
+        """Return the best start; if none fits, the lowest schedule that a search from the starts finds."""
         begun = [self.annealed(each, limit) for each in starts]
         best = min(begun, key=lambda each: self.rank(each, limit))
         if not searching or self.rank(best, limit)[:3] == (False, False, False):
@@ -328,7 +328,7 @@ class _CopySearch:
         return best, ending.stop
 
     def fastest(self, starts: Sequence[Annealed], limit: int, bound: TimeBound) -> tuple[Annealed, Stop]:
-        """The fastest schedule found from starts; the search ends at a time that is near the bound."""
+        """Search for the fastest schedule from some starts, until its time is near the bound."""
 
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
@@ -345,7 +345,7 @@ class _CopySearch:
                 ):
                     best, over = min(best, found, key=rank), found if self.over_host(found) else over
             if over is not None:
-                # Search again with those values alone that fit on the host together.
+                # Search again, storing only values that fit on the host together.
                 annealer = self._annealer(leaving=_on_host(over.simulation, self.link))
                 for found in annealer.rounds([best], limit, self.work, count=count, goal=goal):
                     best = min(best, found, key=rank)
@@ -356,7 +356,7 @@ class _CopySearch:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
-        """The best plan of a short search over a slower link, played over this one."""
+        """Search briefly over a slower link; return the best plan, timed over this one."""
         annealer, best = self._annealer(self.link.at(SLOWER)), starts[0]
         begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(SLOWER_PART * self.work), self.effort.first_searches
@@ -366,7 +366,7 @@ class _CopySearch:
 
 
 def _on_host(simulation: Simulation, link: Link) -> Bool:
-    """bool[n_values]: of what a schedule stores, the largest values that fit on the host together."""
+    """bool[n_values]: the largest of a schedule's stored values that fit on the host together."""
     memory, left, leaving = simulation.graph.memory, link.host or 0, np.zeros(simulation.graph.n_values, bool)
     for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
         if memory[value] <= left:
@@ -378,7 +378,7 @@ def _on_host(simulation: Simulation, link: Link) -> Bool:
 def _shortage(
     request: Request, link: Link, limit: int, lowest: Simulation, stop: Stop, alone: BudgetError | None
 ) -> BudgetError:
-    """The error where nothing fits, even with copies; it also has the reasons of that without copies."""
+    """The error if nothing fits even with copies, including the reasons of the search without copies."""
     graph, lowest = request.graph, simulate(request.graph, lowest.schedule)
     bound, nodes = peak_bound_with_copies(graph)
     violation = None if request.constraints is None else request.constraints.violation(lowest)
@@ -399,7 +399,7 @@ def _shortage(
         message.add(LATE)
     message.add("; no schedule goes below {bound!w}", bound=format_bytes(bound))
     if nodes:
-        # What must run once may be loaded, so it forces nothing.
+        # A node that must run once can be loaded, so it forces nothing.
         recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
         add_forcing_nodes(message, recomputable, nodes)
     message.add_marks(graph)
@@ -426,7 +426,7 @@ def _shortage(
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
-    """The error where the fastest plan takes more time than the budget allows."""
+    """The error if the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest reached within {limit!w} is {overhead!w}",

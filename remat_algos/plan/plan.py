@@ -47,7 +47,7 @@ ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order
 FIGURES = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap")
 FIGURES_OF_COPIES = ("time", "overhead_in_time", "host_peak")
 FORMS = (*ORDER_FORMS, "trace", "policy")
-SNAPSHOT = "snapshot"  # not text
+SNAPSHOT = "snapshot"  # a binary form
 OTHER_SHARES = (1.0, 0.8)
 """Shares of a link's rates at which the time of a plan is printed, besides the planned one."""
 # Names that users try first, and the attributes that they mean.
@@ -163,7 +163,7 @@ class Plan:
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 
-    if not TYPE_CHECKING:  # which knows the fields
+    if not TYPE_CHECKING:  # type checkers know the fields
 
         def __getattr__(self, name: str) -> ComputeBound:
             if name != "bound":
@@ -259,7 +259,7 @@ class Plan:
 
     @checked_arguments
     def policy(self, by: str = "tensor", depth: int | None = None) -> Policy:
-        """What is kept, recomputed and offloaded, and at what price, for the policy of another framework.
+        """Return the decisions keep, recompute or offload, with their prices, for the policy of another framework.
 
         Parameters
         ----------
@@ -404,7 +404,7 @@ class Plan:
 
 
 def check_form(form: str) -> str:
-    """Return a form in which plans are saved; PlanError for another."""
+    """Return a form in which plans are saved; PlanError if it is unknown."""
     if form not in (*FORMS, SNAPSHOT):
         raise PlanError("the form {form!r} is not known; use {known!l}", form=form, known=(*FORMS, SNAPSHOT))
     return form
@@ -530,7 +530,7 @@ def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def time_rows(played: Timeline, link: Link) -> Iterator[tuple[str, str]]:
-    """Rows about the time of a schedule over a link, at other shares of its rates too, and what it copies."""
+    """Yield rows: the time of a schedule over a link, also at other shares of its rates, and the bytes copied."""
     simulation = played.simulation
     graph, one_pass = simulation.graph, simulation.graph.needed_compute
     waits, used = percent(played.waiting, one_pass), played.link.out / link.out if played.link else 1.0
@@ -576,7 +576,7 @@ def _recomputed(plan: Plan) -> str:
 
 
 def _peak_certificate(plan: Plan) -> str:
-    """The lower bound on the peak, and where the lowest peak was asked for, how far above it the plan is."""
+    """The lower bound on the peak; if the lowest peak was requested, also the excess of the plan."""
     bound, peak = plan.peak_bound, plan.peak_memory
     if peak <= bound:
         return "no schedule has a lower peak"
@@ -585,7 +585,7 @@ def _peak_certificate(plan: Plan) -> str:
 
 
 def _certificate(plan: Plan, bound: ComputeBound) -> str:
-    """The lower bound on compute, where it comes from, and how far above it the plan is."""
+    """The lower bound on compute, its source, and the excess of the plan."""
     compute, one_pass = bound.compute, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
@@ -605,7 +605,7 @@ def _certificate(plan: Plan, bound: ComputeBound) -> str:
 
 
 def _narrower(plan: Plan, narrower: ComputeBound) -> Iterator[tuple[str, str]]:
-    """A bound for fewer schedules, where it says more than the bound for all."""
+    """The bound for a class of schedules, if it is higher than the bound for all."""
     bound, whose = narrower.compute, SCHEDULES_OF[narrower.scope]
     if bound <= (0 if plan.bound is None else plan.bound.compute):
         return

@@ -1,4 +1,4 @@
-"""The plan cache: a graph that was solved before, under whatever names, is not solved again."""
+"""The plan cache: a graph that was solved before, with these or other names, is not solved again."""
 
 import contextlib
 import functools
@@ -33,7 +33,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import AUTO, list_solvers
 
-MAX_PLANS = 200  # in the folder
+MAX_PLANS = 200  # files kept in the folder
 
 
 @checked_arguments
@@ -104,7 +104,7 @@ def answered_before(request: Request) -> Plan:
 
 
 def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request, limits: Budget | None) -> Plan | None:
-    """The plan of the first file that has one, for these limits or, with None, for any."""
+    """Load the first valid plan of some files, for these limits or, with None, for any."""
     for file in files:
         with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
             found = Plan.load(file, canonical)
@@ -116,7 +116,7 @@ def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request
 
 
 def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
-    """The plan, with the schedule of one for a lower limit if that is cheaper."""
+    """Return the plan, with the schedule of a cached one for a lower limit if that is cheaper."""
     if plan.limit is None or plan.budget.least or plan.link is not None:
         return plan
     stricter = list[tuple[int, Path]]()

@@ -23,10 +23,10 @@ from remat_algos.plan.search_report import SearchReport
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import START, Solver
 
-BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
+BOUND_SHARE = 0.25  # time share of a bound before the search
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
-BOUNDING = "lower bound: "  # in the words of the progress
-MAX_SEARCHES = 6  # for one limit, each for another peak
+BOUNDING = "lower bound: "  # prefix of progress text
+MAX_SEARCHES = 6  # per limit, each at another peak
 MAX_FITTING = 2  # further searches after the first whose reservation fits, at peaks closer to the limit
 STOPPED = "interrupted before a plan within the budget was found"
 
@@ -56,7 +56,7 @@ class BoundSearch:
 
     @cached_property
     def best(self) -> ComputeBound:
-        """The bound before the search: that of one moment, where it may pay, else the closure bound."""
+        """The bound before the search: of one moment if it may pay, else the closure bound."""
         bound = self.closure
         pays = bound.price is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
@@ -65,7 +65,7 @@ class BoundSearch:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> Callable[[], tuple[ComputeBound, Stop]]:
-        """A function that computes the bound of the best plan, in the time that is left now, and how that ended.
+        """Return a function that computes the bound of the best plan, and its Stop, in the time left now.
 
         Threads that call it wait for the first.
         """
@@ -85,7 +85,7 @@ class BoundSearch:
         return once
 
     def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
-        """The bound after a search, raised towards the compute of the best plan in the remaining time."""
+        """Raise the bound towards the compute of the best plan in the remaining time."""
         problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
         proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
@@ -123,11 +123,11 @@ class PlanSearch:
 
     @property
     def lowest_run(self) -> Portfolio | None:
-        """The whole run for the budget "least", if it was made as nothing fitted."""
+        """The whole run for the budget "least"; None unless a search found nothing within its limit."""
         return self._lowest
 
     def lowest(self, limit: int, report: Progress | None) -> Portfolio:
-        """The run for the budget "least", whole if it does not reach the limit."""
+        """Run for the budget "least": only the first searches if they reach the limit, else the whole run."""
         if self._lowest is None:
             clock = self.clock.share(LOWEST_SHARE * self._part, report)
             run = lowest_run(
@@ -188,7 +188,7 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
     reason, result = solver.needs(portfolio.problem.graph), portfolio.results.get(solver.name)
     if reason is not None:
         raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
-    if result is None:  # it was not run: the start meets the bound
+    if result is None:  # not run: the start meets the bound
         return
     error = result.error
     if isinstance(error, ScheduleError):
@@ -248,15 +248,15 @@ class ReservedSearch:
     def __init__(self, problem: Problem, search: Search, criterion: Criterion, clock: Clock) -> None:
         self.problem, self.search, self.clock = problem, search, clock
         self.criterion, self.allocator = criterion, criterion.allocator
-        self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
-        self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
-        self.reports: dict[bytes, SearchReport] = {}  # of the searches that found the orders
+        self.pool: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
+        self.reserved: dict[bytes, int] = {}  # by order: reserved bytes
+        self.reports: dict[bytes, SearchReport] = {}  # by order: report of its search
         self.start: Candidate | None = None  # the user's start, if it fits
         self.best: Reserved | None = None  # the best that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # by solver: its best candidate in the first search
-        self.stop, self.out_of_memory = Stop.DONE, False  # the latter: of the allocator
+        self.bests: dict[str, Candidate] = {}  # by solver, in the first search
+        self.stop, self.out_of_memory = Stop.DONE, False  # out_of_memory: the allocator
 
     def run(self) -> Reserved:
         """Return the best candidate and its reservation.
@@ -297,7 +297,7 @@ class ReservedSearch:
         return replace(report, tried=self.n_tried, overheads=overheads, peaks=peaks)
 
     def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
-        """Run a part of the search; return what ended it, unless it was the user or the deadline."""
+        """Run a part of the search; return the BudgetError or MemoryError that ended it, if any."""
         failure: BudgetError | MemoryError | None = None
         with until_stopped() as ending:
             try:
@@ -327,7 +327,7 @@ class ReservedSearch:
             self._within(problem.limit if unmet and problem.limit is not None else self.lowest[1].memory)
 
     def _reserve_known(self) -> None:
-        """Reserve for the start, if it may be better; after an interrupt for the best known without search."""
+        """Reserve for the start if it may be better; after an interrupt, for the best candidate already known."""
         problem, start, best = self.problem, self.start, self.best
         if start is not None:
             by_reservation = self.criterion.repeats and problem.minimizes_peak
@@ -347,7 +347,7 @@ class ReservedSearch:
 
     @property
     def _goes_on(self) -> bool:
-        """True if lower peaks are searched beside those within the limit."""
+        """True if the search continues at lower peaks."""
         return self.criterion.repeats and not self._done
 
     def _within(self, limit: int) -> bool:

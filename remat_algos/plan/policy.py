@@ -1,4 +1,4 @@
-"""What a plan keeps, recomputes and offloads, by tensor or by module, for policies of other frameworks."""
+"""Decisions of a plan (keep, recompute, offload) by tensor or by module, for policies of other frameworks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = ("tensor", "module")
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What a plan does with a tensor, or with the tensors of a module.
+    """The decision of a plan about a tensor, or about the tensors of a module.
 
     `values` and `memory` have the names and bytes of the values for each of `DECISIONS`. `compute` is the cost of the
     extra runs of their nodes; values of one node share it. `copies` is the time of their stores and loads on the link,
@@ -160,7 +160,7 @@ def _decisions(simulation: Simulation) -> tuple[Int64, Int8]:
 
 
 def _copies(simulation: Simulation, link: Link | None) -> tuple[Int64, int]:
-    """int64[n_values]: the ticks that copies of each value take; and the ticks of a unit of compute."""
+    """int64[n_values]: ticks of the copies of each value; and the number of ticks in a unit of compute."""
     graph, loads = simulation.graph, simulation.schedule.loads[:, 1]
     if link is None or not loads.size:
         return np.zeros(graph.n_values, np.int64), 1

@@ -55,7 +55,7 @@ def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budge
 def _worth_polishing(
     problem: Problem, kept: Sequence[Candidate], budgets: int
 ) -> Iterator[tuple[Candidate, int | None]]:
-    """Candidates, the most promising first, each with its limit; None: as low as possible."""
+    """Yield (candidate, its limit), most promising first; the limit None asks for the lowest peak."""
     if budgets and kept:
         yield from _along_the_curve(problem.base, kept, budgets)
     elif problem.minimizes_peak:
@@ -68,7 +68,7 @@ def _worth_polishing(
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
-    """The best for each budget; each within its own peak; then others for each budget.
+    """Yield the best for each budget, then candidates within their own peaks, then others for each budget.
 
     No candidate is polished to below its own peak; the run for the lowest peak did that.
     """
@@ -85,7 +85,7 @@ def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[t
 
 
 def _passes(problem: Problem, simulation: Simulation, limit: int | None) -> Simulation:
-    """The simulation after the passes: first a lower peak if above the limit, then less compute."""
+    """Polish: lower the peak if it is above the limit, then reduce compute; return the new simulation."""
     graph = problem.graph
     too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
     if too_high:
@@ -94,7 +94,7 @@ def _passes(problem: Problem, simulation: Simulation, limit: int | None) -> Simu
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """The candidate after the passes; its bound is dropped if beaten."""
+    """Return the candidate with a polished schedule, without its bound if that exceeds the new compute."""
     beaten = candidate.bound is not None and candidate.bound > simulation.compute
     return replace(
         candidate,
@@ -106,17 +106,17 @@ def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
     )
 
 
-GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
-LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
-FIRST_SECONDS = 0.25  # for each solver, until something fits
-SOLVING = 0.75  # of a solver's time; the rest is for polishing
-PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
-PROGRESS_LOWEST = 0.4  # of what is left, for the lowest peak
-FIRST_SHARE = 0.1  # of that, and of its time, for the first searches alone
-# A solver that used up its share of the time runs again if it then gets so many times as much.
+GRACE = 0.05  # seconds after the deadline in which cheap solvers still run
+LONG_GRACE = 1.0  # the same, while nothing fits: a late plan is better than none
+FIRST_SECONDS = 0.25  # minimum per solver until a candidate fits
+SOLVING = 0.75  # time share of solving; the rest is for polishing
+PROGRESS_SOLVING = 0.9  # progress share of solving; polishing usually ends early
+PROGRESS_LOWEST = 0.4  # share of the remaining progress for the lowest peak
+FIRST_SHARE = 0.1  # share of the lowest-peak run (progress and time) for the first searches
+# Minimum factor on the time of a solver that used up its share, for another run.
 LONGER = 2.0
-MIN_PRICE = 0.03  # of a solver, for its share of the progress
-MAX_KEPT = 64  # candidates of one solver under a limit
+MIN_PRICE = 0.03  # minimum price of a solver in shares of the progress
+MAX_KEPT = 64  # candidates kept per solver under a limit
 # node count above which one simulation may exceed the time left
 LARGE = 10_000
 RAN_OUT = "it ran out of memory"
@@ -131,7 +131,7 @@ def figures(candidate: Candidate) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class SolverResult:
-    """The candidates of one solver, and how its run ended.
+    """The candidates of one solver, and the end of its run.
 
     The candidates of each run are kept apart, as the solver yielded them: so the passes improve what one run finds,
     even where another run finds better. `share` is the seconds that its last run was given, 0 without a time limit.
@@ -150,12 +150,12 @@ class SolverResult:
 
     @property
     def kept(self) -> list[Candidate]:
-        """Those that were yielded, of all runs."""
+        """Candidates that the solver yielded, in all its runs."""
         return [candidate for run in self.runs.values() for candidate in run.items]
 
     @property
     def candidates(self) -> list[Candidate]:
-        """All of them."""
+        """Yielded and polished candidates."""
         return [*self.kept, *self.polished]
 
     def keep(self, candidate: Candidate) -> ParetoSet[Candidate]:
@@ -207,14 +207,14 @@ class Portfolio:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
         )
         self.results: dict[str, SolverResult] = {}
-        self._stop = Stop.DONE  # of the runs, and what followed them
+        self._stop = Stop.DONE  # end of parts without a solver
         self.lowest = lowest
-        self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
-        self.running = ""  # the solver that is run, or was when the user interrupted
-        self._report_again: Callable[[], None] | None = None  # with a new best
+        self.least: Candidate | None = None  # lowest peak, if above the limit
+        self.running = ""  # solver running now, or when interrupted
+        self._report_again: Callable[[], None] | None = None  # repeats progress for a new best
         self._best: Candidate | None = None
-        self._proven = False  # by a solver
-        self.peak_bound = 0  # bytes that no schedule goes below, which a solver proved
+        self._proven = False  # a solver proved `_best` optimal
+        self.peak_bound = 0  # largest lower bound on the peak proven by a solver
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -274,7 +274,7 @@ class Portfolio:
         self.note(ending.stop)
 
     def _is_unmet(self) -> bool:
-        """True if the limit is below the lowest peak, which is searched once if no candidate fits so far."""
+        """Search for the lowest peak once if no candidate fits; return True if even that exceeds the limit."""
         limit, lowest = self.problem.limit, self.lowest
         if lowest is None or limit is None or self.problem.minimizes_peak or self.budgets:
             return self.least is not None
@@ -298,8 +298,8 @@ class Portfolio:
             )
             own.simulated += result.simulated
             for candidate in result.candidates:
-                candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
-                own.polished.append(candidate)  # apart from what it yields here, which may be equal and proven
+                candidate = replace(candidate, bound=None, scope=None)  # they hold for the other limit
+                own.polished.append(candidate)  # not `keep`: a proven equal may follow
                 self._note(candidate)
         self.note(other._stop)
         self.peak_bound = max(self.peak_bound, other.peak_bound)
@@ -316,7 +316,7 @@ class Portfolio:
 
     @property
     def enough(self) -> bool:
-        """True if the best candidate is optimal, or fits and is as near the bound as the task asks."""
+        """True if the best candidate is optimal, or fits within the gap that the task allows."""
         best, goal = self._best, self.task.goal
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
@@ -354,12 +354,12 @@ class Portfolio:
         return [result.dropped for result in self.results.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
-        """Note how a part of the run that belongs to no single solver ended."""
+        """Record the end of a part of the run that belongs to no single solver."""
         self._stop |= stop
 
     @property
     def stop(self) -> Stop:
-        """How the solvers and the run as a whole ended."""
+        """The end of the solvers and of the run as a whole."""
         return reduce(or_, (result.stop for result in self.results.values()), self._stop)
 
     @property
@@ -407,7 +407,7 @@ class Portfolio:
             self._consume(solver, options, result, solving)
         except OutOfTime:
             result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
-        except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
+        except (BudgetError, GraphError, ScheduleError) as error:  # proof, size, mark
             result.reason, result.error = str(error), error
         except MemoryError:  # what it yielded before is kept
             self._exhaust(solver, result)
@@ -424,7 +424,7 @@ class Portfolio:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: SolverResult, clock: Clock) -> None:
-        """Run a solver within the limit, or within the lowest peak if it proves that to be above."""
+        """Run a solver within the limit; if it proves that nothing fits, within the lowest peak."""
         problem, task = self.problem, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
@@ -433,7 +433,7 @@ class Portfolio:
 
         try:
             consume(self.limit)
-        except BudgetError as proof:  # it names the peak that can be reached
+        except BudgetError as proof:  # has the reachable peak
             limit = self.limit
             if not problem.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
                 raise
@@ -462,7 +462,7 @@ class Portfolio:
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> Stop:
-        """Simulate and keep the candidates of a solver; return how that ended."""
+        """Simulate and keep the candidates of a solver; return the reason for stopping."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
@@ -499,7 +499,8 @@ class Portfolio:
                 return Stop.PROVEN
             if not clock.has_stages:
                 clock.progress(result.simulated)
-            if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end
+            # A solver that simulates everything up front is nearly done: do not stop it here.
+            if not evaluated or clock.overdue > GRACE:
                 clock.check()
         if against_mark is not None and not result.simulated:
             raise ScheduleError(
@@ -520,7 +521,7 @@ class Portfolio:
         self._thin(run)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
-        """True if a candidate keeps to the constraints; the best that does not is remembered."""
+        """True if a candidate keeps to the constraints; the best violating one becomes `result.dropped`."""
         problem, dropped = self.problem, result.dropped
         if problem.constraints is None or problem.constraints.violation(candidate.simulated) is None:
             return True
@@ -529,7 +530,7 @@ class Portfolio:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Note the best candidate for the progress, and the bound on the peak."""
+        """Update the best candidate, whether it is proven, and the bound on the peak."""
         rank = self.problem.rank
         self.peak_bound = max(self.peak_bound, candidate.peak_bound or 0)
         if self._best is None or rank(candidate) < rank(self._best):
@@ -541,7 +542,7 @@ class Portfolio:
             self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: ParetoSet[Candidate]) -> None:
-        """Under a limit, drop every other candidate but the best if they are many."""
+        """Drop every second of more than `MAX_KEPT` candidates under a limit, but never the best."""
         if self.limit is not None and len(run) > MAX_KEPT:
             best = run.items.index(min(run.items, key=self.problem.rank))
             run.items = run.items[best % 2 :: 2]
@@ -576,7 +577,7 @@ def lowest_run(
     whole: Portfolio | None = None,
     **settings: Any,
 ) -> Portfolio:
-    """The run of a request for the budget "least", with settings of the portfolio; `whole` is that run, if known.
+    """Run a request for the budget "least"; `settings` are those of Portfolio, `whole` that run, if known.
 
     If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
     makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
@@ -595,7 +596,7 @@ def lowest_run(
         return whole
     portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
     if first is not None and clock.deadline is not None:
-        portfolio.take(first)  # a time limit may end the whole run before its searches
+        portfolio.take(first)  # the time may end before the searches
     portfolio.run(request.solvers, request.options)
     if not request.raw:
         portfolio.guard()

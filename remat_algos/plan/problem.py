@@ -1,4 +1,4 @@
-"""The limits that a plan must meet, and how candidates are ranked."""
+"""The limits that a plan must meet, and the ranking of candidates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ class Problem:
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
     def proven(self, candidate: Candidate, bound: ComputeBound) -> ComputeBound:
-        """The larger of a bound and the candidate's own, if that counts here and is of schedules of any order."""
+        """The larger of a bound and the candidate's own, if that is valid here and holds for any order."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
         return bound if own is None or own <= bound.compute else ComputeBound(own, solver=candidate.solver)
 
@@ -188,7 +188,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
-    """How candidates are ranked: by compute and peak, or for the budget "least" of a pool by the bytes it reserves.
+    """Ranking of candidates: by compute and peak, or for "least" with a pool by the reserved bytes.
 
     The memory budget limits the bytes that the allocator reserves.
     """

@@ -20,7 +20,7 @@ from remat_algos.text.untrusted_json import json_of
 
 Answer = TypeVar("Answer")
 FORMAT, VERSION = "remat-plan", 1
-BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
+BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # proofs of bounds, next to the details of a solver
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),
@@ -119,7 +119,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _whole(entry: Any) -> Any:
-    """An entry of whole numbers, with those that are written as 1.0 as int."""
+    """An entry of whole numbers; floats such as 1.0 become int."""
     if isinstance(entry, list):
         return [_whole(each) for each in entry]
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry
@@ -130,7 +130,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     for name in ("solver", "method"):
         if not record[name].strip():
             raise PlanError('"{name}" of the plan is empty; expected the name of a solver', name=name)
-    if not 0 <= record["seconds"] < LARGEST_SUM:  # nan is not
+    if not 0 <= record["seconds"] < LARGEST_SUM:  # False for NaN
         raise PlanError('"seconds" of the plan is {record}; expected a number, 0 or more', record=record["seconds"])
     details = record.get("details", {})
     for name, (fits, expected) in (DETAILS | {"peak_bound": (is_count, COUNT)}).items():
@@ -175,7 +175,7 @@ def _is_row(row: Any, columns: list[str]) -> bool:
 
 
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """The graph differentiated with the options of a plan; PlanError for those that do not fit, of any kind."""
+    """Differentiate the graph with the options of a plan; PlanError if they do not fit it."""
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
@@ -206,7 +206,7 @@ def link_of(record: Mapping[str, Any]) -> Link | None:
 
 
 def is_id(number: Any) -> bool:
-    """True for what may be the id of a node, or a step."""
+    """True for a whole number that can be a node id or a step."""
     return type(number) is int and 0 <= number < 2**31
 
 

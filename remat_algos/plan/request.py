@@ -31,7 +31,7 @@ from remat_algos.solvers.registry import (
 )
 from remat_algos.wording import listed
 
-POINTS = 100  # of one pass
+POINTS = 100  # points of overhead in one pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ class Request:
 
     @property
     def ends_at_bound(self) -> bool:
-        """True if the search may end at a lower bound above one pass: that of all solvers, or one that improves."""
+        """True if the search may end at a lower bound above one pass: with "auto", or a solver that improves."""
         return not self.raw and (self.named is None or any(each.improves for each in self.named))
 
     @property
@@ -138,7 +138,7 @@ class Request:
         return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
 
     def started(self, schedule: Order) -> "Request":
-        """The same with one more schedule to begin at."""
+        """The request with one more schedule to begin at."""
         return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
 
     def problem(self) -> Problem:
@@ -159,7 +159,7 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         )
     try:
         found = as_schedule(graph, schedule, "start")
-        # Frees that come late in a file are no part of a start: the search decides what lingers.
+        # A start has no late frees: the search decides which values linger.
         return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
     except ScheduleError as error:
         raise ScheduleError("start: {error!w}", error=error, step=error.step, node=error.node) from error
@@ -168,7 +168,7 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
 
 
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
-    """ValueError for what is not planned together with copies."""
+    """ValueError for options that cannot be combined with copies."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
             "link", ArgumentError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")

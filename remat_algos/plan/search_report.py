@@ -13,8 +13,8 @@ from remat_algos.text.units import percent
 from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3
-NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # of the lowest peak
-NOTABLE = 0.01  # of one pass: smaller savings within that are not mentioned
+NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # share of the lowest peak
+NOTABLE = 0.01  # share of one pass; smaller savings are not mentioned
 COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
 
 
@@ -107,7 +107,7 @@ class SearchReport:
         return record if self.tried is None else {**record, "solvers_tried": self.tried}
 
     def rows(self, method: str, *, one_pass: int, peak: int) -> Iterator[tuple[str, str]]:
-        """Label and text of the lines of a plan of this method and peak about what else was found."""
+        """Rows (label, text) about the other plans found, for a plan of this method and peak."""
         others = [self._other(name, one_pass, peak) for name in self.overheads if name != method]
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
@@ -122,7 +122,7 @@ class SearchReport:
             yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """Label and text of the lines about schedules left out and what stopped the search."""
+        """Rows (label, text) about schedules left out and the reason why the search stopped."""
         if self.skipped:
             yield "skipped", skipped_text(self.skipped)
         if reason := self.stop.reason:

@@ -20,7 +20,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
 from remat_algos.solvers.registry import AUTO
 
-# Share of the lowest peak from which on a limit may be met by the search within that peak.
+# Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
 NEARLY = 0.9
 # Share of the time for the lowest bytes; the rest is for the search within them.
 LOWEST_SHARE = 0.5
@@ -246,7 +246,7 @@ def _within_lowest(request: Request, lowest: Plan, run: Portfolio | None, clock:
         asked = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
         try:
             other = _searched(asked, clock.share(progress=clock.within_stage()), run)
-        except BudgetError:  # at the time limit, or by a solver that finds less for a limit than for the lowest peak
+        except BudgetError:  # time limit, or a solver finds less for a limit than for the lowest peak
             return plan
         except Interrupted:
             return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED), **_bound_of(plan))
@@ -285,6 +285,6 @@ def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> P
         return lowest
     try:
         cheaper = run(replace(budget, memory=used + int(budget.above_lowest * used)), lowest)
-    except BudgetError:  # of a solver that finds less for a limit than for the lowest peak
+    except BudgetError:  # a solver finds less for a limit than for the lowest peak
         return lowest
     return min(lowest, cheaper, key=lambda plan: plan.overhead_in_time)

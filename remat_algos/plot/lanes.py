@@ -33,7 +33,7 @@ class Lives(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
-    """What runs at each step of a schedule, the bytes there, and how long each value lives; with a link, the engines.
+    """Node and bytes of each step of a schedule, and lifetimes of values; with a link, the engines too.
 
     `limit` is the budget in bytes.
     """
@@ -106,7 +106,7 @@ class Lanes:
 
     @property
     def title(self) -> list[str]:
-        """What the schedule achieves, then its size."""
+        """Two lines: peak and overhead of the schedule, then its size."""
         peak, base, overhead = self.simulation.peak_memory, baseline_peak(self.graph), self.simulation.overhead
         message = f"peak {format_bytes(peak)}"
         message += f" instead of {format_bytes(base)}" if base != peak else ""

@@ -1,1 +1,1 @@
-"""What is asked about plans: compared, explained, changed, fitted, and the curve of budgets."""
+"""Questions about plans: compare, explain, what if, fit, and the frontier of budgets."""

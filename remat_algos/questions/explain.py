@@ -31,7 +31,7 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
 class Offload(NamedTuple):
-    """What becomes of a value that is stored on the host.
+    """Steps, copies and waits of a value that is stored on the host.
 
     Its store begins behind the step `stored_at`; `freed_after` is the last step of the instance that is stored. `loads`
     has the step before whose run each load begins, and the last step of what it brings back. `waits` is how long
@@ -62,7 +62,7 @@ class Offload(NamedTuple):
         )
 
     def _price(self, simulation: Simulation) -> str:
-        """What recomputing it in place of its loads costs, if that can be."""
+        """The clause with the cost of recomputing it instead of loading it."""
         graph, node = simulation.graph, int(simulation.graph.producer[self.value])
         missing = set[int]().union(*(_missing(simulation, node, step) for step, _ in self.loads))
         nodes = [node, *(int(graph.producer[x]) for x in missing - set(simulation.stores.tolist()))]
@@ -87,7 +87,7 @@ def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
 
 
 def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> Offload:
-    """What becomes of a value that a schedule loads."""
+    """The offload of a value that a schedule loads."""
     lives, is_load = simulation.lifetimes, simulation.is_load
     instances = np.flatnonzero(lives.value == value)
     last = lives.end - 1
@@ -100,7 +100,7 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
 
 
 def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
-    """How long compute waits for the store of a value before it frees memory, and for its loads before it reads."""
+    """Time that compute waits for the store of a value before freeing it, and for its loads before reading."""
     ended = np.append(0, played.end)  # the end of the run before each step
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]

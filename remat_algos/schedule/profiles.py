@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 def spans(played: Timeline) -> dict[str, list[Span]]:
-    """What each engine does, in order; without a link there is only "compute"."""
+    """The spans of each engine, in order; without a link there is only "compute"."""
     schedule, graph = played.simulation.schedule, played.simulation.graph
     order, first = schedule.order, schedule.first_run
     kinds = np.where(first, np.where(graph.forward[order], FORWARD, BACKWARD), RECOMPUTED).tolist()
@@ -51,7 +51,7 @@ def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -
 
 
 def clock(played: Timeline) -> str:
-    """What a microsecond of the trace is, if the costs are no times."""
+    """The time axis in words, with the cost of a microsecond if costs are not times."""
     labels = played.simulation.graph.labels
     if labels.compute_unit in PER_SECOND:
         return "simulated time"

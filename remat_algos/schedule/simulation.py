@@ -169,7 +169,7 @@ class Simulation:
 
     @property
     def extra_runs(self) -> int:
-        """How often nodes run beyond their first time."""
+        """Number of runs beyond the first of each node."""
         return int(np.maximum(self.runs - 1, 0).sum())
 
     @property

@@ -62,7 +62,7 @@ class Timeline:
 
     @property
     def waiting(self) -> int | float:
-        """How long compute waits for copies in all, in the unit of the graph's costs."""
+        """Total time that compute waits for copies, in the unit of the graph's costs."""
         return self.in_units(int(self.waits.sum()))
 
     def in_units(self, ticks: int) -> int | float:

@@ -162,7 +162,7 @@ class Child:
         return 0
 
     def _reason(self) -> str:
-        """What ended the process, and the last line it said."""
+        """The exit code or signal of the process, and its last line of output."""
         self.stop()
         code = self.process.wait()
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 4000))

@@ -425,7 +425,7 @@ def _workers(executor: Executor) -> int:
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """What a worker gets of a graph: its file, or with dask, whose workers may not see it, its bytes, sent once.
+    """The form of a graph for workers: its file, or with dask, whose workers may not see it, its bytes, sent once.
 
     They are those of a task, which dask runs again where a worker went with them; data that is scattered would be lost.
     """

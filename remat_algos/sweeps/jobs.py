@@ -35,7 +35,7 @@ from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
-"""What a row may have a list of: it is then one job for each combination."""
+"""Options that may be lists: the row is then one job for each combination."""
 GraphSource = str | ComputationGraph
 PlacedJob = tuple[str, "SweepJob"]
 KEYS = (*LISTED, "gradients", "nodes")
@@ -210,7 +210,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """What a job requests of the graph of this id, as JSON; its hash names the job."""
+    """The request of a job on the graph of this id, as JSON; its hash names the job."""
     return {
         "graph": graph,
         "version": VERSION,

@@ -46,10 +46,10 @@ COLUMNS = (
     *("one_pass", "compute", "overhead", "time", "bound", "bound_source", "gap", "steps", "stop", "reached", "least"),
     *("seconds", "cpu_seconds", "memory", "tries", "host", "version", "numpy", "scipy", "python", "machine"),
 )
-"""Of the table: the request, the result, and what it took."""
+"""Columns of the table: the request, the result, and its time and memory."""
 TABLES = (".csv", ".parquet")
 _NUMBER = re.compile(r"\d{1,29}")
-REASONS = 5  # that are printed
+REASONS = 5  # printed at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,8 +35,8 @@ from remat_algos.wording import comma_separated, counted, listed, shortened
 
 LISTED = 12
 TABLES = ("text", "markdown", "csv")
-NAMED = 8  # live values of a row of text
-MAX_STEPS = 10_000  # of a table
+NAMED = 8  # live values named per row
+MAX_STEPS = 10_000  # rows of a table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -266,7 +266,7 @@ def _fit(limit: int, reserved: Any) -> str:
 
 
 def _late_frees(simulation: Any) -> str:
-    """How many values are freed late, and the peak without that."""
+    """The clause with the number of values freed late, and the peak if none were."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read, which would give a peak of {peak}"

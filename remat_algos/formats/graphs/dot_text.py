@@ -36,7 +36,7 @@ MAX_REPEATED = 500
 """Statements of one node: pydot looks at all earlier ones for each."""
 
 _NO_STATEMENT = frozenset(("->", "--", "=", ":"))
-"""What stands before or behind a name that is not a statement of its own."""
+"""Tokens next to a name that is not a statement of its own."""
 
 _LOCK = threading.Lock()
 """pydot reads one text at a time."""

@@ -118,7 +118,7 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
 
 
 def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
-    """What two columns without a common name are if they are no names; None if they may be."""
+    """Describe two columns without a common name that cannot be names of nodes; None if they can."""
     of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
     if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
         return "decimals"

@@ -175,7 +175,7 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
-    """Whether the gradients are there."""
+    """The entry `backward`; "present" if nodes are gradients."""
     n_saved = sum(node.saved is not None for node in nodes)
     backward: str = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None or node.backward for node in nodes):

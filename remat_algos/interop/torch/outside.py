@@ -33,7 +33,7 @@ REMEDIES = {
     "Data dependent operator": "compute with the tensor, not with its number",
     "Dynamic shape operator": "use operators whose sizes do not depend on data",
 }
-"""What helps, by the beginning of PyTorch's reason; for other reasons it is PyTorch's own hint."""
+"""Remedies by the beginning of PyTorch's reason; for other reasons, PyTorch's own hint."""
 NO_HINT = (
     "Please report",
     "It may be possible to write",

@@ -126,7 +126,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """Of each node, the number of regions with which it is recomputed."""
+    """The number of regions with which each node is recomputed."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():

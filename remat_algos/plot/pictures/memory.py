@@ -292,7 +292,7 @@ WORK = (
     Style("stored", SKY, "▚"),
     Style("loaded", PLUM, "▞", hatch="\\\\\\\\"),
 )
-"""What engines do: compute the first three, the copies out and in one each."""
+"""Styles of the work of engines: three kinds of compute, then copies out and in."""
 
 # Of a column of text, from none to all.
 SHARES = " ▁▂▃▄▅▆▇█"

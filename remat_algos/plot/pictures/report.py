@@ -208,7 +208,7 @@ def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
 
 
 def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
-    """What is said of the whole plan: (label, text) of each line."""
+    """Rows (label, text) about the whole plan."""
     if isinstance(plan, Plan):
         return list(plan_rows(plan))
     graph, one_pass, base = plan.graph, plan.graph.needed_compute, baseline_peak(plan.graph)
