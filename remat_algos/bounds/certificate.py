@@ -1,4 +1,4 @@
-"""Increasing lower bounds within one limit or several, the best within an effort, and their proof."""
+"""Increasing lower bounds within one limit or several, the highest at an effort, and their proof."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ def rising_with_copies(
 def prove(
     graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float, times: LinkTimes | None = None
 ) -> tuple[int, bool]:
-    """The compute, with times of copies the time, that nodes and prices prove; False if the seconds were too few."""
+    """Prove a bound from its nodes and prices: (compute, or time with copies; False if it ran out of seconds)."""
     if claim.prices is not None and times is not None:
         return time_proof(graph, limit, times, TimeBound(int(claim.compute), claim.nodes, claim.prices)), True
     if claim.price is not None:

@@ -15,11 +15,11 @@ from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
 
-PATIENCE = 250_000_000  # work without a better moment after which the rest is left out
+PATIENCE = 250_000_000  # work without a better moment before the search stops
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
-NEARLY = 1024  # a price that is slightly lower or higher differs by one part of so many
-ANY_ORDER = "any order"  # the scope of a bound for all schedules
-ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
+NEARLY = 1024  # slightly lower or higher prices differ by 1 / NEARLY
+ANY_ORDER = "any order"  # scope of a bound for all schedules
+ONE_PASS = "one pass"  # source of the bound that every needed node runs once
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
 TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
 

@@ -19,10 +19,10 @@ SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
 DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines regardless of options
 SHORTEST = 1e-3  # seconds; HiGHS takes 0 for no limit
 
-SMALL = 10**5  # one pass in units of the common divisor, up to which costs are passed as whole numbers
-UNITS = 10_000.0  # one pass in the units of the objective, otherwise
-TOLERANCE = 1e-6  # of one pass: error of a bound in floating point
-WHOLE_TOLERANCE = 1e-3  # of the common divisor, added to it if costs are passed as whole numbers
+SMALL = 10**5  # up to this many common divisors in one pass, costs are whole numbers
+UNITS = 10_000.0  # otherwise, one pass in units of the objective
+TOLERANCE = 1e-6  # floating-point error of a bound, share of one pass
+WHOLE_TOLERANCE = 1e-3  # extra error if costs are whole numbers, share of the divisor
 
 Entries = tuple[Int64, Int64, Any]
 """(row, column, coefficient) of each entry of a matrix."""

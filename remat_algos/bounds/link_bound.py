@@ -22,18 +22,18 @@ LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer p
 """Sources of bounds on time: by minimum cuts, and by an integer program."""
 SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
 ENDLESS = 2**61  # above all sums of finite capacities
-BITS = 60  # of these sums
+BITS = 60  # bits of sums of finite capacities
 BELOW = 1 - 2.0**-40  # a product of a few floats, times this, is less than the exact one
-CUTS = 60  # of one moment, at most; 10 to 40 are usual
-NEAR = 2e-5  # of one pass: gap between the bound and the lowest line at which a moment is left
-LOW = 0.05  # of the overhead: a moment whose first cut is this much lower than the best bound is left
-LATE = 1e-4  # of one pass: time by which stores must end too late for another start
-MAX_PRICE = 1e6  # of all bytes, in one pass
-PATIENCE = 60  # cuts without a better bound after which other moments are left out
-MAX_ARCS = 3_000_000  # of the networks of these cuts
-# A record has at most as many starts; `time_bounds` needs fewer.
+CUTS = 60  # maximum cuts per moment; 10 to 40 are usual
+NEAR = 2e-5  # gap, as a share of one pass, at which a moment is done
+LOW = 0.05  # share of the overhead: moments whose first cut is lower by more are skipped
+LATE = 1e-4  # lateness of stores, as a share of one pass, that adds a start
+MAX_PRICE = 1e6  # maximum price of all bytes, in passes
+PATIENCE = 60  # cuts without a better bound before the search stops
+MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
+# Maximum starts in a record; `time_bounds` needs fewer.
 MAX_STARTS = 1000
-# A record has no price above it; `time_bounds` finds none above MAX_PRICE times the compute of one pass.
+# Maximum price in a record; those of `time_bounds` are at most MAX_PRICE times the compute of one pass.
 MAX_RECORDED = 1e30
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
@@ -192,7 +192,7 @@ def _is_price(number: Any) -> bool:
 
 
 def _begin(graph: ComputationGraph) -> Int64:
-    """int64[n_values]: compute before which no plan can store a value that is made before the first run of a node.
+    """int64[n_values]: earliest compute at which any plan can store a value made before the node's first run.
 
     The same for all nodes, so that a bound can be proved again from its node alone. Of large graphs only what does not
     follow the node of the most bytes in id order is counted.
@@ -303,7 +303,7 @@ class _PricedMoment:
 
 
 class _Ascent:
-    """The search for the best prices of a moment: the highest point below the lines of its cuts."""
+    """Maximize the bound of a moment over its prices, by cutting planes."""
 
     def __init__(self, moment: _PricedMoment, prices: LinkPrices) -> None:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
@@ -314,7 +314,7 @@ class _Ascent:
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Cut where the lowest line is highest, until the bound is near it; add starts of stores that are too late.
+        """Add cuts at the optimum of the LP until the bound is near it; add starts for stores that end too late.
 
         It ends early if no prices give more than the best bound of other moments.
         """

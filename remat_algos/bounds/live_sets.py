@@ -16,13 +16,13 @@ from remat_algos.ir.graph import ComputationGraph, updates_and_readers
 from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.graph import GraphArrays
 
-BITS = 16  # of the fraction of need and shares
-MAX_COMPUTE = 2**36  # in all, so that sums of need and shares stay in 64 bits
+BITS = 16  # fraction bits of need and shares
+MAX_COMPUTE = 2**36  # total, so that sums of need and shares fit in 64 bits
 
 PROVEN_NODES = 30  # needed nodes up to which the search usually ends
 MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
 """Sets of executed nodes: on graphs of up to `PROVEN_NODES` needed nodes, on larger ones."""
-PORTION = 20_000  # sets between two looks at the clock
+PORTION = 20_000  # sets between deadline checks
 
 
 def useful_values(graph: ComputationGraph) -> Bool:
@@ -183,7 +183,7 @@ def moment_potentials(
 
 
 def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
-    """Potentials, one after the other, that add most to the sum of the largest need over all nodes.
+    """Choose potentials greedily by their gain in the sum over all nodes of the largest need.
 
     A potential counts for the nodes before which its own need not have run: those of neighbouring nodes prove the
     same, later ones hold longer.
@@ -216,7 +216,7 @@ class _Moment:
     node: int
     room: int
     ancestors: list[int]
-    producer: dict[int, int]  # of each value that may be live
+    producer: dict[int, int]  # by value that may be live
     later: list[int]  # values that are read later
     again: list[tuple[int, int]]  # (value, ancestor that reads it)
 

@@ -28,15 +28,15 @@ from remat_algos.ir.graph import ComputationGraph
 
 MAX_MOMENTS = 4
 FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
-BY_RELAXATION, BY_BYTES = 5, 3  # number of these with an integer program solved
-FIRST_SECONDS = 2.0  # for the program of one moment
-SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of another moment: first and second try
-RETRIED = 1  # of the programs unsolved by the first try
-PROGRAMS = 1 + FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for another moment, at most
-WORTH = 0.25  # share of the highest gain of a relaxation, below which a candidate is left out
-MIN_SHARE = 0.1  # of a processor, which is assumed at a load that may be higher
-FEW_SECONDS = 0.02  # too few to measure the share
-MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
+BY_RELAXATION, BY_BYTES = 5, 3  # candidates whose integer program is solved, by either rank
+FIRST_SECONDS = 2.0  # time limit of the program of one moment
+SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # time limits with more moments: first and second try
+RETRIED = 1  # unsolved programs that get a second try
+PROGRAMS = 1 + FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # maximum per added moment
+WORTH = 0.25  # minimum gain of a candidate's relaxation, as a share of the highest
+MIN_SHARE = 0.1  # minimum CPU share assumed; the true load may be higher
+FEW_SECONDS = 0.02  # too short to measure the CPU share
+MIN_GAIN = 1e-3  # share of the overhead; a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # largest values of a moment with a rounded row of bytes each
 FINEST = 200  # limit / the smallest common divisor of sizes with such a row
@@ -44,7 +44,7 @@ STARTS = 8  # relaxations solved to find the rows of the link for stores that be
 MARGIN = 1e-5
 """Share of the bytes of a row by which it is relaxed: HiGHS treats numbers that differ by 1e-6 as equal, even when it
 derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
-FREE = -1  # of a variable: neither 0 nor 1 follows from the graph
+FREE = -1  # state of a variable that the graph does not fix to 0 or 1
 ZERO, ONE = 0, 1  # columns of the constants
 
 
@@ -205,7 +205,7 @@ class _MomentChoice:
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: MomentBound) -> Iterator[MomentBound]:
-        """Yield bounds with one more moment: a short try of each promising one, then more time for the highest."""
+        """Yield bounds with one more moment: a short try per candidate, then a long one for the highest."""
         best = base.compute
         stopped: list[tuple[int, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -257,7 +257,7 @@ class _MomentChoice:
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
-    """The nodes as ints; ValueError unless each is needed and an ancestor of the next."""
+    """Return the nodes as ints; ValueError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= MAX_MOMENTS:
         raise ArgumentError(
@@ -321,7 +321,7 @@ class _Program:
         size = self.leaving.size
         self.loaded = {w: np.arange(size) + end + size * (w - 1) for w in self.windows}
         self.kept = {w: live.copy() for w, live in self.live.items()}  # live, or loaded later
-        self.starts = {w: [0] for w in self.windows}  # of stores before each moment, those with a row
+        self.starts = {w: [0] for w in self.windows}  # by moment: starts of stores that have a row
         for w in self.windows:
             self.kept[w][self.leaving] = self.loaded[w] + size * count
         self.state: Int8 = np.full(end + 2 * size * count, FREE, np.int8)
@@ -397,7 +397,7 @@ class _Program:
         return np.concatenate([np.array(np.broadcast_arrays(*row)) for row in rows], axis=1, dtype=np.int64)
 
     def _propagate(self) -> bool:
-        """Fix what the rows imply, in whole numbers; False if that proves that no schedule fits.
+        """Fix variables that the rows imply; False if that proves that no schedule fits.
 
         Clauses that hold for all values of the free variables are dropped.
         """

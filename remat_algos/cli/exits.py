@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
-        """The code of a command after a search that ended so; without an interrupt `code`, by default DONE."""
+        """The exit code after a search that ended with `stop`; without an interrupt `code`, by default DONE."""
         from remat_algos.context import Stop
 
         return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code
@@ -82,7 +82,7 @@ def interruptible(main: Callable[[], int]) -> int:
     if _alarm is not None:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in handled:
-        signal.signal(number, signal.SIG_IGN)  # all is done
+        signal.signal(number, signal.SIG_IGN)  # the command is done
     return ExitCode.TERMINATED if code == ExitCode.INTERRUPTED and signal.SIGTERM in received else code
 
 

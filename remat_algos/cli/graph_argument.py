@@ -40,14 +40,14 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
-    """The graph of a file or of a model, as it is."""
+    """Read the graph of a file or of a model, unchanged."""
     from remat_algos.formats.graph_files import read_with_notes
 
     return read_with_notes(arguments.graph, nodes=arguments.nodes)[0]
 
 
 def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
-    """The graph as it is, and notes on missing sizes and costs; with --json they are warnings instead."""
+    """Read the graph unchanged, with notes on missing sizes and costs; with --json these are warnings."""
     from remat_algos.formats.graph_files import read_with_notes
 
     graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
@@ -59,7 +59,7 @@ def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[st
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
-    """The graph as it will be planned, and a line about what was done to it.
+    """Return the graph to plan, and a line about the changes made to it.
 
     A plan's record of its graph takes precedence over the command line.
     """
@@ -71,7 +71,7 @@ def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple
 def as_planned(
     graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
-    """A graph that was read, differentiated unless --inference is given, and the line about it."""
+    """Differentiate a graph unless --inference is given; return it and the line about it."""
     size = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
@@ -204,9 +204,9 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
 
     counts = read_mirror_counts(graph, file)
     try:
-        with naming(Path(file).name):  # they may add up to too many runs
+        with naming(Path(file).name):  # counts may add up to too many runs
             return simulate(graph, mirror_schedule(graph, counts))
-    except ScheduleError as error:  # they violate a mark
+    except ScheduleError as error:  # counts violate a mark
         raise ScheduleError(
             "{name!p}: {error!w}", name=Path(file).name, error=error, step=error.step, node=error.node
         ) from error

@@ -173,7 +173,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
     except KeyboardInterrupt as stop:
         return _print_error(str(stop) or "interrupted", ExitCode.INTERRUPTED)
     except MemoryError as error:
-        ours = str(error) if str(error).startswith("not enough memory") else ""  # others speak of arrays
+        ours = str(error) if str(error).startswith("not enough memory") else ""  # others name arrays
         usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more"
         return _print_error(ours or usual, ExitCode.BAD_INPUT)
     except Exception as error:
@@ -240,7 +240,7 @@ def _command(arguments: Sequence[str]) -> str | None:
 
 
 def _parser(command: str | None) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
-    """The parser, and the arguments of the chosen command, which alone is imported."""
+    """Return the parser with the arguments of the chosen command, the only one imported."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",

@@ -18,9 +18,9 @@ TEXT = "-"
 MARGIN = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
 NARROWEST = 20  # columns for which text is laid out
-PROGRESS_COLUMNS = 120  # of the progress line
-LOG_COLUMNS = 1000  # of one in a file
-WIDEST = 120  # columns of a picture
+PROGRESS_COLUMNS = 120  # width of the progress line
+LOG_COLUMNS = 1000  # width of a progress line in a file
+WIDEST = 120  # columns of the widest picture
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -53,7 +53,7 @@ def print_result(arguments: argparse.Namespace, result: Any, *texts: object, not
 
 
 def print_note(arguments: argparse.Namespace, text: object, *, file: TextIO | None = None) -> None:
-    """Print what comes before a result, unless --json is given."""
+    """Print a note before a result, unless --json is given."""
     if not arguments.json:
         print_text(text, file=file)
 
@@ -108,7 +108,7 @@ def print_table(
     hidden: Collection[str] = (),
     file: TextIO | None = None,
 ) -> None:
-    """A table, perhaps without some columns; without headings, labels and their texts."""
+    """Print a table, without the hidden columns; without headings, labels and their texts."""
     if hidden:
         shown = [i for i, name in enumerate(columns) if name not in hidden]
         columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
@@ -146,7 +146,7 @@ def draw(
 
 
 def print_reasons(reasons: Mapping[str, str]) -> None:
-    """Print why solvers have nothing to show, each reason once."""
+    """Print the reasons why solvers have no plans, each reason once."""
     for reason in dict.fromkeys(reasons.values()):
         print_text(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
 

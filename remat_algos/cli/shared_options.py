@@ -43,9 +43,9 @@ LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the fil
 REGION = "NAME=PATTERN:BYTES"
 LISTING = 25  # column of the summaries in a list of solvers or allocators
 LONGEST_NUMBER = 1000  # digits
-UNITS = "units"  # of compute, whatever the unit
+UNITS = "units"  # compute, whatever its unit
 HUNDRED = 100
-FAR_BELOW = 10  # a budget of at most so few bytes, with a node this many times larger, was meant as a share
+FAR_BELOW = 10  # ratio of a node's bytes to a budget that was probably meant in percent
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
@@ -76,7 +76,7 @@ def seconds(text: str) -> float:
 
 
 def library(function: str) -> Callable[..., Any]:
-    """A function of the library, imported when it is called: `remat --help` has no time for it."""
+    """Return a function of the library, imported when called, so that `remat --help` stays fast."""
     module, _, name = function.rpartition(".")
     return lambda *text: getattr(importlib.import_module(f"remat_algos.{module}"), name)(*text)
 
@@ -187,7 +187,7 @@ def picture(path: str) -> str:
 
 
 def writable(path: str) -> str:
-    """The path, checked before the work: a file can be written there."""
+    """Check, before the work, that a file can be written at a path; return the path."""
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
@@ -195,7 +195,7 @@ def writable(path: str) -> str:
     if file.exists() and not os.access(file, os.W_OK):
         raise ArgumentError("{path!p} cannot be written to; choose another file", path=path)
     if file.exists() and not file.is_file():
-        return path  # a pipe or a device, which stays where it is
+        return path  # a pipe or a device: not replaced
     if not folder.is_dir():
         raise ArgumentError("{path!p}: there is no folder {folder!w}; make it first", path=path, folder=folder)
     if not os.access(folder, os.W_OK):
@@ -514,7 +514,7 @@ def check_solved(arguments: argparse.Namespace, plan: str) -> None:
 
 @contextlib.contextmanager
 def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
-    """The options of a search, the time left, and a line of progress; errors name the graph, or -O."""
+    """Yield the options of a search with time left and a progress line; errors name the graph, or -O."""
     own = {name: getattr(arguments, name) for name in OF_SEARCH if name in arguments}
     remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
     with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
@@ -523,7 +523,7 @@ def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[
 
 @contextlib.contextmanager
 def naming(file: str, remedy: str = "") -> Iterator[None]:
-    """Errors of a graph name its file, unless they are about an option."""
+    """Prefix errors of a graph with its file, unless they are about an option."""
     try:
         yield
     except GraphError as error:
@@ -534,7 +534,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _options(arguments: argparse.Namespace) -> Iterator[None]:
-    """Errors of a solver with options are about these."""
+    """Attribute errors of a solver with options to -O."""
     try:
         yield
     except (ArgumentError, ArgumentTypeError) as error:
@@ -560,7 +560,7 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check what the options of every command must not do together, before the work."""
+    """Check combinations of options that all commands forbid, before the work."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
         raise RematError("--picture {picture} goes with --plot; give a file, or - for text", picture=picture)
@@ -579,7 +579,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:
-    """Check that a file to write is none that the command reads."""
+    """Check that the command does not read the file that it writes."""
     from remat_algos.formats.graph_files import files_read
 
     graph = getattr(arguments, "graph", None)

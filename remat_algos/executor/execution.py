@@ -126,7 +126,7 @@ class Execution:
 
     @property
     def runs(self) -> Int64:
-        """int64[n]: how often each node ran."""
+        """int64[n]: number of runs of each node."""
         return self.simulation.runs
 
     @property
@@ -156,7 +156,7 @@ class Execution:
 
 
 def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """A read-only copy of times of steps; ValueError unless it has the shape, in which None is any length."""
+    """Return a read-only copy of times of steps; ValueError for another shape (None is any length)."""
     try:
         if np.iscomplexobj(seconds):
             raise TypeError

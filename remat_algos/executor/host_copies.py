@@ -21,7 +21,7 @@ Action = tuple[str, int]
 ("free", value)."""
 
 
-PACKING = 2.0  # seconds to find places within the bytes that are allowed, if the first try takes more
+PACKING = 2.0  # time limit to pack into the allowed bytes, after a quick try
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
@@ -84,7 +84,7 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            del job, array  # whoever waits may free it
+            del job, array  # a waiting thread may free it
             for waiting in ended:
                 waiting.put(error)
 
@@ -121,7 +121,7 @@ class StreamEngine:
         for event in (self._on.mark(), after):
             if event is not None:
                 self._stream.wait_event(event)
-        if array.size:  # else it has no address
+        if array.size:  # an empty array has no address
             move = array.data.copy_to_host_async if self._way == "store" else array.data.copy_from_host_async
             move(self._host.ptr + offset, array.size, self._stream)
         ended = self._on.xp.cuda.Event()
@@ -185,7 +185,7 @@ class HostCopies:
         last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
         for x, (i, at) in last.items():
             self._gone[read.get(i, at)].append(x)
-        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # what is not read has arrived a step later
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # unread loads arrive a step later
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:
@@ -248,7 +248,7 @@ class HostCopies:
         self.used += self._size[x]
 
     def arrive(self, i: int) -> bool:
-        """Wait for the load of an instance; False if it is none, or has been waited for."""
+        """Wait for the load of an instance; False if it was not loaded, or has arrived before."""
         copy = self._arriving.pop(i, None)
         if copy is not None:
             self._engines["load"].wait(copy)
@@ -266,5 +266,5 @@ class HostCopies:
             self.leave(i)
 
     def end_step(self, step: int) -> None:
-        """Count out the values whose last load a step has read."""
+        """Subtract the values whose last load a step has read from `used`."""
         self.used -= sum([self._size[x] for x in self._gone[step]])

@@ -57,7 +57,7 @@ def _tables() -> tuple[Words, Words]:
 
 
 class NumpyMixer:
-    """Mixing on the processors, block by block; scratch is a few blocks, whatever the sizes."""
+    """Mixing on the CPU, block by block; scratch is a few blocks, whatever the sizes."""
 
     def __init__(self) -> None:
         self._places, self._weights = _tables()

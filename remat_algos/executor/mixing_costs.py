@@ -64,7 +64,7 @@ def mixing_costs(backend: str) -> MixingCosts:
     graph = _yardstick(_sizes(backend))
     operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
     runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(REPEATS + 1)]
-    samples = np.array(runs[1:], np.float64)  # the first one compiles, and touches everything
+    samples = np.array(runs[1:], np.float64)  # the first compiles and touches memory
     deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
     seconds = np.array([np.median(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
     shares = deeds / np.maximum(seconds, 1e-9)[:, None]
@@ -81,11 +81,10 @@ def _sizes(backend: str) -> tuple[int, ...]:
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """For each size: sources, nodes of the same size that read one to all of them, a short one that reads one, and two
-    that read the short one."""
+    """For each size: sources, nodes that read one to all of them, a short node that reads one, and two that read it."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
-    for size in (size for size in words for _ in range(2)):  # again, once memory has been touched
+    for size in (size for size in words for _ in range(2)):  # twice: the first touches memory
         first = len(memory)
         memory += [4 * size] * SOURCES
         for reads in READS:
@@ -98,7 +97,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)
     output = np.zeros(len(memory), bool)
-    output[-1] = True  # so that all others are freed when they have been read
+    output[-1] = True  # all others are freed after their last read
     return ComputationGraph.from_edges(edges, memory=memory, output=output)
 
 

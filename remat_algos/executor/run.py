@@ -74,9 +74,9 @@ class RunLoop:
         self.simulation, self.step, self.node = simulation, -1, -1
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
-        self._arrays: dict[int, Array] = {}  # of the live instances
+        self._arrays: dict[int, Array] = {}  # by live instance
         self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
-        self._residents: list[tuple[Array, ...]] = []  # of each node
+        self._residents: list[tuple[Array, ...]] = []  # by node
         self._resident = 0
         self._sums: list[Any] = [None] * simulation.lifetimes.value.size
         self._copies: HostCopies | None = None
@@ -323,7 +323,7 @@ LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 @checked_arguments
 def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
-    """A graph with the size of every value, workspace and resident divided by a whole number and rounded up.
+    """Divide the size of every value, workspace and resident by a whole number, rounding up.
 
     Parameters
     ----------

@@ -477,7 +477,7 @@ class MonitoredOperators:
 def _checked(
     run: Callable[..., Execution], monitoring: Callable[[], MonitoredOperators], allocation: Allocation | None
 ) -> tuple[MonitoredOperators, Execution, StaleValueError | None]:
-    """A run in checking mode, once more without it where a read is stale."""
+    """Run in checking mode; if a read is stale, run once more without it."""
     monitored = monitoring()
     try:
         return monitored, run(monitored, allocation, checking=True), None
@@ -487,7 +487,7 @@ def _checked(
 
 
 def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) -> Allocation:
-    """The addresses of a plan, if it has some that the backend can use."""
+    """Return the addresses of a plan, or pack new ones if the backend cannot use them."""
     if allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
         return pack(Buffers.of(simulation), alignment=ALIGNMENT)
     return allocation

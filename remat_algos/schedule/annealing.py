@@ -79,7 +79,7 @@ class SearchKernel:
         return cls(state, nodes, number, unit, limits // unit, mean or 1.0, values)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
-        """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint.
+        """Begin at a schedule and forget the best so far; False if it violates a law or a constraint.
 
         `within` says that its peak in bytes is within the limit, as its peak in units may not be.
         """
@@ -92,13 +92,13 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature to what it is after a part of a search, from `hot` to `cold` mean costs of a node."""
-        # Rounded before the mean comes in, so that a search is the same on every machine and in every unit of cost.
+        """Set the temperature after a part of a search that cools from `hot` to `cold` mean costs of a node."""
+        # Round before multiplying by the mean: a search is then the same on every machine and in every unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
     @property
     def best(self) -> Schedule:
-        """The best schedule so far; until one fits that of the lowest peak."""
+        """The best schedule so far; while none fits, that of the lowest peak."""
         ids = self.state.best_order()
         loads = np.flatnonzero(ids >= self.nodes.size)
         if not loads.size:
@@ -154,7 +154,7 @@ def _state(
     )
     loadable, engines = np.empty(0, np.uint8), None
     if link is not None:
-        # The search copies nothing that has a limit of its own.
+        # The search never copies values that have a limit of their own.
         movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
         loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
         engines = Engines(*(times[values] for times in link.times(graph)), memory)
@@ -227,7 +227,7 @@ def with_late_stores(
 
 
 def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
-    """Rows of stores, each time with another one moved behind a store for which something waits."""
+    """Yield rows of stores, each time with another store moved behind one for which something waits."""
     values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
     steps = played.simulation.store_instances[1].tolist()
     awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])
@@ -241,7 +241,7 @@ def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
 
 
 def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
-    """The rows with the store of a value right behind another one, which has a row or is where it is by default."""
+    """Return the rows with the store of `moved` right behind that of `urgent`, which may have no row."""
     left = [row for row in rows if row[1] != moved]
     place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
     if place is None:
@@ -253,8 +253,8 @@ def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32
 WORK_OF_MOVE = 30  # work of a typical move
 FIRST_WORK = 4_000  # work for each node in a search of the first round
 MIN_FIRST = 4  # searches of the first round
-FEWER = 4  # searches of a round for each of the next
-COOL_NODES = 4_000  # nodes above which there are too few moves for each to begin hot
+FEWER = 4  # ratio of the numbers of searches of consecutive rounds
+COOL_NODES = 4_000  # above, there are too few moves per node to begin hot
 STEPS = (0.9, 0.8)
 """Limits of the searches for a lower peak, in turn, as shares of the lowest peak so far."""
 ANY_GOAL = 2**62  # the first schedule within the limit ends a search
@@ -277,7 +277,7 @@ COPIES_ROUNDS = (Round(0.4, 1.0, 0.02), Round(0.2, 0.5, 0.01), Round(0.4, 0.5, 0
 """With a link, later rounds are cooler: from hotter ones seeds differ more."""
 ONE_PASS_ROUNDS = (Round(0.5, 20.0, 0.2), Round(0.25, 20.0, 0.2), Round(0.25, 10.0, 0.1))
 """If no node may run twice: all orders have the same compute, and the weight of bytes is constant."""
-WARM = Round(1.0, 0.1, 0.005)  # from the best schedule within a limit nearby
+WARM = Round(1.0, 0.1, 0.005)  # starts from the best within a nearby limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,7 +348,7 @@ class Annealer:
         )
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
-        """A schedule, simulated; with a link, memory lingers and stores wait, as far as that is good."""
+        """Simulate a schedule; with a link, also let memory linger and stores wait where that saves time."""
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
         played = with_late_stores(self.graph, schedule, self.link, limit)
@@ -365,7 +365,7 @@ class Annealer:
         return self.key(annealed, limit)[:2] == (False, False) and annealed.figures[1] <= goal
 
     def begin_stage(self, work: int, part: float) -> None:
-        """Begin a stage of the progress: a part of the remainder of these searches."""
+        """Begin a stage of the progress, a part of what these searches have left."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
         self.clock.stage(work, "moves", part=part)
@@ -381,7 +381,7 @@ class Annealer:
         lowest: bool = False,
         part: float = 1.0,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Yield ever better schedules within a limit in bytes: first of several short searches, then of longer ones.
+        """Yield improving schedules within a limit in bytes: from several short searches, then from longer ones.
 
         The `count` searches of the first round, fewer for little work but at least `MIN_FIRST`, begin at `starts` in
         turn; later ones begin at the best so far. `work` is that of all searches, `part` their share of the remaining
@@ -459,7 +459,7 @@ class Annealer:
         cooling: Round,
         step: float | None,
     ) -> tuple[Annealed | None, Ending]:
-        """Run one search; return its best schedule, None if constraints allow none, and how it ended.
+        """Run one search; return its best schedule, None if constraints allow none, and its Stop.
 
         With `step` it minimizes the peak: the limit is that share of the peak. Whenever it is met, the search starts
         again at the schedule found, for that share of its peak.

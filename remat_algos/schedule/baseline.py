@@ -22,7 +22,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
     def run() -> list[Any]:
         once = simulate(unmarked, emit(graph, np.flatnonzero(graph.needed).astype(np.int32)))
-        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would refer to itself
+        return [once.schedule, once.lifetimes, once.memory_trace]  # not the graph: a cycle
 
     return unchecked(unmarked, *derived(graph, "baseline", run))
 

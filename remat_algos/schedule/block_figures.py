@@ -79,7 +79,7 @@ def block_figures(
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
     _check_pairs(len(words), indptr, target, chains=chains)
     if check is not None:
-        check(0)  # on large graphs the work before the first pair takes time too
+        check(0)  # large graphs: set-up takes time too
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)

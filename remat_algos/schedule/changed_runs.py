@@ -104,7 +104,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
         return np.stack([places[np.searchsorted(here, copies[:, 0])], copies[:, 1]], axis=1).astype(np.int32)
 
     loads = moved(schedule.loads)
-    loads = loads[loads[:, 0] < order.size]  # else nothing is left to read it
+    loads = loads[loads[:, 0] < order.size]  # others have no reader left
     keeps = np.isin(made, here)
     ends = np.stack([lingering, places[np.searchsorted(here, made)], places[np.searchsorted(here, until)]], axis=1)
     stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]

@@ -350,7 +350,7 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Ids of the nodes that modules, names or patterns name, ascending; None if nothing is given."""
+    """Node ids matching modules, names or patterns, ascending; None if none are given."""
     if members is None:
         return None
     found, names = set[int](), graph.node_names()
@@ -365,7 +365,7 @@ def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
 
 
 def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
-    """The limit on runs as stored, and that of each node."""
+    """Return the limit on runs as stored, and int32[n] the limit of each node, 0 without."""
     limits = np.zeros(graph.n_nodes, np.int32)
     if max_runs is None:
         return None, limits
@@ -382,7 +382,7 @@ def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[s
 
 
 def _runs(number: Any, whose: str) -> int:
-    """A limit on runs, clipped to that of the kernels."""
+    """Check a limit on runs, and clip it to the kernels' maximum."""
     limit = as_whole(number)
     if limit is None or limit < 1:
         kind = ArgumentTypeError if limit is None else ArgumentError
@@ -451,7 +451,7 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 
 def _bytes(amount: Any, what: str) -> int:
-    """Bytes, clipped to the largest sum of a graph."""
+    """Check a limit in bytes, and clip it to the largest sum of a graph."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ValueError as error:

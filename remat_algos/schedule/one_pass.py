@@ -22,7 +22,7 @@ from remat_algos.text.units import format_bytes
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
-FIRST_SEARCHES = 12  # of which the best go on
+FIRST_SEARCHES = 12  # short searches; the best continue
 
 
 @checked_arguments
@@ -94,7 +94,7 @@ def lower_passes(
     max_moves: int | None = None,
     seed: int = 0,
 ) -> Iterator[Simulation]:
-    """Orders of one pass, each with a lower peak than the one before: of ids, of the beam, of the search.
+    """Yield orders of one pass with falling peaks: by id, from beam search, from local search.
 
     It ends where the peak meets `one_pass_bound`; an order that does is the second where it is known. Parameters as
     for `lowest_pass`.
@@ -135,7 +135,7 @@ def lower_passes(
 
 
 def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
-    """The order of the lowest peak among those that a beam search keeps."""
+    """Return the order of the lowest peak found by beam search."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)

@@ -120,7 +120,7 @@ def reuse_values(
 
 
 def bytes_limit(limit: int) -> int:
-    """A limit as the kernels take it: no sum of sizes reaches 2**53. TypeError unless it is a whole number."""
+    """Clip a limit for the kernels: no sum of sizes reaches 2**53. TypeError unless it is a whole number."""
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
@@ -140,7 +140,7 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
     """int32[<= m]: a sound order without the runs whose values stay."""
-    # the price of a chain: a run with those that, directly or through others, serve it alone
+    # The price of a chain: a run and all runs that serve only it, directly or through others.
     price = graph.compute[order] if key == "density" else run_prices(graph.arrays, order)
     return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
 
@@ -191,7 +191,7 @@ def sink(simulation: Simulation) -> Simulation:
     if np.array_equal(later, order):
         return simulation
     lowered = simulate(graph, emit(graph, later))
-    # a parameter may only change when all have read it, whatever its update holds until then
+    # `emit` moves updates behind all readers of their parameter, which may raise the peak.
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
 
 

@@ -136,7 +136,7 @@ class Simulation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # `simulate` skips this check: figures of a caller or of a pickle must equal those of the schedule
+        # Figures from a caller or a pickle must equal those of the schedule; `simulate` skips this check.
         for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
             check_kind(getattr(self, name), kind, name)
         expected = simulate(self.graph, self.schedule)
@@ -249,7 +249,7 @@ class Simulation:
 
     @property
     def is_load(self) -> Bool:
-        """bool[n_instances]: whether an instance was copied back from the host, rather than computed."""
+        """bool[n_instances]: instances copied back from the host rather than computed."""
         found = np.zeros(self.lifetimes.value.size, bool)
         found[self.load_instances] = True
         return found
@@ -341,7 +341,7 @@ class Simulation:
             stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
-        serving: dict[int, int] = {}  # value: the instance that a read takes
+        serving: dict[int, int] = {}  # by value: the instance that is read
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             loads = range(made_by[step], made_by[step] + n_loads[step])
             serving.update((value[i], i) for i in loads)

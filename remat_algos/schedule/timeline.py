@@ -1,4 +1,4 @@
-"""When a schedule runs: compute, copies to the host and copies back, on three engines that work side by side."""
+"""Times of a schedule: compute, copies to the host and copies back, on three concurrent engines."""
 
 from dataclasses import dataclass
 
@@ -76,17 +76,17 @@ class Timeline:
 
     @property
     def waits(self) -> Int64:
-        """int64[m]: how long compute waits for copies before each run."""
+        """int64[m]: time that compute waits for copies before each run."""
         return self.begin - np.concatenate([[0], self.end[:-1]]) if self.begin.size else self.begin
 
     @property
     def load_end(self) -> Int64:
-        """int64[k]: when each load has arrived."""
+        """int64[k]: end of each load."""
         return self.load_begin + self._copy_times[1][self.simulation.schedule.loads[:, 1]]
 
     @property
     def store_end(self) -> Int64:
-        """int64[s]: when each store has ended."""
+        """int64[s]: end of each store."""
         return self.store_begin + self._copy_times[0][self.stores]
 
     @property
@@ -98,7 +98,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: when the memory of each step is taken: the runs before it are over, what they free is stored."""
+        """int64[m]: time when memory of each step is allocated: after earlier runs, and the stores of what they free."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         found, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -210,7 +210,7 @@ def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
-    """Add loads until each step is within a limit in bytes, where that can be.
+    """Add loads until each step is within a limit in bytes, if that is possible.
 
     At the highest step, the value leaves that has the most bytes for the most steps until it is read. Only values of
     `leaving`, bool[n_values], do, by default all except outputs. Memory that lingers counts as free, and the result has
@@ -231,7 +231,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
     gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
-    # a tree over the steps: a gap, by its place, is in a few nodes that cover its steps together, the best one last
+    # Segment tree over the steps: each gap is in the few nodes that cover its steps; the best gap is last.
     n_leaves = len(schedule)
     over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
     for place, (before, after) in enumerate(gaps[:, 1:].tolist()):
@@ -255,7 +255,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
                 places.pop()
             best, node = max(best, places[-1] if places else -1), node >> 1
         if best < 0:
-            break  # all that is live there is needed there
+            break  # everything live at the step is used there
         gone[best] = True
         instance, before, after = gaps[best].tolist()
         trace[before + 1 : after] -= size[best]

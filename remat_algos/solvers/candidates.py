@@ -33,11 +33,11 @@ WORST = (2, 2**63, 2**63)
 """The rank of no candidate."""
 
 LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
-MAX_ROW_STEPS = 5_000_000  # steps in all schedules of a row; it has fewer candidates on larger graphs
+MAX_ROW_STEPS = 5_000_000  # total steps per row; rows are shorter on larger graphs
 MAX_SIMULATED_STEPS = 60_000  # steps simulated per row; longer rows are searched near the limit
 MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any size
 FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
-BEST_PLACES = 3  # places of a row; between them and their neighbours the search continues
+BEST_PLACES = 3  # places of a row next to which the search continues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class Candidate:
 
 
 def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
-    """A candidate with its simulation; without one if the schedule violates a mark, which the portfolio reports."""
+    """Simulate a schedule as a candidate; without simulation if it violates a mark, for the portfolio to report."""
     try:
         return Candidate(schedule, details, simulation=simulate(graph, schedule))
     except ScheduleError:
@@ -214,11 +214,11 @@ def near(
 def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
-    """The best of each row near a limit; a deadline leaves all rows searched equally far."""
+    """Search all rows near a limit, in turn: at a deadline all are searched equally far."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
-    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # at most; the rounds may end before
+    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # upper limit
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
         for at, place in together:

@@ -31,12 +31,12 @@ from remat_algos.structure.lower_set_families import LowerSetFamily
 
 LEVELS = 4096  # cost levels that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take
-WORK = 2_000_000  # relaxations and visits between two checks of the deadline, a tenth of a second
-STORED = 2_000_000  # steps that are stored; more are recomputed whenever they are read
+WORK = 2_000_000  # relaxations and visits between deadline checks, 0.1 s
+STORED = 2_000_000  # maximum stored steps; beyond, steps are recomputed when read
 PIECE = 100_000  # lower sets between two checks of the deadline
 FIRST_CAP = 16  # units of cost that the first table reaches
 GROWTH = 3.0  # factor of the work from one table to the next, which reaches a higher cost
-ONE_OF_MANY = 0.1  # the part of the progress that is left for one table, where their number is not known
+ONE_OF_MANY = 0.1  # progress share per table, while their number is unknown
 SLACK = 64  # parts of the range of costs that one pass of labels may take
 
 
@@ -133,7 +133,7 @@ class ChainProgram:
         while True:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
-            # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
+            # A chain has at most n steps, and rounding errs by at most half a unit per step.
             table = MinimumCost(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
             self._run(table)
             if table.best() >= 0:
@@ -142,7 +142,7 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            if before:  # as much work again as `GROWTH` says, by how it has grown so far
+            if before:  # choose the next cap for `GROWTH` times the work
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)
@@ -180,7 +180,7 @@ class ChainProgram:
         self.clock.progress(self.steps.size)
 
     def _one_by_one(self) -> Iterator[Point]:
-        """The cheapest chain, then the cheapest with a lower peak, and so on."""
+        """Yield the cheapest chain, then the cheapest with a lower peak, and so on."""
         budget = self.max_peak
         while (point := self.cheapest(budget)) is not None:
             yield point

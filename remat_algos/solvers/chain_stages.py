@@ -20,12 +20,12 @@ SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own
 backward nodes, and these."""
 
-MIN_STAGES = 3  # of a chain
-# Values that may pass from a stage to later ones: BDF6, the highest stable order, reads six steps.
+MIN_STAGES = 3  # fewest stages of a chain
+# Maximum values passed between stages: BDF6, the highest stable order, reads six steps.
 MAX_STATE = 6
 # A recurrence has at least this many stages, and this many times as many as cuts at one value give.
 MIN_STEPS, MORE_STAGES = 8, 10
-# Forward nodes in a step of a recurrence: more are no step but a network.
+# Maximum forward nodes per step of a recurrence; a larger step is a network.
 MAX_STEP_NODES = 24
 
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
@@ -217,7 +217,7 @@ class ChainStages:
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")
         begins = np.searchsorted(-self.backward_stage, -np.arange(len(self)))
         has_lasting = _flags(len(self), self.stage[lasting[self.nodes]])
-        has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)  # of the nodes that are computed once
+        has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)  # of nodes that run once
         whole = read.closures(has_run)
         stored: dict[tuple[int, int, bytes], Int64] = {}
         for operation, a in operations:
@@ -443,14 +443,14 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     size = np.where(pinned, 0, graph.memory)
     if not upper:
         size[read.unread_inputs(leaf_nodes)] = 0
-    others = np.where(stays, 0, size)  # without what is computed once
+    others = np.where(stays, 0, size)  # without nodes that run once
     fixed = _sums(number[graph.producer], size, stays & upper, k)
     fixed[-1] = 0  # the last stage is never swept
     input_stage, entering = read.inputs
     input_size = others[entering]
     link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)
     read_back = read.among_inputs(read.entry_saved)
-    # inputs that are needed after the backward nodes of the stage: by earlier stages, or as they pass on
+    # Inputs needed after the backward nodes of the stage: earlier stages read them, or they pass on.
     earliest = np.full(graph.n_values, k, np.int64)
     np.minimum.at(earliest, read.entry_saved[1], read.stage[read.entry_saved[0]])
     retained = read.passes_on | stays_on[entering] | (saved & upper)[entering] | (earliest[entering] < input_stage)

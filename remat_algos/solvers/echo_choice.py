@@ -284,8 +284,8 @@ class _FrontierGroups:
         self.n_cheap_inputs = [sum(self.cheap[self.producer[x]] for x in row) for row in self.reads]
         self.parent = list(range(graph.n_nodes))  # of a disjoint-set forest; the smallest node names the group
         self.members: dict[int, list[int]] = {}
-        self.gain: dict[int, int] = {}  # bytes released less bytes allocated
-        self.owner: dict[int, int] = {}  # a node of the group that reads the value
+        self.gain: dict[int, int] = {}  # by group: bytes released minus allocated
+        self.owner: dict[int, int] = {}  # by value: a group node that reads it
 
     def removed(self) -> Bool:
         """bool[n]: nodes that have been removed when no further group can be."""

@@ -29,13 +29,13 @@ from remat_algos.wording import counted
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
-MAX_SETS = 600  # of a small family that is solved for many budgets
-FEW_PAIRS = 4_000  # of lower sets, up to which all Pareto points are tried under a limit too
+MAX_SETS = 600  # sets of a family solved for many budgets
+FEW_PAIRS = 4_000  # pairs up to which a limit tries all Pareto points
 MAX_PAIRS = 50_000  # the same without a limit; that takes half a second
-SPREAD = 5  # budgets that are tried first under a limit
-BISECTED = 6  # budgets that are tried after them, between the one that fits and the next
-GRID = 48  # budgets that are tried without a limit, of a family of more pairs
-SAMPLED = 16  # the same where the steps of the family are not stored
+SPREAD = 5  # budgets tried first under a limit
+BISECTED = 6  # budgets tried next, by bisection
+GRID = 48  # budgets tried without a limit above `MAX_PAIRS`
+SAMPLED = 16  # the same if steps of the family are not stored
 MAX_SIMULATED = 160  # chains of a frontier that are simulated,
 MAX_STEPS = 400_000  # and steps of their schedules
 
@@ -154,7 +154,7 @@ def formula_candidates(
         if strategy in (None, "time"):
             few = each.has_few_pairs(FEW_PAIRS)
             yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
-        if strategy != "time":  # polishing keeps again what they need not recompute, which is often the best plan
+        if strategy != "time":  # polished, these are often best
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
                 yield from candidates_of(each.best(budget, centric), centric, budget)
@@ -245,7 +245,7 @@ def formula_details(
     if rounded:
         details["costs_rounded_to"] = rounded
     kept_besides = kept_against(graph, chain, keep_last)
-    if kept_besides:  # once, or marked: the formulas ignore these
+    if kept_besides:  # `once` or marked nodes, ignored by the formulas
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
 

@@ -20,15 +20,15 @@ from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated,
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
 
-RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
-BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # of the largest node, computed early
+RECURSION_LIMITS = (1, 32, 128, 512)  # minimum bags of a component to divide it
+BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # as shares of the largest node
 VARIED_TREES = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
-FIRST_SCHEDULES = 2  # schedules of each other tree that are made before the trees are compared
-BEST_TREES = 24  # trees of which all schedules are made, under a limit
-ALL_TREES_STEPS = 400_000  # nodes in all schedules up to which all are made
+FIRST_SCHEDULES = 2  # schedules per other tree before trees are compared
+BEST_TREES = 24  # trees with all their schedules, under a limit
+ALL_TREES_STEPS = 400_000  # total steps up to which all trees get all schedules
 LENGTH_LIMIT = 30.0
 MAX_RUNS = 2**31 - 1
-MAX_WIDTH = 400  # of decompositions; wider ones take long to find, and their separators hold too much
+MAX_WIDTH = 400  # wider decompositions are slow to find and give large peaks
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]

@@ -18,10 +18,10 @@ from remat_algos.text.decimals import ABSURD
 from remat_algos.wording import did_you_mean
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
-BASELINE = "no_remat"  # the solver that others are measured by
-START = "start"  # in the place of a solver's name: the schedule of the user's own
-OWN = (START, BASELINE)  # names of candidates that come from no solver
-AUTO = "auto"  # the same: the best of all
+BASELINE = "no_remat"  # the reference solver
+START = "start"  # stands for the user's own schedule
+OWN = (START, BASELINE)  # candidates without a search
+AUTO = "auto"  # stands for the best of all solvers
 CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]

@@ -13,7 +13,7 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
 
 CANDIDATES = ("articulation", "all")
-MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64
+MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64
 KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 

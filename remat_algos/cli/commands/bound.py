@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
-PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # of the price of a byte, at least and at most
-DECIMALS, WHOLE_FROM = 3, 1000  # of a sum, below that many units
+PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # minimum and maximum digits of the price of a byte
+DECIMALS, WHOLE_FROM = 3, 1000  # decimals of sums below WHOLE_FROM units
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +116,7 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Ite
 
 
 def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
-    """The bound as a sum of compute and bytes at a price, and its total, which the printed figures give exactly.
+    """Return the bound as a sum of compute and bytes at a price, and the total of the printed figures.
 
     Examples
     --------

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Read a graph, add gradients or encode feature maps if asked to, and write it."""
+    """Read a graph, add gradients or encode feature maps on request, and write it."""
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
 

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 best = lower
     if ending.stop.complete:
         clock.finish()
-    # known by now, unless time ran out or an interrupt came before
+    # Known by now unless the deadline or an interrupt came first.
     bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
     record = _record(best, first, bound, ending.stop)
     if arguments.output:

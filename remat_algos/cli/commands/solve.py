@@ -26,7 +26,7 @@ from remat_algos.plan.plan import bounded
 from remat_algos.plan.solve import solve
 
 SNAPSHOT = "snapshot"
-ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # tell nothing of the bound
+ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # forms without the bound
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """The entries of the plan that say what was planned, and so what its bound holds for."""
+    """The entries of the plan that define its problem, for which its bound holds."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options

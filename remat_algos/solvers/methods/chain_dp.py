@@ -24,8 +24,8 @@ MAX_SLOTS = 4000  # and at most, by default
 WORK = 1_200_000_000  # entries read for a table with more slots than `SLOTS`
 PORTION = 40_000_000  # entries read between two checks of the deadline
 MAX_TABLE = 2**31  # bytes of a table
-FEW = 96  # Pareto points that are all tried under a limit
-AROUND = 12  # points below and above a limit that are tried where there are more
+FEW = 96  # Pareto points up to which a limit tries all
+AROUND = 12  # otherwise, points tried below and above a limit
 WIDER = 1.15  # highest peak in a table near a limit, as a multiple of the limit
 MAX_STEPS = 2_000_000  # steps of one schedule
 MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
@@ -228,7 +228,7 @@ def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> i
 
 
 def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
-    """The optima for every memory, or an even spread of them if they are many."""
+    """Yield the optima for every memory, or evenly spread ones if they are many."""
     n_steps = 0
     points = table.points()
     clock.stage(points.size)
@@ -244,7 +244,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """The optimum for a limit, then optima for less and for more; the latter may fit when they are simulated."""
+    """Yield the optimum for a limit, then optima for less and more; the latter may fit when simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= FEW:

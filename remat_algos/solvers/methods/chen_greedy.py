@@ -32,9 +32,9 @@ from remat_algos.solvers.segments import both, candidate_kinds, candidate_places
 from remat_algos.structure.articulation import ForwardPart
 
 PAPER_GRID = 6
-MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
+MAX_CUTS = 1_000_000  # cuts listed by an exact sweep, about a second
 MAX_COSTS = 16  # thresholds of compute per byte
-FEWEST_BUDGETS = 16  # for each of these
+FEWEST_BUDGETS = 16  # minimum budgets per threshold
 WALKING = 0.3  # share of time and progress for the segmentations; the rest is for their candidates
 
 
@@ -131,7 +131,7 @@ def _rows(
                     for segmentation in found
                 ]
             )
-        with suppress(OutOfTime):  # the rows that there are will do
+        with suppress(OutOfTime):  # use the rows found in time
             clock.progress(done + 1)
     return rows
 
@@ -174,7 +174,7 @@ def _smallest_allocated(
     fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
     unsound = None
-    with until_stopped() as ending:  # the best so far is yielded then, too
+    with until_stopped() as ending:  # then yield the best so far
         for each in candidates:
             found = evaluated(graph, each.schedule, each.details)
             if found.simulation is None:

@@ -83,7 +83,7 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
     if threshold is not None:
         return [(partial(_counts, light, cost, float(threshold)), {"threshold": float(threshold)})]
     costs = np.unique(cost[light & np.isfinite(cost)]).tolist()
-    swept = thinned([*costs, math.inf], longest_row(graph))  # the first drops nothing, the last all with any bytes
+    swept = thinned([*costs, math.inf], longest_row(graph))  # first: none; last: all with bytes
     return [(partial(_counts, light, cost, t), {"threshold": t if t < math.inf else None}) for t in swept]
 
 

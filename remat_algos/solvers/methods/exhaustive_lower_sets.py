@@ -21,7 +21,7 @@ from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_f
 from remat_algos.structure.lower_sets import LowerSets
 
 MAX_SETS = 2_000  # lower sets of a graph that is served
-MAX_STATES = 500_000  # states of all chains; more end the search
+MAX_STATES = 500_000  # maximum states of all chains
 
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""

@@ -24,12 +24,12 @@ BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer
 MAX_FAILED = 2  # limits in a row without a lower peak, after which no lower limit is tried
 BISECTIONS = 6  # steps of halving between the lowest limit that was met and the next
-MAX_LENGTH = 8  # runs that a walk may make for each node
-FACTOR = 2  # how much more blocks of several runs may cost than single ones
+MAX_LENGTH = 8  # maximum runs per node of a walk
+FACTOR = 2  # maximum cost of blocks, relative to single runs
 MIN_WORK = 500_000
-MAX_WORK = 200_000_000  # of all walks from one start, about two seconds
-MAX_NODES_RESTARTED = 100  # nodes of a graph where walks begin from other orders too
-TURNS, STARTS, START_BLOCKS = 3, 8, 5  # turns from the lowest schedules so far, how many, with how many sizes of blocks
+MAX_WORK = 200_000_000  # all walks from one start, about 2 s
+MAX_NODES_RESTARTED = 100  # nodes up to which walks begin from other orders too
+TURNS, STARTS, START_BLOCKS = 3, 8, 5  # restarts: turns, lowest schedules per turn, block sizes each
 PAIRS_A_SECOND = 500_000_000
 """Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
 
@@ -175,7 +175,7 @@ class _LimitSweep:
             yield from self._bisect(block)
 
     def _limits(self) -> list[int]:
-        """Rising limits for the walks, from the lower bound on the peak to the peak of the start."""
+        """Return rising limits for the walks, from the lower bound on the peak to the peak of the start."""
         free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
         first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
         count = max(MIN_LIMITS, min(MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
@@ -187,7 +187,7 @@ class _LimitSweep:
         return limits
 
     def _descend(self, limits: Sequence[int], block: int) -> Iterator[Candidate]:
-        """Falling limits, until several in a row do not lower the peak."""
+        """Walk at falling limits, until several in a row do not lower the peak."""
         lowest, failed = math.inf, 0
         for limit in limits:
             if failed == MAX_FAILED or self.work > MAX_WORK:

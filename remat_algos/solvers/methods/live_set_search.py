@@ -23,13 +23,13 @@ from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import OWN, Rows, solver
 from remat_algos.wording import counted, shortened
 
-LOWEST = 2  # for the lowest peak, this part of it: there are three searches
-USUAL_VALUES = 64  # values of graphs on which the search often ends
-BEYOND = 20  # of more values, this part of it
-FRONTIER_SEARCHES = 2  # how many times as many sets for a whole frontier
-MAX_STATES_ALONE = 100_000  # before potentials are computed
+LOWEST = 2  # divisor of the sets of each of three lowest-peak searches
+USUAL_VALUES = 64  # values up to which the search often ends
+BEYOND = 20  # divisor of the sets on graphs of more values
+FRONTIER_SEARCHES = 2  # factor on the sets for a whole frontier
+MAX_STATES_ALONE = 100_000  # sets searched before potentials
 MAX_POTENTIALS = 5
-PORTION = 20_000  # sets between two looks at the clock
+PORTION = 20_000  # sets between deadline checks
 NO_CEILING = 2**62
 SCOPE = "any order"
 OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
@@ -116,7 +116,7 @@ class _Searches:
         self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:
-        """The optimum within a limit; if nothing fits, of the minimum peak."""
+        """Yield the optimum within a limit; if nothing fits, that of the minimum peak."""
         above = least_peak_bound(self.graph)[0]
         alone = limit <= above or all(not each.solver or each.solver in OWN for each in self.task.candidates)
         if limit >= above:
@@ -134,7 +134,7 @@ class _Searches:
             yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Optima within falling limits, each below the peak of the one before, down to the lowest peak.
+        """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum.
 
         That is the lowest of the candidates, if there are some: `frontier` searches it before.
         """
@@ -172,7 +172,7 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """The cheapest schedule of the minimum peak, which is `above` or more; the best known if that stays open."""
+        """Yield the cheapest schedule of the minimum peak, at least `above`; unproven, the best known."""
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
@@ -186,7 +186,8 @@ class _Searches:
                 within = lowest - 1
         result: _Result | None = None
         candidate: Candidate | None = None
-        while within < lowest:  # with as many sets as within any limit, so that none finds a plan below the lowest
+        # Same cap as for any limit, so no limited search can beat "least".
+        while within < lowest:
             last, lower = self.cheapest(within, self.max_states)
             if lower is None:
                 states += last.states
@@ -217,7 +218,7 @@ class _Searches:
         return again if again.proven else replace(again, key=max(result.key, again.key))
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
-        """Lower bounds on the remaining overhead, as many as pay; none if the time is over."""
+        """Compute lower bounds on the remaining overhead, as many as pay; none if the time is over."""
         try:
             return moment_potentials(self.arrays, limit, MAX_POTENTIALS, self.clock.check)
         except OutOfTime:

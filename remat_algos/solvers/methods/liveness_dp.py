@@ -20,11 +20,11 @@ from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
-COARSE = 128  # sets that are tried first where there are many
+COARSE = 128  # sets tried first if there are many
 FEW_SETS = 316  # sets up to which many chains are tried, for both values of `lazy`
 SOME_SETS = 48  # of few sets, those whose best chains bound the search near a limit
 TINY = 60  # sets up to which all Pareto points are tried under a limit too
-PROMISES = 16  # chains that are tried near a limit
+PROMISES = 16  # chains tried near a limit
 AROUND = 0.7, 1.1  # the lowest and the highest of their promises, as multiples of the limit,
 ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
 RAISE = 1.1  # factor from one promise to the next, as long as the simulation fits
@@ -72,7 +72,7 @@ def liveness_dp(
     few = len(sets) <= FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    # a higher peak saves nothing
+    # A peak above this saves no compute.
     max_peak = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
     yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
@@ -98,7 +98,7 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
         details["thinned"] = True
     details |= {"promise": point.peak, "promised_overhead": point.cost}
     if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
-        # nodes rerun for a mark and updates that wait concern more than one block
+        # Nodes rerun for a mark, and updates that wait, affect several blocks: promises are invalid.
         details |= {"promise": None, "promised_overhead": None}
     return {**details, "blocks": len(sets.chain(point.rows)), "keep_last": True, "lazy": lazy}
 
@@ -132,7 +132,7 @@ def _program(
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
-    """The Pareto points of promise and cost, or the best chains for some promises, the lowest first."""
+    """Yield the Pareto points of promise and cost, or the best chains for some promises, lowest first."""
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return

@@ -47,7 +47,7 @@ def few_nodes(graph: ComputationGraph) -> str | None:
 
 
 def program_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """The line of a plan's text about the integer program."""
+    """The row of a plan's text report about the integer program."""
     size, gap = details.get("variables"), details.get("mip_gap")
     if is_count(size) and isinstance(gap, float) and gap >= 0:
         proof = "solved" if gap <= EXACT else f"stopped at a gap of {100 * gap:.2g} %"
@@ -105,7 +105,7 @@ class _Programs:
         self._report(part=0.1)
 
     def within(self, limit: int) -> Iterator[Candidate]:
-        """The optimum within a limit; if nothing fits, of the minimum peak."""
+        """Yield the optimum within a limit; if nothing fits, that of the minimum peak."""
         candidate = self._cheapest(limit)
         if candidate is None and (peak := self._lowest()) is not None:
             candidate = self._cheapest(peak, bounded=False)
@@ -135,7 +135,7 @@ class _Programs:
             if result.x is None:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
-            if found.figures[0] > limit or not self._allows(found):  # by the solver's tolerance
+            if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
                 result, _ = self._solve(limit, int(np.ceil(SLACK * self.rows.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.rows.n_columns, "mip_gap": gap}
@@ -177,7 +177,7 @@ class _Programs:
         return evaluated(self.graph, emit(self.graph, self.rows.order(result.x)))
 
     def _seconds(self) -> float | None:
-        """The time left; raises OutOfTime if it is over."""
+        """Return the time left; OutOfTime if it is over."""
         self.clock.check()
         return self.clock.left
 

@@ -13,9 +13,9 @@ from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, 
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import check_positive
 
-MAX_COUNTS = 128  # numbers of checkpoints that are tried
+MAX_COUNTS = 128  # checkpoint counts tried
 MAX_STEPS = 2_000_000  # steps of one schedule
-NEIGHBOURS = 2  # smaller numbers of checkpoints that are tried under a limit too
+NEIGHBOURS = 2  # smaller checkpoint counts tried under a limit
 
 
 def unit_chain(graph: ComputationGraph) -> str | None:

@@ -25,28 +25,28 @@ from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated, 
 from remat_algos.solvers.registry import BASELINE, OWN, START, Rows, solver
 from remat_algos.wording import counted, shortened
 
-USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)
-N_SEEDS = 4  # candidates of other solvers at which it begins
-MAX_RUNS = 30  # of one node, if a seed has no more
+USUAL_NODES, LARGE_NODES = 1_000, 20_000  # the work rises between (`Effort.search_work_when_large`)
+N_SEEDS = 4  # start candidates from other solvers
+MAX_RUNS = 30  # runs per node, unless a seed has more
 LOWER_SHARES = (0.9, 0.97)
 """Limits of the next searches, as shares of the lowest peak so far, each repeated while it finds a lower peak."""
 MAX_LOWER = 3  # maximum number of repetitions
-LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
+LOWEST_WORK = 1.8  # work for the lowest peak, relative to one limit
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Shares of that for the first searches, and for each of the following rounds."""
 UNMET_WORK, UNMET_MAX = 8, 20_000_000
 """Work of the second search by effort "fast", made if no schedule fits: times that of the first, and at most."""
 AGAIN, AGAIN_WORK, AGAIN_MAX = 3, 8, 100_000_000
 """Later searches on a graph of up to `SMALL` nodes, at most; work of each: times that of the first, and at most."""
-WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
+WORK_A_SECOND = 25_000_000  # per core; a time limit shortens searches, not their number
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
 """On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
-ORDER_WORK = 1 / 8  # of the work within one limit, for an order of one pass
-ORDER_ROOM = 0.95  # of the peak of one pass in id order: an order is searched where no more is proven of the best
-LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
-BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
-BENDS = 2  # evenly spaced limits for each one at a bend
+ORDER_WORK = 1 / 8  # work for an order of one pass, relative to one limit
+ORDER_ROOM = 0.95  # search an order only if its bound is below this share of id order
+LOWEST_SHARE = 0.15  # frontier work for the lowest peak, and for its minimum compute
+BENDS_WORK = 0.06  # extra frontier work for limits where the curve bends
+BENDS = 2  # evenly spaced limits per limit at a bend
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
@@ -78,7 +78,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """The line of a plan's text about the search."""
+    """The row of a plan's text report about the search."""
     moves, start = details.get("moves"), details.get("start")
     if is_count(moves) and isinstance(start, str):
         yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
@@ -116,7 +116,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
         yield from _run(graph, task, clock, max_moves)
         return
     if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
-        fits = False  # from the start that it has beside other solvers too
+        fits = False  # with the starts shared with other solvers
         part = 1.0 if any(each.figures[0] <= task.limit for each in task.candidates) else 0.5
         for each in _run(graph, replace(task, candidates=own), clock, max_moves, part=part):
             fits |= each.figures[0] <= task.limit
@@ -144,7 +144,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 def _run(
     graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0, run: int = 0
 ) -> Iterator[Candidate]:
-    """The candidates of one run, in a part of the time that is left."""
+    """Yield the candidates of one run, in a part of the time left."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
     yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():
@@ -195,7 +195,7 @@ class _LimitSearch:
         self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
 
     def _in_time(self, work: int) -> int:
-        """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
+        """Return the work, cut to what a core does in the time left; a cut is noted as DEADLINE."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
@@ -206,14 +206,14 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """The best schedules within a limit; if no schedule meets it, or only the bound, of the lowest peak."""
+        """Yield improving schedules within a limit; if it is not above the bound, of the lowest peak."""
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
             order = yield from self._order(limit, int(ORDER_WORK * work))
             if order is not None:
                 work -= int(ORDER_WORK * work)
                 seeds = [start for seed in seeds for start in (order, seed)]
-            if order is None or order.figures[0] > limit:  # no schedule computes less than one pass
+            if order is None or order.figures[0] > limit:  # one pass is the minimum compute
                 best = yield from self._rounds(seeds, limit, work)
                 if best is not None:
                     best = yield from self._unmet(best, limit)
@@ -229,7 +229,7 @@ class _LimitSearch:
             yield from self._again(best or lowest, limit)
 
     def _unmet(self, best: Annealed, limit: int) -> Generator[Annealed, None, Annealed]:
-        """By effort "fast", a second search where the best schedule is above the limit; the best of both."""
+        """With effort "fast", search again if the best schedule exceeds the limit; return the better one."""
         if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
             return best
         work = self._in_time(min(UNMET_WORK * self.work, UNMET_MAX))
@@ -237,7 +237,7 @@ class _LimitSearch:
         return min(best, found or best, key=lambda each: each.figures)
 
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
-        """On small graphs longer searches from the best schedule, until one brings no improvement."""
+        """On small graphs, search longer from the best schedule until nothing improves."""
         task, goal = self.task, self.task.goal or 0
         if self.graph.n_nodes > SMALL or task.effort == FAST or self.max_moves is not None:
             return
@@ -252,7 +252,7 @@ class _LimitSearch:
             best = min(best, found, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left.
+        """Yield schedules of falling peaks, and return the last. `part` is the share of the remaining progress.
 
         If the task seeks a peak, the first searches end at it, and are all.
         """
@@ -270,7 +270,7 @@ class _LimitSearch:
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound)]
-            part /= 1 - part  # as large as the first
+            part /= 1 - part  # equal parts
             found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
             if found is not None and found.figures[0] < best.figures[0]:
                 best = found
@@ -280,7 +280,7 @@ class _LimitSearch:
         return best
 
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
-        """An order of one pass with a low peak, which ends at the limit; None where all have about the same."""
+        """Search for an order of one pass within the limit; None if all orders have about the same peak."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and ALONE < graph.n_nodes <= COOL_NODES
         if not free or one_pass_bound(graph, self.clock) > ORDER_ROOM * self.first.figures[0]:
@@ -292,7 +292,7 @@ class _LimitSearch:
         return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
 
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
-        """The best schedules within limits from the lowest peak to that of one pass.
+        """Yield the best schedules within limits from the lowest peak to that of one pass.
 
         The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
         are evenly spaced: from high to low, each from the best at the limit above, in whose place an own seed is taken
@@ -329,7 +329,7 @@ class _LimitSearch:
         yield from self.annealer.each(points, work)
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
-        """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
+        """Return the user's own start and the best of each other solver, each followed by the order of ids."""
         bests = {} if best is None else {"search": best}
         for name, each in self.known:
             if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):

@@ -14,7 +14,7 @@ from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.solvers.candidates import Candidate, Task, evaluated
 from remat_algos.solvers.registry import solver, training_graph
 
-LIMITS = 8  # of a whole frontier
+LIMITS = 8  # limits of a whole frontier
 
 
 @solver(needs=training_graph, price=0.005, min_nodes=1_000)
@@ -51,7 +51,7 @@ def _limits(graph: ComputationGraph) -> list[int]:
 
 
 def _between(graph: ComputationGraph, limit: int, bound: ComputeBound, clock: Clock) -> Iterator[Candidate]:
-    """The two choices, then those between them, by bisection."""
+    """Yield the two choices, then those between them, by bisection."""
     few, many = (_counts(graph, again) for again in closure_sides(graph, limit, bound))
     places = np.flatnonzero(few != many)
     low, high = -1, places.size + 1

@@ -16,7 +16,7 @@ from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 ORDER_RULES = ("fill", "degree", "density")
 MAX_ORDERS = 16
-MAX_TREE_NODES = 40_000  # in all decompositions of a large graph
+MAX_TREE_NODES = 40_000  # total over the decompositions of a large graph
 
 
 @solver(paper="kumar2019", price=0.2)
