@@ -106,7 +106,7 @@ def _checks_of_fields(kind: type) -> list[tuple[str, Any, Check]]:
 
 
 def _hints(subject: Any) -> dict[str, Any]:
-    """The annotations of a function or class; Any for types that are imported only for type checkers."""
+    """Return the annotations of a function or class; Any for types that are imported only for type checkers."""
     names: dict[str, Any] = {}
     while True:
         try:
@@ -132,7 +132,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """The check for an annotation of one kind, or of one kind and None; None for others."""
+    """Return the check for an annotation of one kind, or of one kind and None; None for others."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:
@@ -245,7 +245,7 @@ def as_whole_number(argument: Any, what: str) -> int:
 
 
 def as_seed(argument: Any) -> int:
-    """A seed of random choices: a whole number, 0 or more and below 2**63."""
+    """Return a seed of random choices: a whole number, 0 or more and below 2**63."""
     seed = as_whole_number(argument, "seed")
     if not 0 <= seed < ABSURD:
         raise about(

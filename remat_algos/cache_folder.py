@@ -22,7 +22,7 @@ def cache_place() -> Path:
 
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
-    """A folder of the cache, made on the first call; None, with a warning, if none can be trusted.
+    """Return a folder of the cache, made on the first call; None, with a warning, if none can be trusted.
 
     It lies in `cache_place`. There is no other place: in a temporary folder another user can take the name first. The
     warning says that `content` is not kept.

@@ -90,7 +90,7 @@ class Stop(Enum):
         return "" if self.complete else "time limit reached" if self is Stop.DEADLINE else self.value
 
     def record(self) -> dict[str, Any]:
-        """The entry of a JSON record."""
+        """Return the entry of a JSON record."""
         return {"complete": self.complete}
 
     def check(self, message: str) -> None:
@@ -405,7 +405,7 @@ class Clock:
             self.stop |= stop
 
     def share(self, part: float = 1.0, progress: Progress | None = None) -> "Clock":
-        """The clock of one of several searches: a part of the remaining time."""
+        """Return the clock of one of several searches: a part of the remaining time."""
         return Clock(None if self.left is None else self.left * part, progress)
 
 
@@ -427,7 +427,7 @@ def time_left(time_limit: float | None, started: float) -> float | None:
 
 
 def check_seconds(time_limit: Any) -> float:
-    """A time limit, 0 or more; ValueError for anything else."""
+    """Return a time limit, 0 or more; ValueError for anything else."""
     try:
         seconds = math.nan if isinstance(time_limit, bool | str) else float(time_limit)
     except (TypeError, ValueError):

@@ -90,7 +90,7 @@ class Effort:
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """The level of that name; ValueError if unknown.
+        """Return the level of that name; ValueError if unknown.
 
         Examples
         --------

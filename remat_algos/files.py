@@ -87,7 +87,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
-    """The error for a file that the system does not let read."""
+    """Return the error for a file that the system does not let read."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 
@@ -128,7 +128,7 @@ def expanded_limit(packed: int) -> int:
 
 
 def too_large(what: str) -> GraphError:
-    """The error for a file beyond the limit."""
+    """Return the error for a file beyond the limit."""
     limit = format_bytes(read_limit())
     return GraphError(
         "{what!w} holds more than {limit!w}; to read it, set the environment variable {limit_variable!w}",

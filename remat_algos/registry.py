@@ -113,7 +113,7 @@ class Registry(Generic[Entry]):
         return Entries(self.entries[name] for name in sorted(self.entries))
 
     def get(self, name: str) -> Entry | None:
-        """The entry of that name, or None; no other file is imported."""
+        """Return the entry of that name, or None; no other file is imported."""
         if name not in self.entries and name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return self.entries.get(name)

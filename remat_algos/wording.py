@@ -22,7 +22,7 @@ _LAYOUT = re.compile(r"\n +")
 
 
 def counted(number: int, noun: str) -> str:
-    """A count and its noun.
+    """Return a count and its noun.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
-    """The first names, shortened, and the number of others: of a total, if not all names are given.
+    """Return the first names, shortened, and the number of others: of a total, if not all names are given.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def printable(text: str) -> str:
 
 
 def spelled(value: object, spell: Callable[[object], str] = str) -> str:
-    """The whole text of a value; its type for an int of too many digits, or if its text cannot be had.
+    """Return the whole text of a value; its type for an int of too many digits, or if its text cannot be had.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def spelled(value: object, spell: Callable[[object], str] = str) -> str:
 
 
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
-    """A name as messages give it: printable and of at most `limit` characters; a longer one loses its middle.
+    """Return a name as messages give it: printable and of at most `limit` characters; a longer one loses its middle.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
 
 
 def quoted(value: object, limit: int = LONGEST_NAME) -> str:
-    """A value as messages quote it: as Python writes it, printable and of at most `limit` characters.
+    """Return a value as messages quote it: as Python writes it, printable and of at most `limit` characters.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def quoted(value: object, limit: int = LONGEST_NAME) -> str:
 
 
 def typed(name: str) -> str:
-    """A name in a remedy, in double quotes, to be copied as it is printed: whole, up to 1,000 characters.
+    """Return a name in a remedy, in double quotes, to be copied as it is printed: whole, up to 1,000 characters.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def typed(name: str) -> str:
 
 
 def shortened_path(path: object) -> str:
-    """A path as messages give it: printable and of at most 200 characters.
+    """Return a path as messages give it: printable and of at most 200 characters.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def shortened_path(path: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The message of another library's error: its first line without the full stop, at most 200 characters.
+    """Return the message of another library's error: its first line without the full stop, at most 200 characters.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def first_line(error: BaseException) -> str:
 
 
 def one_line(subject: object, *facts: str) -> str:
-    """An object in one line, in angle brackets as Python shows objects.
+    """Return an object in one line, in angle brackets as Python shows objects.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def one_line(subject: object, *facts: str) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
-    """The end of a message about an unknown name: similar known ones, whatever the case; "" without any.
+    """Return the end of a message about an unknown name: similar known ones, whatever the case; "" without any.
 
     Examples
     --------
@@ -215,7 +215,7 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def sentence(template: str, fields: Mapping[str, Any]) -> str:
-    """A template with its fields, each printable and of at most 40 characters, whatever it is.
+    """Return a template with its fields, each printable and of at most 40 characters, whatever it is.
 
     `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
     error, `{x!l}` a list of names, up to 400, `{x!w}` words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80;
@@ -235,7 +235,7 @@ def sentence(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def sendable(value: object) -> object:
-    """The value, or its text if it cannot be pickled."""
+    """Return the value, or its text if it cannot be pickled."""
     try:
         pickle.dumps(value)
     except Exception:

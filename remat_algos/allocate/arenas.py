@@ -88,7 +88,7 @@ class SplitAllocation:
             )
 
     def part(self, arena: int) -> Allocation:
-        """The allocation of the buffers in one arena, no larger than they need.
+        """Return the allocation of the buffers in one arena, no larger than they need.
 
         Raises
         ------
@@ -503,11 +503,11 @@ class _ArenaRow:
         return listed(names, 3)
 
     def of_block(self, block: int) -> int:
-        """The first buffer of a block."""
+        """Return the first buffer of a block."""
         return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
 
     def _worst(self, members: Int64) -> tuple[int, int]:
-        """The maximum bytes of some buffers at a step, and that step."""
+        """Return the maximum bytes of some buffers at a step, and that step."""
         rounded = self.rounded
         begin, end, size = (array[members] for array in (rounded.begin, rounded.release_step, rounded.size))
         steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
@@ -516,7 +516,7 @@ class _ArenaRow:
         return int(live.max()), int(steps[order][np.argmax(live)])
 
     def _live(self, members: Int64, step: int) -> list[int]:
-        """The buffers needed at a step, the largest first."""
+        """Return the buffers needed at a step, the largest first."""
         there = members[(self.buffers.begin[members] <= step) & (step < self.buffers.release_step[members])]
         return self.by_size(there.tolist())
 
@@ -575,7 +575,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
-    """The error if no split was found, with a large buffer without which the others fit, if any."""
+    """Return the error if no split was found, with a large buffer without which the others fit, if any."""
     outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
@@ -608,7 +608,7 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
 
 
 def _part_of(clock: Clock, share: float) -> Clock:
-    """A clock for a share of the remaining time, at most a second."""
+    """Return a clock for a share of the remaining time, at most a second."""
     return Clock(DIAGNOSIS if clock.left is None else min(DIAGNOSIS, share * clock.left))
 
 
@@ -647,7 +647,7 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
 
 
 def _named(capacities: Sequence[int]) -> str:
-    """The arenas in a message."""
+    """Return the arenas in a message."""
     return shortened(f"arenas of {listed([f'{capacity:,}' for capacity in capacities], 4)} bytes", LONGEST_PATH)
 
 

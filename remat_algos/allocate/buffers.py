@@ -217,7 +217,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return order
 
     def name(self, i: int) -> str:
-        """The name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
+        """Return the name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)
@@ -280,7 +280,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return int(np.cumsum(change[order]).max(initial=0))
 
     def _of_chain(self, numbers: Int64) -> Int64:
-        """The largest entry in the in-place chain of each buffer."""
+        """Return the largest entry in the in-place chain of each buffer."""
         if (numbers < 0).all():
             return numbers
         first, found = self.first, np.full(len(self), -1)

@@ -187,7 +187,7 @@ def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, .
 
 
 def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The places of an entry of the table; AllocationError for anything else."""
+    """Return the places of an entry of the table; AllocationError for anything else."""
     places = () if entry is None else tuple(entry) if isinstance(entry, tuple | list) else (entry,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
@@ -200,7 +200,7 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _plain(op: str) -> str:
-    """The name of an operation, with aliases resolved."""
+    """Return the name of an operation, with aliases resolved."""
     inner = _differentiated(op)
     kind = operation_kind(inner or op)
     return op if kind is None else f"grad({kind.name})" if inner else kind.name
@@ -242,7 +242,7 @@ def _check_operations(
 
 
 def _impossible(simulation: Simulation, step: int, written: int, read: int) -> AllocationError:
-    """The error for a demanded pair that is impossible at a step."""
+    """Return the error for a demanded pair that is impossible at a step."""
     graph, order = simulation.graph, simulation.schedule.order
     y, x = graph.value_name(written), graph.value_name(read)
     if graph.output[read]:

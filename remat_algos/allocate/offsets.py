@@ -94,7 +94,7 @@ class PackingBlocks:
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:
-    """The last step of each section at which a block begins."""
+    """Return the last step of each section at which a block begins."""
     begins = np.unique(begin)
     ended = np.searchsorted(np.unique(end), begins, side="right")  # number of ends up to each
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins
@@ -215,7 +215,7 @@ def pack(
 
 
 def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
-    """The clock of a packing; AllocationError if the time limit is invalid."""
+    """Return the clock of a packing; AllocationError if the time limit is invalid."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise about(
             "time_limit",
@@ -322,7 +322,7 @@ class Packing:
         return self.placed(stack)
 
     def placed(self, rule: GapFit | SkylineFit) -> Int64:
-        """The offsets of a rule; OutOfTime at the deadline, except for the first rule."""
+        """Return the offsets of a rule; OutOfTime at the deadline, except for the first rule."""
         while not rule.run(BLOCKS_PER_CALL):
             if self.method != "side by side":
                 self.check()

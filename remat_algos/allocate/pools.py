@@ -285,7 +285,7 @@ def cuda_caching(
 
 @checked_arguments
 def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
-    """The use of an arena with fixed addresses, all of which is reserved from the start.
+    """Return the use of an arena with fixed addresses, all of which is reserved from the start.
 
     Parameters
     ----------

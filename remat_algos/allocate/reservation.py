@@ -115,7 +115,7 @@ class Reservation:
         return f"{self._interval()}, {self._share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
     def _share(self, base: int) -> str:
-        """The clause with its share of a base (`Allocator.base`), in percent."""
+        """Return the clause with its share of a base (`Allocator.base`), in percent."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 

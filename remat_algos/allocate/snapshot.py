@@ -19,7 +19,7 @@ OTHER = "unknown"  # the page reads categories only if this is among them
 
 
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
-    """The allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
+    """Return the allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
 
     A frame has the role, the step and the value of each block, `recomputed:17:conv1`, and one of each free the last
     step that needs it, `freed after:21:conv1`. The category, which is the colour, is the role. Buffers without bytes
@@ -74,7 +74,7 @@ def snapshot_bytes(played: Timeline, allocation: Allocation | None = None) -> by
 def _events(
     played: Timeline, allocation: Allocation, frames: list[list[dict[str, Any]]], roles: list[str]
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """The events, and the buffers that are allocated at the end: outputs."""
+    """Return the events, and the buffers that are allocated at the end: outputs."""
     simulation, buffers = played.simulation, allocation.buffers
     pinned = _pinned(simulation, buffers)
     times = [int(at * played.tick_microseconds) for at in (*played.step_begin.tolist(), played.last)]
@@ -106,7 +106,7 @@ def _events(
 
 
 def _blocks(simulation: Simulation, buffers: Buffers) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """The frames and the role of each buffer."""
+    """Return the frames and the role of each buffer."""
     graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     kinds = [(*ROLES, LOADED)[kind] for kind in simulation.instance_role.tolist()]
     frames, roles = [], []

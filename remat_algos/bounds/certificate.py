@@ -156,7 +156,7 @@ class BoundCurve:
     COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
 
     def at(self, limit: int) -> ComputeBound:
-        """The bound of the next larger limit; one pass beyond the last."""
+        """Return the bound of the next larger limit; one pass beyond the last."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound

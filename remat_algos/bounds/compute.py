@@ -90,7 +90,7 @@ class ComputeBound:
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """The proof for JSON: names or ids of the nodes, and the price as "p/2^k" or the prices of a link."""
+        """Return the proof for JSON: names or ids of the nodes, and the price as "p/2^k" or the prices of a link."""
         for node in self.nodes:
             _check_moment(graph, node, self.price or (0, 0))
         names = graph.labels.names is not None
@@ -256,7 +256,7 @@ def closure_bounds(
 
 
 def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[int, int]) -> int:
-    """The bound on compute by the moment of one node at one price, a single cut."""
+    """Return the bound on compute by the moment of one node at one price, a single cut."""
     closure = _Closure.of(graph)
     _check_moment(graph, node, price)
     closure.search.aim(max(0, min(limit, MAX_LIMIT)))
@@ -365,7 +365,7 @@ class _Closure:
         self.search.start(node, *self.scaled(price))
 
     def scaled(self, price: tuple[int, int]) -> tuple[int, int]:
-        """The price of a byte in units of the search, rounded down if too fine."""
+        """Return the price of a byte in units of the search, rounded down if too fine."""
         p, shift = int(price[0]), int(price[1]) - self.bits
         p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
         spare = max(0, p.bit_length() - 62, shift - 2**20)

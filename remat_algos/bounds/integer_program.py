@@ -67,7 +67,7 @@ def solve_integer_program(
 
 
 def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
-    """The unit of an objective, and the possible error of its lower bound, both in compute.
+    """Return the unit of an objective, and the possible error of its lower bound, both in compute.
 
     If costs are small multiples of a common divisor, that is the unit, so HiGHS sees that the objective is whole.
 
@@ -81,7 +81,7 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 
 
 def proven(dual: float | None, unit: float, margin: float) -> int | None:
-    """The whole compute proved by a floating-point bound on an objective minus its margin; None if nothing.
+    """Return the whole compute proved by a floating-point bound on an objective minus its margin; None if nothing.
 
     >>> proven(6.9999999, 2.0, 0.01), proven(7.01, 2.0, 0.01), proven(None, 2.0, 0.01)
     (14, 15, None)
@@ -145,7 +145,7 @@ release_after_fork(_Diversion.lock, _in_child)
 
 @functools.cache
 def _c_library() -> tuple[Any, Any] | None:
-    """The C library and its variable `stdout`; None if that cannot be set, as on Windows and with musl."""
+    """Return the C library and its variable `stdout`; None if that cannot be set, as on Windows and with musl."""
     import ctypes
 
     name = "__stdoutp" if sys.platform == "darwin" else "stdout"

@@ -52,7 +52,7 @@ class LinkPrices:
     into: float = 0.0
 
     def record(self) -> dict[str, Any]:
-        """The prices for JSON, which keeps every digit of a float; starts without a price are left out."""
+        """Return the prices for JSON, which keeps every digit of a float; starts without a price are left out."""
         return {"byte": self.byte, "out": [[start, price] for start, price in self.out if price], "into": self.into}
 
     @classmethod
@@ -177,7 +177,7 @@ def time_bounds(
 
 
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
-    """The lower bound on time that the node and prices of a bound prove, by a single cut."""
+    """Return the lower bound on time that the node and prices of a bound prove, by a single cut."""
     if bound.prices is None:
         return graph.needed_compute
     (node,) = bound.nodes

@@ -104,7 +104,7 @@ def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """A lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
+    """Return a lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
 
     If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
     best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a

@@ -83,7 +83,7 @@ def _own_bytes(graph: ComputationGraph) -> Int64:
 
 
 def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
+    """Return a lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
 
     It is that of `lowest_order_with_copies`. If the set of waiting outputs depends on the order, no node is named.
     """
@@ -115,7 +115,7 @@ def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
 
 
 def _lowest_with_copies(graph: ComputationGraph) -> Int64:
-    """The lowest peak, then the order."""
+    """Return the lowest peak, then the order."""
     own, pinned = _own_bytes(graph), np.zeros(graph.n_nodes, np.int64)
     np.add.at(pinned, graph.producer, np.where(graph.output, graph.memory, 0))
     order = np.flatnonzero(graph.needed)
@@ -220,7 +220,7 @@ def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int6
 
 
 def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64:
-    """The bound of one pass, with intermediate bounds in `proven`; then the order that meets it."""
+    """Return the bound of one pass, with intermediate bounds in `proven`; then the order that meets it."""
 
     def computed() -> Int64:
         proven[0] = above = _one_pass_bound(graph, clock, proven)
@@ -288,7 +288,7 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 
 
 def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
-    """The bound of one pass, with intermediate bounds in `proven`."""
+    """Return the bound of one pass, with intermediate bounds in `proven`."""
     reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
     if clock.left is not None and reads > READS_A_SECOND * clock.left:  # the first part cannot be stopped
@@ -311,7 +311,7 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:
-    """The bound and its two nodes, -1 if no pair proves it."""
+    """Return the bound and its two nodes, -1 if no pair proves it."""
     forced = forced_bytes(graph)
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")

@@ -60,7 +60,7 @@ class LinkTimes:
             object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
 
     def divisor(self, graph: ComputationGraph) -> int:
-        """The greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
+        """Return the greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, self.out_time, self.in_time]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
@@ -184,7 +184,7 @@ class _MomentChoice:
         self.stopwatch = Stopwatch()
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
-        """The bound of a chain after at most `most` seconds, and its upper bound."""
+        """Return the bound of a chain after at most `most` seconds, and its upper bound."""
         program = self._program(chain)
         return program.bound(self._seconds(most)), program.above
 

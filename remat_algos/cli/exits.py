@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
-        """The exit code after a search that ended with `stop`; without an interrupt `code`, by default DONE."""
+        """Return the exit code after a search that ended with `stop`; without an interrupt `code`, by default DONE."""
         from remat_algos.context import Stop
 
         return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code

@@ -90,7 +90,7 @@ def as_planned(
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
-    """The graph with gradients by the command line's options."""
+    """Return the graph with gradients by the command line's options."""
     from remat_algos.ir.differentiate import differentiate
 
     if arguments.inference:
@@ -133,7 +133,7 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
 
 
 def encoded(graph: ComputationGraph, bits: int) -> str:
-    """The effect of encoding on a graph, as part of a sentence; empty without it."""
+    """Return the effect of encoding on a graph, as part of a sentence; empty without it."""
     from remat_algos.ir.encode import n_encoded
 
     if not bits:
@@ -146,7 +146,7 @@ def encoded(graph: ComputationGraph, bits: int) -> str:
 
 
 def read_order(file: str | None) -> Order | None:
-    """The order in a file, which may be a plan; None without a file."""
+    """Return the order in a file, which may be a plan; None without a file."""
     if file is None:
         return None
     from remat_algos.formats.orders import Order
@@ -169,7 +169,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
 
 
 def one_pass(graph: ComputationGraph) -> Simulation:
-    """The simulation of one pass in the order of the graph; marks count, unlike in its baseline."""
+    """Return the simulation of one pass in the order of the graph; marks count, unlike in its baseline."""
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
@@ -177,7 +177,7 @@ def one_pass(graph: ComputationGraph) -> Simulation:
 
 
 def simulated(graph: ComputationGraph, order: Order) -> Simulation:
-    """The simulation of an order; errors name its file."""
+    """Return the simulation of an order; errors name its file."""
     from remat_algos.schedule.simulation import simulate
 
     schedule = order.schedule(graph)
@@ -197,7 +197,7 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
 
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
-    """The simulation of the order by mirror counts; errors name their file."""
+    """Return the simulation of the order by mirror counts; errors name their file."""
     from remat_algos.formats.orders import read_mirror_counts
     from remat_algos.schedule.mirror import mirror_schedule
     from remat_algos.schedule.simulation import simulate

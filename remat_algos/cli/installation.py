@@ -93,7 +93,7 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kernels(folder: Path) -> dict[str, Any]:
-    """The compiled and missing kernels of a folder, and the compiler flags in the stamp of its build."""
+    """Return the compiled and missing kernels of a folder, and the compiler flags in the stamp of its build."""
     stamps = runpy.run_path(str(folder / "_built.py"))  # not imported: a package that is not built refuses that
     files = {file.name for file in folder.iterdir()}
     names = sorted(file.stem for file in folder.glob("*.pyx"))
@@ -111,7 +111,7 @@ def _kernels(folder: Path) -> dict[str, Any]:
 
 
 def _first_use(folder: Path) -> list[dict[str, Any]]:
-    """The files that are compiled on the machine of the user, when they are first needed."""
+    """Return the files that are compiled on the machine of the user, when they are first needed."""
     return [
         {"file": file.name, "functions": CUDA_FUNCTION.findall(file.read_text(encoding="utf-8")), "compiler": "CuPy"}
         for file in sorted((folder / "cuda").glob("*.cu"))
@@ -129,7 +129,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _version(library: str) -> str | None:
-    """The installed version of a library; None if it is not installed."""
+    """Return the installed version of a library; None if it is not installed."""
     for name in CUPY if library == "cupy" else (library,):
         try:
             return version(name)

@@ -223,7 +223,7 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
 
 
 def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
-    """The sentence of an error; one about a parameter begins with the option of that name."""
+    """Return the sentence of an error; one about a parameter begins with the option of that name."""
     parameter = getattr(error, "parameter", "")
     option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
     if option is None:
@@ -235,7 +235,7 @@ def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
 
 
 def _command(arguments: Sequence[str]) -> str | None:
-    """The first word that is not an option."""
+    """Return the first word that is not an option."""
     return next((word for word in arguments if not word.startswith("-")), None)
 
 

@@ -203,7 +203,7 @@ def progress_line(
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """The parts of `what` between " · ", the share done and the time, in at most two lines of a given width.
+    """Return the parts of `what` between " · ", the share done and the time, in at most two lines of a given width.
 
     Examples
     --------

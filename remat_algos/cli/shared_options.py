@@ -54,7 +54,7 @@ STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
 
 def whole_number(text: str) -> int:
-    """A whole number, 0 or more; the library checks its range."""
+    """Return a whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
         raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
     if len(text) > LONGEST_NUMBER:
@@ -63,7 +63,7 @@ def whole_number(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """A number; the library checks its range."""
+    """Return a number; the library checks its range."""
     try:
         return float(text)
     except ValueError:
@@ -71,7 +71,7 @@ def number(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A time limit."""
+    """Return a time limit."""
     return check_seconds(number(text))
 
 
@@ -82,26 +82,26 @@ def library(function: str) -> Callable[..., Any]:
 
 
 def alignment(text: str) -> int:
-    """An alignment of addresses."""
+    """Return an alignment of addresses."""
     from remat_algos.allocate.buffers import check_alignment
 
     return check_alignment(parse_bytes(text))
 
 
 def memory(text: str) -> str:
-    """The memory of a budget."""
+    """Return the memory of a budget."""
     _budget(memory=text)
     return text
 
 
 def device(text: str) -> str:
-    """The device memory of a budget."""
+    """Return the device memory of a budget."""
     _budget(device=text)
     return text
 
 
 def overhead(text: str) -> str:
-    """The overhead of a budget with its unit; a bare number is refused."""
+    """Return the overhead of a budget with its unit; a bare number is refused."""
     amount, unit = _amount(text)
     if amount and not unit and float(amount):
         raise ArgumentError(
@@ -115,7 +115,7 @@ def overhead(text: str) -> str:
 
 
 def limit(text: str) -> Budget:
-    """A memory budget that needs no search."""
+    """Return a memory budget that needs no search."""
     budget = _budget(memory=text)
     if budget.least or budget.above_lowest is not None:
         raise ArgumentError("{text!r} needs a search, as remat solve does it; give bytes, 4GiB or 50%", text=text)
@@ -131,7 +131,7 @@ def limits(text: str) -> dict[str, Budget]:
 
 
 def solver(text: str) -> str:
-    """The name of a solver, or "auto"."""
+    """Return the name of a solver, or "auto"."""
     from remat_algos.solvers.registry import get_solver
 
     return text if text == AUTO else get_solver(text).name
@@ -151,7 +151,7 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def allocator(text: str) -> str:
-    """The name of an allocator."""
+    """Return the name of an allocator."""
     from remat_algos.allocate.allocators.registry import get_allocator
 
     return get_allocator(text).name
@@ -177,7 +177,7 @@ def steps(text: str) -> tuple[str, str]:
 
 
 def picture(path: str) -> str:
-    """A file for a picture, or "-" for text on standard output."""
+    """Return a file for a picture, or "-" for text on standard output."""
     from remat_algos.plot.picture_file import picture_format
 
     if path == TEXT:
@@ -212,13 +212,13 @@ def _budget(**limits: str | None) -> Budget:
 
 
 def _amount(text: str) -> tuple[str, str]:
-    """A leading number and the rest; twice "" without one."""
+    """Return a leading number and the rest; twice "" without one."""
     found = AMOUNT.fullmatch(text)
     return (found[1], found[2]) if found else ("", "")
 
 
 def _value(text: str) -> Any:
-    """A number, True, False or None as in Python, a list if there are commas, else text."""
+    """Return a number, True, False or None as in Python, a list if there are commas, else text."""
     import ast
 
     if "," in text:
@@ -421,7 +421,7 @@ def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
 
 
 def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
-    """The budget; checks that there is one, that it is no share without its sign, and the unit of --overhead."""
+    """Return the budget; check that there is one, that it is no share without its sign, and the unit of --overhead."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.baseline import baseline_peak
 
@@ -456,14 +456,14 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
 
 
 def overhead_of(arguments: argparse.Namespace) -> str | None:
-    """The overhead of a budget, without its unit."""
+    """Return the overhead of a budget, without its unit."""
     text: str | None = arguments.overhead
     amount, unit = _amount(text or "")
     return amount if amount and unit != "%" else text
 
 
 def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
-    """The link, or a default, with the limit of host bytes; None without one."""
+    """Return the link, or a default, with the limit of host bytes; None without one."""
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
@@ -476,7 +476,7 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
 
 
 def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Constraints | None:
-    """The constraints on a graph, or None."""
+    """Return the constraints on a graph, or None."""
     from remat_algos.schedule.constraints import Constraints
 
     regions: dict[str, tuple[str, str]] = {}
@@ -547,7 +547,7 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
-    """The steps of a schedule of `count`; None for all."""
+    """Return the steps of a schedule of `count`; None for all."""
     if arguments.steps is None:
         return None
     from remat_algos.schedule.step_rows import step_remedy

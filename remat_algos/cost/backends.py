@@ -30,7 +30,7 @@ def usable_cupy() -> Any:
 
 
 def gpu_missing() -> str | None:
-    """The reason why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
+    """Return the reason why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
 
     Returns
     -------

@@ -32,7 +32,7 @@ def compute_costs(
     dtype: str = "float32",
     products: ArrayLike | None = None,
 ) -> tuple[Int64, str]:
-    """The cost of running each node once, int64[n], and its unit: "FLOPs", "ns", or "" for pure numbers.
+    """Return the cost of running each node once, int64[n], and its unit: "FLOPs", "ns", or "" for pure numbers.
 
     `flops` count a multiplication and an addition as two; `products` has the number of elements of the result of each
     node that is a product of matrices or a convolution, 0 for other nodes, for "occupancy".
@@ -141,7 +141,7 @@ def operator_costs(
     device: AnyDevice | None = None,
     dtypes: Sequence[str] | None = None,
 ) -> tuple[Int64, str]:
-    """The cost of running each operator of a captured model once, int64[n], and its unit: "ns", "FLOPs", or "".
+    """Return the cost of running each operator of a captured model once, int64[n], and its unit: "ns", "FLOPs", or "".
 
     "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes / 1500,
     without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles of 64 x 64,

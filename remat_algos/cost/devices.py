@@ -115,7 +115,7 @@ class Device:
         return float(number)
 
     def _wrong(self, what: str, entry: Any, remedy: str) -> GraphError:
-        """The error for an entry."""
+        """Return the error for an entry."""
         template = '"{what!w}" of {name!r} is ' + _shown(entry) + "; " + remedy
         return GraphError(template, what=what, name=self.name, entry=entry)
 
@@ -192,7 +192,7 @@ def _is_count(number: object, limit: int) -> bool:
 
 
 def _shown(entry: object) -> str:
-    """The part of a template that shows the field `entry`."""
+    """Return the part of a template that shows the field `entry`."""
     return "missing" if entry is None else "{entry!r}"
 
 
@@ -243,12 +243,12 @@ _DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitl
 
 
 def list_devices() -> list[Device]:
-    """The devices of the table, as docs/costs.md shows them."""
+    """Return the devices of the table, as docs/costs.md shows them."""
     return list(_DEVICES.values())
 
 
 def named_device(name: str) -> Device | None:
-    """The device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
+    """Return the device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
     return next((device for known, device in _DEVICES.items() if plain_name(known) == plain_name(name)), None)
 
 

@@ -98,7 +98,7 @@ class Link:
         object.__setattr__(self, "share", planned_share(self.share))
 
     def _wrong(self, what: str, remedy: str) -> GraphError:
-        """The error for a number that is missing or impossible."""
+        """Return the error for a number that is missing or impossible."""
         entry = getattr(self, what)
         template = '"{what!w}" of the link' + (" {name!r}" if self.name else "")
         template += " is " + ("missing" if entry is None else "{entry!r}") + "; " + remedy
@@ -204,7 +204,7 @@ class Link:
 
     @checked_arguments
     def refined(self, graph: ComputationGraph) -> ComputationGraph:
-        """The graph with costs in ticks: `times` of it are those of the copies, to 1e-9 of the shortest."""
+        """Return the graph with costs in ticks: `times` of it are those of the copies, to 1e-9 of the shortest."""
         return graph.refined(self.ticks(graph))
 
     @checked_arguments
@@ -286,7 +286,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """The link with this share of its rates, which plans use in full."""
+        """Return the link with this share of its rates, which plans use in full."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
@@ -331,12 +331,12 @@ def _per_second(graph: ComputationGraph) -> int:
 
 
 def _exact(number: float) -> Fraction:
-    """The decimal that is written: 1e-5 is 1/100000, and a little more in binary."""
+    """Return the decimal that is written: 1e-5 is 1/100000, and a little more in binary."""
     return Fraction(repr(number))
 
 
 def plain_name(name: str) -> str:
-    """A name regardless of case, blanks and hyphens."""
+    """Return a name regardless of case, blanks and hyphens."""
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 
@@ -363,7 +363,7 @@ def _of_record(record: Mapping[str, Any]) -> Link:
 
 
 def planned_share(share: float | str) -> float:
-    """A share above 0 and at most 1, written as 0.9 or as 90%; GraphError for anything else."""
+    """Return a share above 0 and at most 1, written as 0.9 or as 90%; GraphError for anything else."""
     number = share
     if isinstance(share, str):
         text, sign, rest = share.strip().partition("%")
@@ -409,5 +409,5 @@ FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out
 
 
 def list_links() -> list[Link]:
-    """The links of the table, as docs/costs.md shows them."""
+    """Return the links of the table, as docs/costs.md shows them."""
     return list(_LINKS.values())

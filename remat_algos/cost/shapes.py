@@ -43,7 +43,7 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
-    """The error for an unknown name, with the nearest names, then all.
+    """Return the error for an unknown name, with the nearest names, then all.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class Backend:
         return self.xp.cuda.alloc_pinned_memory(max(nbytes, 1))
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """The array as a NumPy array, once it has been computed."""
+        """Return the array as a NumPy array, once it has been computed."""
         if self.stream is None:
             return array
         copy = self.xp.asnumpy(array, stream=self.stream)
@@ -90,7 +90,7 @@ class Backend:
             spin((1,), (1,), (np.int64(BUSY),))
 
     def mark(self) -> Any:
-        """A point in time, for `seconds`; does not synchronize."""
+        """Return a point in time, for `seconds`; does not synchronize."""
         if self.stream is None:
             return perf_counter()
         event = self.xp.cuda.Event()
@@ -108,7 +108,7 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name, "numpy" or "cupy", ready to run on; BackendError if the GPU cannot be used."""
+    """Return the backend of that name, "numpy" or "cupy", ready to run on; BackendError if the GPU cannot be used."""
     if name not in BACKENDS:
         raise BackendError("no backend is called {name!r}; known: {known!l}", name=name, known=BACKENDS)
     if name == "numpy":

@@ -210,7 +210,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """A memory hook that counts the bytes of one pool and their maximum; a function, since its base is CuPy's.
+    """Return a memory hook that counts the bytes of one pool and their maximum; a function, since its base is CuPy's.
 
     It counts requests while `ours` is set, and the frees of their memory.
     """
@@ -278,7 +278,7 @@ class ArenaMemory(Memory):
         return self
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """The slice of a buffer: the same array if it is written over another one."""
+        """Return the slice of a buffer: the same array if it is written over another one."""
         over = self._over[key]
         if over >= 0 and over in self._arrays:
             array = self._arrays[key] = self._arrays.pop(over)

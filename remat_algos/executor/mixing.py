@@ -39,7 +39,7 @@ class Mixer(Protocol):
 
 
 def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
-    """The mixer of a backend, for nodes of up to `max_inputs` inputs."""
+    """Return the mixer of a backend, for nodes of up to `max_inputs` inputs."""
     return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, max_inputs)
 
 
@@ -175,7 +175,7 @@ class _Slots:
         return self.device[self.used - count : self.used]
 
     def value(self, slot: int) -> int:
-        """The sum in a slot, read together with all other used slots."""
+        """Return the sum in a slot, read together with all other used slots."""
         if slot >= self._known:
             self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
             self._known = self.used

@@ -74,7 +74,7 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """The sizes of `WORDS` for which there is room."""
+    """Return the sizes of `WORDS` for which there is room."""
     free = free_memory(backend_of(backend))
     most = WORDS[backend][-1] if free is None else max(1, free // (4 * ROOM))
     return tuple(min(size, most) for size in WORDS[backend])
@@ -124,5 +124,5 @@ def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
 
 
 def _words(nbytes: Int64) -> Int64:
-    """The number of words in `nbytes` bytes, rounded up."""
+    """Return the number of words in `nbytes` bytes, rounded up."""
     return -(-nbytes // 4)

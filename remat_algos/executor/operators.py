@@ -193,7 +193,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
 
 
 def _numbers(seed: int, kind: int, count: int) -> list[int]:
-    """A uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
+    """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
     numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
     for part in (0, seed & _MASK, seed >> 32 & _MASK):  # each step is invertible, so distinct numbers stay distinct
         numbers = (numbers ^ np.uint32(part)) * np.uint32(0x85EBCA6B)

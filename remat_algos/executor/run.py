@@ -54,7 +54,7 @@ class BufferKeys:
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
-        """The keys of a schedule; AllocationError if the allocation is for other buffers."""
+        """Return the keys of a schedule; AllocationError if the allocation is for other buffers."""
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)
@@ -177,7 +177,7 @@ class RunLoop:
             self._sums[i] = _word(checksum) if self._checking else checksum
 
     def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
-        """The measurements, and the outputs at the end."""
+        """Return the measurements, and the outputs at the end."""
         graph = self.simulation.graph
         checksums = np.array([_word(checksum) for checksum in self._sums], np.uint32)
         seconds = self._on.seconds(self._marks) if self._timed else None
@@ -209,7 +209,7 @@ class RunLoop:
         return live_memory(self.simulation, CHUNK)
 
     def where(self) -> str:
-        """The current step, for messages."""
+        """Return the current step, for messages."""
         if self.step < 0:
             return "preparing the operators"
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
@@ -220,7 +220,7 @@ class RunLoop:
         self._residents = []
 
     def _served(self, reads: list[int]) -> tuple[list[int], tuple[Array, ...]]:
-        """The instances that serve the reads of a step, and their arrays; StaleValueError if one is not live."""
+        """Return the instances that serve the reads of a step, and their arrays; StaleValueError if one is not live."""
         try:
             served = [self._newest[x] for x in reads]
             return served, tuple([self._arrays[i] for i in served])  # a tuple: operators cannot replace entries
@@ -252,13 +252,13 @@ class RunLoop:
                 raise self._stale(x, "whose bytes it has written over")
 
     def _missing(self, reads: list[int]) -> StaleValueError:
-        """The error for a read that is not live."""
+        """Return the error for a read that is not live."""
         x = next(x for x in reads if self._newest[x] not in self._arrays)
         freed = int(self.simulation.lifetimes.end[self._newest[x]]) - 1
         return self._stale(x, "which was freed after step {freed}", freed=freed)
 
     def _stale(self, value: int, became: str, **fields: int) -> StaleValueError:
-        """The error for a read of the current step; `became` is the end of the template."""
+        """Return the error for a read of the current step; `became` is the end of the template."""
         graph = self.simulation.graph
         names = {"running": graph.labels[self.node], "read": graph.value_name(value)}
         template = "step {step} runs {running}, which reads {read}, " + became
@@ -286,7 +286,7 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
 
 
 def _word(checksum: Any) -> int:
-    """A checksum by operators as a uint32; a float would not depend on most bits."""
+    """Return a checksum by operators as a uint32; a float would not depend on most bits."""
     try:
         fraction = isinstance(checksum, float) or getattr(getattr(checksum, "dtype", None), "kind", "u") not in "ui"
         if not fraction and 0 <= (word := int(checksum)) < 2**32:

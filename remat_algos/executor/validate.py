@@ -169,7 +169,7 @@ class Validation:
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """The model of CuPy's pool with the chunks of the real pool; None without one, and if values are loaded.
+        """Return the model of CuPy's pool with the chunks of the real pool; None without one, and if values are loaded.
 
         Its `reserved` should equal `execution.total` at every step. AllocationError if these addresses are impossible.
         """
@@ -178,7 +178,7 @@ class Validation:
         return cupy_pool(self.simulation, addresses=self.addresses)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         graph, step = self.simulation.graph, self.first_difference
         predicted, measured = self.overhead_times() if len(self.seconds) else (None, None)
         return {

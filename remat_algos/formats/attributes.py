@@ -123,7 +123,7 @@ class _AttributeReader:
         called: Callable[[int], str],
         elsewhere: Mapping[str, Mapping[str, str]] | None = None,
     ) -> list[Texts]:
-        """The known attributes of each record."""
+        """Return the known attributes of each record."""
         names = dict.fromkeys(name for record in records for name in record)
         meaning_by_name = meanings(self.source, names, attributes, "attribute")
         found: list[Texts] = []
@@ -187,7 +187,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
 
 
 def drawing_of(tables: Tables) -> Drawing:
-    """A drawing of all rows; views and further values have an edge from what they belong to."""
+    """Return a drawing of all rows; views and further values have an edge from what they belong to."""
     records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
     values: dict[str, list[Record]] = {}
     for record in records.values:
@@ -215,7 +215,7 @@ def drawing_of(tables: Tables) -> Drawing:
 
 
 def _attributes(record: Record, attributes: Known) -> Record:
-    """The attributes of a record, in the order of the documentation, without empty ones."""
+    """Return the attributes of a record, in the order of the documentation, without empty ones."""
     return {name: record[name] for name in attributes if name != "name" and record.get(name, "") != ""}
 
 

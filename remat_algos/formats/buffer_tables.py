@@ -136,7 +136,7 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
 
 @checked_arguments
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
-    """A table for `find_overwrites` from a CSV file of columns op and read, or value and over, or all four.
+    """Return a table for `find_overwrites` from a CSV file of columns op and read, or value and over, or all four.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
 
 
 def _read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
-    """The cells of a CSV file under the known columns; AllocationError if it is not one."""
+    """Return the cells of a CSV file under the known columns; AllocationError if it is not one."""
     try:
         return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:

@@ -43,7 +43,7 @@ class Meaning(NamedTuple):
 
 
 def plain(name: str) -> str:
-    """The name of a column in lower case, with underscores between its words."""
+    """Return the name of a column in lower case, with underscores between its words."""
     return re.sub(r"[\s-]", "_", name.strip().lower())
 
 
@@ -63,13 +63,13 @@ def split_unit(name: str) -> tuple[str, str, bool]:
 
 
 def _spellings(name: str) -> list[str]:
-    """A name, and the name without a known unit."""
+    """Return a name, and the name without a known unit."""
     base, unit, _ = split_unit(name)
     return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """The meaning of a name, given the columns of plain names; None if unknown.
+    """Return the meaning of a name, given the columns of plain names; None if unknown.
 
     Raises ValueError for a size whose unit, in brackets, is not one of bytes. A cost may have any unit.
 
@@ -99,12 +99,12 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """A size with the unit of its column, unless it has its own or is empty or -1."""
+    """Return a size with the unit of its column, unless it has its own or is empty or -1."""
     return f"{text} {unit}" if unit and (text[-1:].isdigit() or text[-1:] == ".") and text[0] != "-" else text
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """The single unit of all costs, also if the graph has it `named`; GraphError if there are several.
+    """Return the single unit of all costs, also if the graph has it `named`; GraphError if there are several.
 
     Costs of gradients without a unit take that of the others.
     """
@@ -164,7 +164,7 @@ class ColumnTable:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
-        """The records in the known columns."""
+        """Return the records in the known columns."""
         found = {key for record in records for key in record}
         return cls(
             source,
@@ -179,7 +179,7 @@ class ColumnTable:
         return column in self.columns
 
     def line(self, row: int) -> int:
-        """The line of a row, 0 if it has none."""
+        """Return the line of a row, 0 if it has none."""
         return self.lines[row] if self.lines is not None else 0
 
     def where(self, row: int) -> str:
@@ -264,7 +264,7 @@ class ColumnTable:
             self.fail(row, "{column} of {name!r}: {error!w}", column=column, name=self._name(row), error=error)
 
     def _name(self, row: int) -> str:
-        """The name of a row."""
+        """Return the name of a row."""
         cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
         return next(filter(None, cells), "")
 

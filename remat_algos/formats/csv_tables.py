@@ -54,7 +54,7 @@ def parse_edges(text: str, source: str) -> Tables:
 
 
 def read_edges(text: str, source: str) -> ColumnTable:
-    """The table of edges; GraphError without columns for both ends."""
+    """Return the table of edges; GraphError without columns for both ends."""
     return read_table(text, source, EDGE_COLUMNS, ("src", "dst"), {"the table of nodes (--nodes FILE)": OF_NODES})
 
 
@@ -65,7 +65,7 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """The cells of a CSV text under its header; unknown columns are ignored with one notice.
+    """Return the cells of a CSV text under its header; unknown columns are ignored with one notice.
 
     GraphError if a required column is missing (an id will do for a name), or a column belongs `elsewhere`.
     """
@@ -115,13 +115,13 @@ def without_separator_line(text: str) -> tuple[str, str]:
 
 
 def separator(text: str) -> str:
-    """The separator of a table, by its first line: comma, semicolon or tab."""
+    """Return the separator of a table, by its first line: comma, semicolon or tab."""
     first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     return max(",;\t", key=first.count)
 
 
 def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
-    """The non-blank rows, and the line on which each ends."""
+    """Return the non-blank rows, and the line on which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:
@@ -152,7 +152,7 @@ def dump(tables: Tables) -> dict[str, str]:
 
 
 def left_out(tables: Tables) -> list[str]:
-    """The properties of a graph that tables cannot store."""
+    """Return the properties of a graph that tables cannot store."""
     return [
         *([f"the unit of compute ({tables.compute_unit})"] if tables.compute_unit else []),
         *([] if scale_shows(tables) else [f"the scale of compute ({tables.compute_scale})"]),

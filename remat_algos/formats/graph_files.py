@@ -145,7 +145,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
-    """The model named by a text in place of a path, or None if it is a path."""
+    """Return the model named by a text in place of a path, or None if it is a path."""
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
@@ -167,7 +167,7 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
-    """The file, and the lengths of dimensions after its name: `model.onnx?batch=8&tokens=128`."""
+    """Return the file, and the lengths of dimensions after its name: `model.onnx?batch=8&tokens=128`."""
     name, mark, query = os.fspath(path).partition("?")
     if not mark or os.path.lexists(path) or not os.path.lexists(name):
         return Path(path), {}
@@ -203,7 +203,7 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """The result of the format's reader, which may be a user's."""
+    """Return the result of the format's reader, which may be a user's."""
     try:
         found = form.read(content, source)
     except GraphError as error:
@@ -219,7 +219,7 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
 
 
 def _recognized(file: Path) -> tuple[GraphFormat, Any]:
-    """The format of a file, and its content, bytes or text."""
+    """Return the format of a file, and its content, bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
         if form.binary and claims(form, data, _ending(file)):
@@ -259,7 +259,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
-    """The format of a text; the file's name decides only if several are possible."""
+    """Return the format of a text; the file's name decides only if several are possible."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
         if claims(form, text, ending):
@@ -285,13 +285,13 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line with content, without its comment."""
+    """Return the first line with content, without its comment."""
     found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return found[0].strip() if found else ""
 
 
 def _header(line: str) -> set[str]:
-    """The words of a line, whatever separates them."""
+    """Return the words of a line, whatever separates them."""
     return set(re.split(r'[,;|\s"]+', line.lower()))
 
 
@@ -302,7 +302,7 @@ def _names_edges(line: str) -> bool:
 
 
 def _bare(file: Path) -> str:
-    """The name of a file without the ending of gzip."""
+    """Return the name of a file without the ending of gzip."""
     return file.name.removesuffix(".gz")
 
 
@@ -316,7 +316,7 @@ def _stem(file: Path) -> tuple[str, str | None]:
 
 
 def _beside(file: Path) -> dict[str, Path]:
-    """The tables that belong with a table, compressed or not; X.csv is a table of nodes."""
+    """Return the tables that belong with a table, compressed or not; X.csv is a table of nodes."""
     stem, kind = _stem(file)
     own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # ".csv", ".tsv.gz", ...
     endings = list(dict.fromkeys([own if own in TABLE_ENDINGS else ".csv", *TABLE_ENDINGS]))
@@ -330,7 +330,7 @@ def _beside(file: Path) -> dict[str, Path]:
 
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The files that reading a graph may open."""
+    """Return the files that reading a graph may open."""
     if isinstance(path, str) and is_reference(path):
         return []
     given = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
@@ -339,7 +339,7 @@ def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
 
 
 def _table(text: str, file: Path) -> Tables:
-    """The graph of which the file is one table, or the graph of a table of edges alone."""
+    """Return the graph of which the file is one table, or the graph of a table of edges alone."""
     kind, tables = _stem(file)[1], _beside(file)
     names_edges = _names_edges(_first_line(text))
     if kind is None and (names_edges or not tables["edges"].exists()):
@@ -364,7 +364,7 @@ def _table(text: str, file: Path) -> Tables:
 
 
 def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
-    """A list of edges, as text or table, together with a table of nodes."""
+    """Return a list of edges, as text or table, together with a table of nodes."""
     if form is TABLE:
         edges = csv_tables.read_edges(content, source)
     elif form.edges_only:
@@ -438,7 +438,7 @@ BEGINNINGS = {
 
 
 def what_it_is(path: Path) -> str | None:
-    """The kind of a file that could not be read as a graph, and how to import it; None if unknown."""
+    """Return the kind of a file that could not be read as a graph, and how to import it; None if unknown."""
     try:
         if path.is_dir():
             return TENSORFLOW if (path / "saved_model.pb").exists() else None
@@ -492,7 +492,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
 
 
 def files_written(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that writing to a path makes or removes; GraphError if its ending is unknown."""
+    """Return the files that writing to a path makes or removes; GraphError if its ending is unknown."""
     file = Path(path)
     if file.name.endswith(TABLES):
         stem = file.name.removesuffix(TABLES)
@@ -526,7 +526,7 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
 
 
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
-    """The properties of a graph that the format of a path cannot store."""
+    """Return the properties of a graph that the format of a path cannot store."""
     if str(path).endswith(TABLES):
         return csv_tables.left_out(tables_from(graph))
     form = _writer(Path(path))
@@ -534,7 +534,7 @@ def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]
 
 
 def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
-    """The properties of a graph other than its edges, and names where nodes are numbers."""
+    """Return the properties of a graph other than its edges, and names where nodes are numbers."""
     default = unread_first_values(graph.value_indptr, graph.read_indices)
     parts = {
         "names": graph.labels.names is not None and form is not edge_list.GRAPH_FORMAT,
@@ -553,6 +553,6 @@ def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
 
 
 def _writer(file: Path) -> GraphFormat | None:
-    """The format that writes files of that ending, None for tables and unknown endings."""
+    """Return the format that writes files of that ending, None for tables and unknown endings."""
     forms = (form for form in graph_formats() if form.write is not None)
     return next((form for form in forms if file.suffix.lower() in form.endings), None)

@@ -119,7 +119,7 @@ def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
 
 
 def _count(where: str, name: str, value: Any) -> int:
-    """A count: text in a table, a number in JSON."""
+    """Return a count: text in a table, a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
@@ -177,7 +177,7 @@ class Order:
         return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """The graph differentiated as the plan records; unchanged without a record, or if it has gradients."""
+        """Return the graph differentiated as the plan records; unchanged without a record, or if it has gradients."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -186,7 +186,7 @@ class Order:
             raise PlanError("{source!w}: {error!w}", source=self.source, error=error) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """The schedule on a graph.
+        """Return the schedule on a graph.
 
         ScheduleError for an unknown name, a value that is freed before its last read, and loads without a store.
         """
@@ -271,7 +271,7 @@ class Order:
                 raise self._fault(gone, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
-        """The schedule with memory that lingers until it is freed, or to the end.
+        """Return the schedule with memory that lingers until it is freed, or to the end.
 
         ScheduleError for a load that is never stored, a store of what has been freed, and frees of what is not in
         memory, read later, or an output.
@@ -307,7 +307,7 @@ class Order:
         return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
 
     def _freed(self, simulation: Simulation, live: dict[int, list[int]], step: int, name: str) -> int:
-        """The instance that a line frees, taken out of those that are live."""
+        """Return the instance that a line frees, taken out of those that are live."""
         graph, order = simulation.graph, simulation.schedule.order
         try:
             value = graph.value_id(name)
@@ -334,7 +334,7 @@ class Order:
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
-    """The rows of stores that are not where they would be by default; `ends` of all instances."""
+    """Return the rows of stores that are not where they would be by default; `ends` of all instances."""
     lives, rows = simulation.lifetimes, list[tuple[int, int]]()
     first = set(np.unique(lives.value, return_index=True)[1].tolist())
     made_at = lives.made_at.tolist()
@@ -391,7 +391,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, node: str | int) -> int:
-    """The node with a name, or else with an id; GraphError if no node has that name, -1 if none has that id."""
+    """Return the node with a name, or else with an id; GraphError if no node has that name, -1 if none has that id."""
     if isinstance(node, str):
         try:
             return graph.node_id(node)

@@ -189,7 +189,7 @@ def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_v
 
 
 def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
-    """A tree decomposition as the text of a `.td` file; GraphError if a bag contains an unknown vertex."""
+    """Return a tree decomposition as the text of a `.td` file; GraphError if a bag contains an unknown vertex."""
     decomposition.check_vertices(n_vertices)
     top = f"s td {decomposition.n_bags} {decomposition.width + 1} {n_vertices}"
     ends, words = decomposition.bag_indptr.tolist(), list(map(str, (decomposition.bag_indices + 1).tolist()))
@@ -198,7 +198,7 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[int, list[int]]:
-    """The number of a bag, and its vertices from 0."""
+    """Return the number of a bag, and its vertices from 0."""
     ids = numbers(words[1:])
     if not ids:
         raise fault(source, "expected a bag `b NUMBER VERTICES`, found {found!r}", at, found=" ".join(words))

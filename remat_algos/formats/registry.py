@@ -143,7 +143,7 @@ def graph_formats() -> list[GraphFormat]:
 
 @cache
 def _known() -> list[GraphFormat]:
-    """The `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
+    """Return the `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
     packages = map(importlib.import_module, folders.names)
     files = (f"{package.__name__}.{name}" for package in packages for name in modules_in(package))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

@@ -86,7 +86,7 @@ class _RowReader:
             self.backward = "present"
 
     def tables(self) -> Tables:
-        """The rows, with the reads of each gradient."""
+        """Return the rows, with the reads of each gradient."""
         if self.backward == "to come":
             inputs, output = self.table.flags("grad_needs_inputs"), self.table.flags("grad_needs_output")
             for name, needs_inputs, needs_output in zip(self.names, inputs, output, strict=True):
@@ -279,7 +279,7 @@ Record = dict[str, Any]
 
 
 def tables_from(graph: ComputationGraph) -> Tables:
-    """The rows of a graph, in id order."""
+    """Return the rows of a graph, in id order."""
     names = [graph.value_name(x) for x in range(graph.n_values)]
     backward, forward_of = graph.backward, graph.forward_of
     own_names, output, memory = graph.labels.value_names, graph.output.tolist(), graph.memory.tolist()
@@ -342,7 +342,7 @@ class Records:
 
 
 def records_of(tables: Tables, scale: int) -> Records:
-    """The records of a graph; costs are divided by `scale`."""
+    """Return the records of a graph; costs are divided by `scale`."""
     listed = {
         node.name
         for node in tables.nodes

@@ -26,7 +26,7 @@ Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
 @checked_arguments
 def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "compute") -> ComputationGraph:
-    """The graph of a networkx DiGraph, in which an edge (u, v) means that v reads u.
+    """Return the graph of a networkx DiGraph, in which an edge (u, v) means that v reads u.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
 
 
 def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
-    """The error for nodes without a size or cost."""
+    """Return the error for nodes without a size or cost."""
     nodes = list(map(quoted, nodes))
     return GraphError(
         "the networkx graph has no {what} for {nodes!l}; {remedy!w}", what=what, nodes=nodes, remedy=remedy
@@ -133,7 +133,7 @@ def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
-    """The text of each node; GraphError if two are equal."""
+    """Return the text of each node; GraphError if two are equal."""
     node_of: dict[str, Hashable] = {}
     for node in nodes:
         first = node_of.setdefault(str(node), node)
@@ -198,7 +198,7 @@ def _blank(amount: Any) -> bool:
 
 @checked_arguments
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
-    """A graph, or a plan or simulation with its decision on each node, as a networkx DiGraph.
+    """Return a graph, or a plan or simulation with its decision on each node, as a networkx DiGraph.
 
     Nodes have the attributes of GraphML files (docs/formats.md), `memory` and `compute` among them; residents and
     extra values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
@@ -261,7 +261,7 @@ def _number(entry: Any) -> Any:
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
+    """Return a networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 
 
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
-    """A tree decomposition as in networkx: a graph whose nodes are frozensets of vertices.
+    """Return a tree decomposition as in networkx: a graph whose nodes are frozensets of vertices.
 
     Equal bags would be one node there, so they are a GraphError; `reduce` removes them. Without `vertices`, networkx'
     names, the nodes have numbers.
@@ -308,7 +308,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
 
 
 def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
-    """The decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
+    """Return the decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
 
     Bags are in the order of the nodes. Without `vertices`, as from `undirected_from_networkx`, the sets have numbers.
 
@@ -327,7 +327,7 @@ def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None
 
 
 def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
-    """The numbers of the vertices in a node of the tree."""
+    """Return the numbers of the vertices in a node of the tree."""
     if not isinstance(node, frozenset | tuple):
         raise GraphError("the tree has the node {node!r}, expected frozensets of vertices", node=node)
     for vertex in node:

@@ -57,7 +57,7 @@ _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 def capture(
     model: str | os.PathLike[str] | bytes | Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline"
 ) -> ComputationGraph:
-    """The graph of an ONNX model; `differentiate` turns it into a training step.
+    """Return the graph of an ONNX model; `differentiate` turns it into a training step.
 
     Nodes are named after their first value, in the order of the file. Initializers and inputs are residents, of role
     `parameter` for floating-point initializers, `state` for running statistics. Reshape, Flatten, Squeeze, Unsqueeze,
@@ -122,7 +122,7 @@ def capture(
 
 
 def _loaded(model: Any, source: str) -> Any:
-    """The model without data outside its file."""
+    """Return the model without data outside its file."""
     try:
         if isinstance(model, onnx.ModelProto):
             return model
@@ -138,7 +138,7 @@ def _loaded(model: Any, source: str) -> Any:
 
 
 def _inlined(model: Any, source: str) -> Any:
-    """The model with its local functions inlined; GraphError if one of its graphs is missing."""
+    """Return the model with its local functions inlined; GraphError if one of its graphs is missing."""
     if not model.graph.node:
         raise GraphError("{source!p} has no nodes; give an ONNX model with a graph", source=source)
     if model.graph.sparse_initializer:
@@ -190,7 +190,7 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
-    """The error for reading a name that no earlier node of the graphs, the outermost first, has written."""
+    """Return the error for reading a name that no earlier node of the graphs, the outermost first, has written."""
     reader = _first_value(node)
     graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
     if graph is None:
@@ -210,12 +210,12 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
 
 
 def _first_value(node: Any) -> str:
-    """The name by which messages call a node."""
+    """Return the name by which messages call a node."""
     return next(filter(None, node.output), node.op_type)
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
-    """A copy with a shape for every tensor; GraphError names the first tensor without one."""
+    """Return a copy with a shape for every tensor; GraphError names the first tensor without one."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -370,7 +370,7 @@ class _OnnxRows:
                 )
 
     def tables(self, cost: Cost) -> Tables:
-        """The rows, costs among them."""
+        """Return the rows, costs among them."""
         costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
@@ -404,7 +404,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """The reads of the gradient, always with indices and conditions; None for all reads and values."""
+        """Return the reads of the gradient, always with indices and conditions; None for all reads and values."""
         if op == "Dropout":
             return values[1:] or None  # its mask
         kind = operation_kind(op)
@@ -446,7 +446,7 @@ class _OnnxRows:
         return sum(self._flops(node, *inside) for node in body.node if any(node.output))
 
     def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """The number of times that a Loop or Scan runs its body, 1 if unknown."""
+        """Return the number of times that a Loop or Scan runs its body, 1 if unknown."""
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
@@ -473,12 +473,12 @@ class _OnnxRows:
 
 
 def _op(node: Any) -> str:
-    """The name of an operator, with its domain unless it is ONNX's own."""
+    """Return the name of an operator, with its domain unless it is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _bodies(node: Any) -> Iterator[Any]:
-    """The graphs that an operator such as If or Loop runs."""
+    """Yield the graphs that an operator such as If or Loop runs."""
     for entry in node.attribute:
         if entry.HasField("g"):
             yield entry.g
@@ -513,7 +513,7 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
 
 
 def _constant(node: Any) -> dict[str, Any]:
-    """The tensors of Constant nodes by name."""
+    """Return the tensors of Constant nodes by name."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
         return {}
     values = (

@@ -35,7 +35,7 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
 
 
 def _of(shape: Shape) -> tuple[int, ...]:
-    """A required shape."""
+    """Return a required shape."""
     if shape is None:
         raise LookupError("a shape")
     return shape
@@ -131,7 +131,7 @@ def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> in
 
 
 def _labels(term: str, shape: tuple[int, ...]) -> list[str]:
-    """The labels of a term's dimensions; those of an ellipsis are numbered from its end."""
+    """Return the labels of a term's dimensions; those of an ellipsis are numbered from its end."""
     before, ellipsis, after = term.partition("...")
     hidden = len(shape) - len(before) - len(after) if ellipsis else 0
     return [*before, *(f".{k}" for k in range(hidden, 0, -1)), *after]

@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
 
 
 def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
-    """The lengths of dimensions; GraphError for one that is not a whole number."""
+    """Return the lengths of dimensions; GraphError for one that is not a whole number."""
     for name, length in (dims or {}).items():
         if type(length) is not int or not 0 <= length < LONGEST:
             raise GraphError("dims[{name!r}] is {length!r}; give a whole number, 0 or more", name=name, length=length)
@@ -50,7 +50,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
-    """The error for tensors without a size, of which the first has this shape; `names` need lengths."""
+    """Return the error for tensors without a size, of which the first has this shape; `names` need lengths."""
     named = list(dict.fromkeys(names))[:MAX_NAMED]
     clear = all(name.isprintable() and not set(name) & set("&=?") for name in named)
     return GraphError(
@@ -65,7 +65,7 @@ def missing_lengths(number: int, first: str, shape: Sequence[object], names: Seq
 
 
 def symbols_of(expression: str) -> list[str]:
-    """The symbols of a length in JAX's arithmetic; other text, such as "arg0[1]", is one symbol.
+    """Return the symbols of a length in JAX's arithmetic; other text, such as "arg0[1]", is one symbol.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def symbols_of(expression: str) -> list[str]:
 
 
 def length_of(expression: str, dims: Mapping[str, int]) -> int:
-    """The value of a length expression, given its symbols; GraphError if it is not a length.
+    """Return the value of a length expression, given its symbols; GraphError if it is not a length.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _tree(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
-    """The value of an expression; ValueError if it is not arithmetic of lengths, or too large."""
+    """Return the value of an expression; ValueError if it is not arithmetic of lengths, or too large."""
     match node:
         case ast.Constant(value=int(value)):
             return value

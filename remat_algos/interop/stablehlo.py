@@ -51,7 +51,7 @@ COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_p
 
 @checked_arguments
 def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline") -> ComputationGraph:
-    """The graph of a function lowered or exported by JAX.
+    """Return the graph of a function lowered or exported by JAX.
 
     Nodes are named by operation and number, in the order of the module; arguments and constants are residents. Private
     functions are inlined. `while`, `case` and other operations with regions are one node each, which reads what its
@@ -114,7 +114,7 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
 
 
 def _module(lowered: Any) -> Any:
-    """The module of an argument of `capture`."""
+    """Return the module of an argument of `capture`."""
     if hasattr(lowered, "compiler_ir"):
         return lowered.compiler_ir("stablehlo")
     if isinstance(lowered, ir.Module):
@@ -144,7 +144,7 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _parsed(text: str, source: str) -> Any:
-    """The module that a text holds, in a context of its own."""
+    """Return the module that a text holds, in a context of its own."""
     context = mlir.make_ir_context()
     with _silent(context):
         try:
@@ -168,13 +168,13 @@ def _silent(context: Any) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """The message of an MLIR error: its first line that is not a place in a file."""
+    """Return the message of an MLIR error: its first line that is not a place in a file."""
     found = _FAULT.search(str(error))
     return str(error) if found is None else found[1].partition(" Using the following")[0].rstrip()
 
 
 def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
-    """The module; if lengths are open, a copy in which every dimension has one."""
+    """Return the module; if lengths are open, a copy in which every dimension has one."""
     main = next((each for each in _functions(module) if _name(each) == "main"), None)
     if main is None:
         return module
@@ -202,7 +202,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """The lengths of an argument: numbers, and for open ones the written expression, or the place."""
+    """Return the lengths of an argument: numbers, and for open ones the written expression, or the place."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -216,7 +216,7 @@ def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) ->
 
 
 def _written_shapes(main: Any) -> list[list[str]]:
-    """The open arguments' shapes as given to jax.export, which writes them in each assertion about them."""
+    """Return the open arguments' shapes as given to jax.export, which writes them in each assertion about them."""
     for block in _blocks(main):
         for operation in block.operations:
             attributes = operation.operation.attributes
@@ -226,7 +226,7 @@ def _written_shapes(main: Any) -> list[list[str]]:
 
 
 def _dimensions(shape: str) -> list[str]:
-    """The dimensions of a shape; empty if it is not written as one."""
+    """Return the dimensions of a shape; empty if it is not written as one."""
     try:
         parsed = ast.parse(f"({shape})", mode="eval").body
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -243,7 +243,7 @@ def _takes_lengths(main: Any) -> bool:
 
 
 def _refined(module: Any, kinds: Sequence[Any]) -> Any:
-    """A copy of a module whose main function takes arguments of these types, with inferred lengths."""
+    """Return a copy of a module whose main function takes arguments of these types, with inferred lengths."""
     context = mlir.make_ir_context()
     with _silent(context), context:
         stablehlo.register_stablehlo_passes()
@@ -316,7 +316,7 @@ class _HloRows:
         self.outputs = set(self._function("main", names))
 
     def tables(self, cost: Cost) -> Tables:
-        """The rows, costs among them."""
+        """Return the rows, costs among them."""
         costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
@@ -325,7 +325,7 @@ class _HloRows:
         return Tables(self.rows, self.residents, compute_unit=unit, compute_scale=1, source="the StableHLO module")
 
     def _body(self, function: str) -> Any:
-        """The single block of a function; several blocks only come with branches of another dialect."""
+        """Return the single block of a function; several blocks only come with branches of another dialect."""
         blocks = self.functions.get(function, [])
         if len(blocks) != 1:
             kind = "branches between blocks" if blocks else "no body"
@@ -473,13 +473,13 @@ def _trips(loop: Any) -> int:
 
 
 def _producer(value: Any) -> Any:
-    """The operation that makes a value, None for an argument."""
+    """Return the operation that makes a value, None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def _whole_constant(value: Any) -> int | None:
-    """The number in a scalar constant."""
+    """Return the number in a scalar constant."""
     producer, kind = _producer(value), value.type
     if producer is None or producer.name != "stablehlo.constant" or kind.rank or str(kind.element_type) not in COUNTERS:
         return None

@@ -30,7 +30,7 @@ LONGEST_ENTRY = 60  # characters of a field in a line
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
 ) -> NDArray[Any]:
-    """A contiguous read-only array of whole numbers; a scalar fills `size` entries, one per node, ...
+    """Return a contiguous read-only array of whole numbers; a scalar fills `size` entries, one per node, ...
 
     Raises GraphError if the values do not fit `dtype` exactly, or their number is not `size`.
 
@@ -93,7 +93,7 @@ def entry_names(values: Any) -> list[Any] | None:
 
 
 def index_of(values: Any) -> list[Any] | None:
-    """The index of a pandas Series or of an xarray DataArray; None for other types."""
+    """Return the index of a pandas Series or of an xarray DataArray; None for other types."""
     index = getattr(values, "index", None)  # a method of lists and texts
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
@@ -144,7 +144,7 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 
 
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
-    """A read-only array if all entries are whole, without a loop; else a list of exact numbers.
+    """Return a read-only array if all entries are whole, without a loop; else a list of exact numbers.
 
     Raises GraphError, with the place, for an entry that `read` refuses, or a negative fraction.
     """
@@ -184,7 +184,7 @@ def _within(amounts: Sequence[int]) -> list[int]:
 
 
 def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy in the memory of a bytes object, which NumPy never makes writable."""
+    """Return a copy in the memory of a bytes object, which NumPy never makes writable."""
     return np.frombuffer(array.tobytes(), array.dtype)
 
 
@@ -229,7 +229,7 @@ def by_fields(instance: Any) -> tuple[Any, ...]:
 
 
 def brief(subject: Any) -> str:
-    """A dataclass in one line: arrays by type and shape, collections by length, None and empty fields left out.
+    """Return a dataclass in one line: arrays by type and shape, collections by length, None and empty fields left out.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def _brief_entry(entry: Any) -> str:
 
 
 def as_whole(number: Any) -> int | None:
-    """A number of any type as an int; None if it is not whole, or not a number (True is not one).
+    """Return a number of any type as an int; None if it is not whole, or not a number (True is not one).
 
     Examples
     --------
@@ -268,7 +268,7 @@ def as_whole(number: Any) -> int | None:
 
 
 def whole(number: Any, what: str) -> int:
-    """A number of any type as an int; TypeError if it is not a number, GraphError if it is not whole."""
+    """Return a number of any type as an int; TypeError if it is not a number, GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
         kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else ArgumentTypeError
@@ -288,7 +288,7 @@ def is_count(number: Any) -> TypeGuard[int]:
 
 
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
-    """The error for an array that is too short or too long."""
+    """Return the error for an array that is too short or too long."""
     template = "{what!w} has {actual:,} " + ("entry" if actual == 1 else "entries") + ", expected {expected:,}"
     if per:
         template += " (one per {per!w})"
@@ -296,7 +296,7 @@ def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphE
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of objects as numbers, if all are numbers."""
+    """Return an array of objects as numbers, if all are numbers."""
     try:
         plain = np.asarray(array.tolist())
     except (TypeError, ValueError):

@@ -123,7 +123,7 @@ class Derivation:
 
 
 def _without_decimals(entry: Any) -> Any:
-    """A JSON entry with nested decimals as floats."""
+    """Return a JSON entry with nested decimals as floats."""
     if isinstance(entry, dict):
         return {name: _without_decimals(each) for name, each in entry.items()}
     if isinstance(entry, list):

@@ -118,7 +118,7 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
 
 
 def _labels(graph: ComputationGraph, order: Int64, value_place: Int64) -> Labels:
-    """The labels in the new order, with an unused name for the boundary."""
+    """Return the labels in the new order, with an unused name for the boundary."""
     labels, known = graph.labels, {*graph.node_names(), *graph.value_names(), *graph.resident_names}
     name = next(name for k in range(len(known) + 1) if (name := f"{NAME}{k or ''}") not in known)
     names = [*graph.node_names(), name]

@@ -94,7 +94,7 @@ class Budget:
 
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """The limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
+        """Return the limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
             raise ArgumentError(
                 "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here",

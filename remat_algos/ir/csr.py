@@ -28,7 +28,7 @@ def indptr_of(counts: ArrayLike) -> Int64:
 
 
 def row_of(indptr: Int64, dtype: type[np.generic] = np.int64) -> NDArray[Any]:
-    """The row of each entry.
+    """Return the row of each entry.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
 
 
 def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    """The rows as lists.
+    """Return the rows as lists.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
 
 
 def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
-    """The entries, sorted within each row.
+    """Return the entries, sorted within each row.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
 
 
 def row_keys(indptr: Int64, indices: Int32) -> Int64:
-    """A sort key for each entry: by row, then by entry."""
+    """Return a sort key for each entry: by row, then by entry."""
     return (row_of(indptr) << 32) + indices
 
 
 def repeats(indptr: Int64, indices: Int32) -> int:
-    """The first row with a repeated entry, or -1."""
+    """Return the first row with a repeated entry, or -1."""
     keys = np.sort(row_keys(indptr, indices))
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     return int(np.searchsorted(indptr, twice[0], side="right")) - 1 if twice.size else -1

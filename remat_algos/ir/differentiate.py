@@ -136,7 +136,7 @@ def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> Com
 def _options(
     factor: float, parameter_gradients: bool, loss: Sequence[str] | None, keep_outputs: bool, bits: int
 ) -> dict[str, Any]:
-    """The options in plain Python types, for JSON."""
+    """Return the options in plain Python types, for JSON."""
     options = {
         "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
         "parameter_gradients": bool(parameter_gradients),
@@ -211,7 +211,7 @@ def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: b
 
 
 def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
-    """The gradient of a value belongs to its producer, that of a parameter to its reader."""
+    """Return the owner of each gradient: of a value its producer, of a parameter its reader."""
     owner, of_value = reader.copy(), target < graph.n_values
     owner[of_value] = graph.producer[target[of_value]]
     return owner

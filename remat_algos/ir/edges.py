@@ -28,7 +28,7 @@ MAX_NODES = 2**31
 
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
-    """The edges as an array [k, 2] of ids or names."""
+    """Return the edges as an array [k, 2] of ids or names."""
     try:
         listed_edges = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
         pairs = np.asarray(listed_edges)
@@ -97,7 +97,7 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 
 
 def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
-    """The entries of a mapping, or of an array with an index of names, as a list in the order of the names.
+    """Return the entries of a mapping, or of an array with an index of names, as a list in the order of the names.
 
     Anything else is returned as it is. Raises GraphError for an unknown name, a name that stands twice and, if sizes or
     costs, for a node without an entry.
@@ -149,7 +149,7 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
 
 
 def _column(what: str, entries: Any, n: int) -> Any:
-    """An entry per node, sizes and costs read as in files."""
+    """Return an entry per node, sizes and costs read as in files."""
     if what in AMOUNTS:
         found = numbers(entries, AMOUNTS[what], what, n, "node")
         return found.tolist() if isinstance(found, np.ndarray) else found

@@ -189,7 +189,7 @@ class ComputationGraph:
         derivation: Derivation | None = None,
         labels: Labels | None = None,
     ) -> "ComputationGraph":
-        """A graph whose ids are topological already; scalars serve all nodes or values.
+        """Return a graph whose ids are topological already; scalars serve all nodes or values.
 
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB"; decimals of `compute` are scaled, with
         the costs of gradients. Mappings, and arrays with an index of names such as a pandas Series, go by the names of
@@ -248,7 +248,7 @@ class ComputationGraph:
         n_nodes: int | None = None,
         **arrays: Any,
     ) -> "ComputationGraph":
-        """A graph of nodes with one value each, from pairs (u, v): v reads u.
+        """Return a graph of nodes with one value each, from pairs (u, v): v reads u.
 
         Ids that are topological, 0 to n - 1, are kept. Others are numbered topologically, the smallest first, and so
         are names, first named first; `labels` then has the caller's id or name of each node. A repeated pair
@@ -303,7 +303,7 @@ class ComputationGraph:
     @classmethod
     @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
-        """A graph from rows that use names, as in files; numbered topologically, the earliest row first."""
+        """Return a graph from rows that use names, as in files; numbered topologically, the earliest row first."""
         arguments = assemble(tables)
         derivation = arguments.pop("derivation")
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
@@ -311,7 +311,7 @@ class ComputationGraph:
     def with_costs(
         self, memory: PerName | None = None, compute: PerName | None = None, workspace: PerName | None = None
     ) -> "ComputationGraph":
-        """A copy with other bytes or costs, read as in `from_arrays`.
+        """Return a copy with other bytes or costs, read as in `from_arrays`.
 
         Gradients that were as large as their values stay so. Costs are in the unit of `compute`, `labels.compute_scale`
         of which make one of `labels.compute_unit`. A mapping has an entry for every value (`memory`) or node, by name.
@@ -340,7 +340,7 @@ class ComputationGraph:
 
     @checked_arguments
     def refined(self, scale: int) -> "ComputationGraph":
-        """The graph with the same costs in a unit that is `scale` times finer.
+        """Return the graph with the same costs in a unit that is `scale` times finer.
 
         Raises
         ------
@@ -508,17 +508,17 @@ class ComputationGraph:
     # ---------------------------------------------------------------- names
 
     def value_name(self, value: int) -> str:
-        """The name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
+        """Return the name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
         value = check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
 
     def node_names(self) -> list[str]:
-        """The names of all nodes, by id."""
+        """Return the names of all nodes, by id."""
         return self.labels.of_nodes(self.n_nodes)
 
     def value_names(self) -> list[str]:
-        """The names of all values, by id."""
+        """Return the names of all values, by id."""
         return self.labels.of_values(self.value_indptr)
 
     @property
@@ -527,7 +527,7 @@ class ComputationGraph:
         return self.resident.names if self.resident is not None else ()
 
     def node_id(self, name: str | int) -> int:
-        """The id of a node by its name; GraphError for an unknown name."""
+        """Return the id of a node by its name; GraphError for an unknown name."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
@@ -537,7 +537,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
-        """The id of a value, or of the base of a view, by its name; GraphError for an unknown name."""
+        """Return the id of a value, or of the base of a view, by its name; GraphError for an unknown name."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
@@ -547,7 +547,7 @@ class ComputationGraph:
 
 
 def _as_name(name: Any) -> str:
-    """A name, or a whole number spelled as a name."""
+    """Return a name, or a whole number spelled as a name."""
     return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
@@ -557,12 +557,12 @@ def check_graph(graph: Any) -> None:
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
-    """An attribute derived from a graph on first use; arrays are read-only."""
+    """Return an attribute derived from a graph on first use; arrays are read-only."""
     return remembered(graph._derived, name, make)
 
 
 def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """An entry that is made on first use; arrays are read-only."""
+    """Return an entry that is made on first use; arrays are read-only."""
     if name not in kept:
         made = make()
         if isinstance(made, tuple):

@@ -339,7 +339,7 @@ class _Known(NamedTuple):
 
 @cache
 def _known() -> _Known:
-    """The kinds of the table, until `register_kinds` adds others."""
+    """Return the kinds of the table, until `register_kinds` adds others."""
     known = _Known({}, {})
     for kind in KINDS:
         known.add(kind)

@@ -88,7 +88,7 @@ class Labels:
 
     @checked_arguments
     def names_of(self, nodes: Iterable[int]) -> list[str]:
-        """The names of the given nodes; an empty list if nodes have only ids.
+        """Return the names of the given nodes; an empty list if nodes have only ids.
 
         Examples
         --------
@@ -98,17 +98,17 @@ class Labels:
         return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
-        """The name of the value at `place` among those of its node."""
+        """Return the name of the value at `place` among those of its node."""
         if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
 
     def of_nodes(self, n_nodes: int) -> list[str]:
-        """The names of all nodes, by id."""
+        """Return the names of all nodes, by id."""
         return list(map(str, range(n_nodes)) if self.names is None else self.names)
 
     def of_values(self, value_indptr: Int64) -> list[str]:
-        """The names of all values, by id."""
+        """Return the names of all values, by id."""
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
@@ -124,7 +124,7 @@ class Labels:
         return names
 
     def op(self, node: int) -> str:
-        """The kind of operation of a node, "" if unknown."""
+        """Return the kind of operation of a node, "" if unknown."""
         return self.ops[node] if self.ops is not None else ""
 
     @checked_arguments
@@ -178,7 +178,7 @@ class GradientNames:
             yield f"grad({of[x]}){last[w]}"
 
     def of(self, gradient: int) -> str:
-        """The value or parameter that a gradient is of."""
+        """Return the value or parameter that a gradient is of."""
         x, n_values = int(self.target[gradient]), int(self.value_indptr[-1])
         if x >= n_values:
             return self.residents[x - n_values]

@@ -62,7 +62,7 @@ class NodeRow:
     line: int = 0
 
     def value_name(self, place: int) -> str:
-        """The name of the value at a place."""
+        """Return the name of the value at a place."""
         return self.values[place].name or (f"{self.name}:{place}" if place else self.name)
 
 
@@ -175,7 +175,7 @@ class _NameIndex:
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
-        """The number of the base of a view."""
+        """Return the number of the base of a view."""
         seen = [name]
         while True:
             base = view_of[seen[-1]]
@@ -202,7 +202,7 @@ class _NameIndex:
         return found
 
     def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
-        """The name of a view unchanged, otherwise the name of the value that it stands for."""
+        """Return the name of a view unchanged, otherwise the name of the value that it stands for."""
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
@@ -250,7 +250,7 @@ class _Assembly:
                 self.names.fail(node, "{node!r} is a view with compute or workspace; set both to 0", node=node.name)
 
     def _topological(self) -> Int64:
-        """The remaining rows in topological order, the earliest row first."""
+        """Return the remaining rows in topological order, the earliest row first."""
         indptr, read = self.reads
         reader = row_of(indptr)
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
@@ -277,7 +277,7 @@ class _Assembly:
         self.names.fail(None, "the graph has a cycle: {cycle!w}; remove one of these edges", cycle=shown_path(names))
 
     def arrays(self) -> dict[str, Any]:
-        """The arguments of `ComputationGraph.from_arrays`."""
+        """Return the arguments of `ComputationGraph.from_arrays`."""
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)

@@ -193,7 +193,7 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
 
 
 def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
-    """The claimed lower bound on compute; without a source, that of one pass."""
+    """Return the claimed lower bound on compute; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -264,7 +264,7 @@ def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simula
 
 
 def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
-    """The solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
+    """Return the solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
     prover = find_solver(source)
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
@@ -429,7 +429,7 @@ def _reserved(
 def _arena(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """The claimed arena with its addresses, and a bound proven here."""
+    """Return the claimed arena with its addresses, and a bound proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
         raise ClaimError(

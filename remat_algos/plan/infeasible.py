@@ -57,7 +57,7 @@ def budget_error(
     dropped: Sequence[Candidate] = (),
     least: Candidate | None = None,
 ) -> BudgetError:
-    """The error with the lowest peak reached, the lower bound and its reason.
+    """Return the error with the lowest peak reached, the lower bound and its reason.
 
     `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
     that of the budget "least", where it is known.
@@ -107,7 +107,7 @@ def lowest_plan(
     reservation: Reservation | None = None,
     report: SearchReport | None = None,
 ) -> Plan | None:
-    """The plan of the candidate with the lowest peak, as for the budget "least"; None without candidates."""
+    """Return the plan of the candidate with the lowest peak, as for the budget "least"; None without candidates."""
     lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
     if lowest is None:
         return None
@@ -131,7 +131,7 @@ def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
 def _shortage(
     problem: Problem, candidates: Sequence[Candidate], lowest: Candidate | None, proof: ComputeBound | None, bound: int
 ) -> Message:
-    """The exceeded limit, and the lowest value reached."""
+    """Return the exceeded limit, and the lowest value reached."""
     graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)
     if problem.limit is not None and problem.limit < 0:
         return Message(
@@ -181,7 +181,7 @@ def _add_violation(
 def reserved_error(
     problem: Problem, candidate: Candidate, least: Reservation, report: SearchReport | None
 ) -> BudgetError:
-    """The error if the peak fits the budget but the reserved bytes do not."""
+    """Return the error if the peak fits the budget but the reserved bytes do not."""
     bound, nodes = least_peak_bound(problem.graph)
     peak = candidate.figures[0]
     if least.bound is None:

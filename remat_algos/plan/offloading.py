@@ -140,7 +140,7 @@ def _plan(
     stop: Stop,
     clock: Clock,
 ) -> Plan:
-    """The plan of a schedule.
+    """Return the plan of a schedule.
 
     It has no report of the search without copies: other plans, and what that proved optimal, are those without a link.
     """
@@ -167,7 +167,7 @@ def _plan(
 def _alone(
     request: Request, budget: Budget, clock: Clock, plain: Plain, effort: str = FAST
 ) -> tuple[Plan | None, BudgetError | None]:
-    """The plan without copies, or the error if there is none."""
+    """Return the plan without copies, or the error if there is none."""
     starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
     own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
     try:
@@ -230,7 +230,7 @@ def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: P
 
 
 def _lowest_limit(request: Request, limit: int) -> int:
-    """The lowest of the limits of the regions and of the whole graph."""
+    """Return the lowest of the limits of the regions and of the whole graph."""
     regions = request.constraints.regions.values() if request.constraints is not None else ()
     return min([limit, *(each for _, each in regions)])
 
@@ -250,7 +250,7 @@ def _bound(
 
 
 def _starts(request: Request, link: Link) -> list[Simulation]:
-    """The user's schedules with loads that keep to the constraints and the memory of the host."""
+    """Return the user's schedules with loads that keep to the constraints and the memory of the host."""
     limits = request.constraints
     return [
         each
@@ -378,7 +378,7 @@ def _on_host(simulation: Simulation, link: Link) -> Bool:
 def _shortage(
     request: Request, link: Link, limit: int, lowest: Simulation, stop: Stop, alone: BudgetError | None
 ) -> BudgetError:
-    """The error if nothing fits even with copies, including the reasons of the search without copies."""
+    """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
     graph, lowest = request.graph, simulate(request.graph, lowest.schedule)
     bound, nodes = peak_bound_with_copies(graph)
     violation = None if request.constraints is None else request.constraints.violation(lowest)
@@ -426,7 +426,7 @@ def _shortage(
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
-    """The error if the fastest plan takes more time than the budget allows."""
+    """Return the error if the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest reached within {limit!w} is {overhead!w}",

@@ -283,7 +283,7 @@ class Plan:
 
     @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
-        """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
+        """Return the plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
         graph, simulation = self.graph, self.simulation
         names, bound = graph.labels.names is not None, self.bound
         details = dict(self.details)
@@ -330,12 +330,12 @@ class Plan:
         return record
 
     def figures(self) -> dict[str, Any]:
-        """The entries of the record by which plans are compared, those of copies with a link only."""
+        """Return the entries of the record by which plans are compared, those of copies with a link only."""
         record, copies = self.record(), () if self.link is None else FIGURES_OF_COPIES
         return {name: record[name] for name in (*FIGURES, *copies)}
 
     def _copies_record(self, link: Link) -> dict[str, Any]:
-        """The entries of a plan with a link."""
+        """Return the entries of a plan with a link."""
         loads, lingering, stores = named_copies(self.graph, self.schedule)
         return {
             "link": link.record(),
@@ -349,7 +349,7 @@ class Plan:
 
     @checked_arguments
     def text(self, form: str = "plan") -> str:
-        """The plan as text.
+        """Return the plan as text.
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
 
 
 def bounded(plan: Plan) -> Plan:
-    """The plan with its bound computed; if that is interrupted, with the bound so far and marked so."""
+    """Return the plan with its bound computed; if that is interrupted, with the bound so far and marked so."""
     with until_stopped() as ending:
         _ = plan.bound
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
@@ -476,7 +476,7 @@ def _lowest(plan: Plan) -> bool:
 
 
 def _headline(plan: Plan) -> str:
-    """The headline: solver and method."""
+    """Return the headline: solver and method."""
     if plan.solver == plan.method or plan.loaded:
         return f"plan: {plan.method}"
     if plan.solver != "auto":
@@ -576,7 +576,7 @@ def _recomputed(plan: Plan) -> str:
 
 
 def _peak_certificate(plan: Plan) -> str:
-    """The lower bound on the peak; if the lowest peak was requested, also the excess of the plan."""
+    """Return the lower bound on the peak; if the lowest peak was requested, also the excess of the plan."""
     bound, peak = plan.peak_bound, plan.peak_memory
     if peak <= bound:
         return "no schedule has a lower peak"
@@ -585,7 +585,7 @@ def _peak_certificate(plan: Plan) -> str:
 
 
 def _certificate(plan: Plan, bound: ComputeBound) -> str:
-    """The lower bound on compute, its source, and the excess of the plan."""
+    """Return the lower bound on compute, its source, and the excess of the plan."""
     compute, one_pass = bound.compute, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
@@ -605,7 +605,7 @@ def _certificate(plan: Plan, bound: ComputeBound) -> str:
 
 
 def _narrower(plan: Plan, narrower: ComputeBound) -> Iterator[tuple[str, str]]:
-    """The bound for a class of schedules, if it is higher than the bound for all."""
+    """Yield the bound for a class of schedules, if it is higher than the bound for all."""
     bound, whose = narrower.compute, SCHEDULES_OF[narrower.scope]
     if bound <= (0 if plan.bound is None else plan.bound.compute):
         return

@@ -78,7 +78,7 @@ def solve_cached(
 
 
 def answered_before(request: Request) -> Plan:
-    """The best plan for a request with only a solver, an effort and a link, from the cache or stored in it."""
+    """Return the best plan for a request with only a solver, an effort and a link, from the cache or stored in it."""
     graph, budget = request.graph, request.budget
     if budget.above_lowest is not None:
         return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
@@ -134,7 +134,7 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
-    """The graph without parts that no plan depends on: names, order of reads, residents that are not updated.
+    """Return the graph without parts that no plan depends on: names, order of reads, residents that are not updated.
 
     The unit of compute stays where copies are timed in it.
     """
@@ -150,14 +150,14 @@ def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGr
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """The budget in bytes of the device, for the canonical graph, which has other residents."""
+    """Return the budget in bytes of the device, for the canonical graph, which has other residents."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """The plan for a graph of the same ids, with its bound and those parts of its report that name no nodes."""
+    """Return the plan for a graph of the same ids, with its bound and those parts of its report that name no nodes."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     simulation = simulate(graph, plan.schedule)
     return replace(
@@ -173,13 +173,13 @@ def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
 
 
 def _folder() -> Path | None:
-    """The folder of the cache; None if plans cannot be cached."""
+    """Return the folder of the cache; None if plans cannot be cached."""
     ours = all(each.function.__module__.startswith("remat_algos.") for each in list_solvers())
     return cache_folder("plans", "plans") if ours else None
 
 
 def _question(canonical: ComputationGraph, request: Request) -> str:
-    """A hash of all that a plan depends on, except the limits."""
+    """Return a hash of all that a plan depends on, except the limits."""
     labels = canonical.labels  # the hash of a graph has neither
     link = None if request.link is None else request.link.figures
     asked = request.name, request.task.effort, link

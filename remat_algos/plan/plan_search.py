@@ -208,7 +208,7 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
 
 
 def _best(portfolio: Portfolio, bounds: BoundSearch) -> Candidate:
-    """The candidate that ranks first, if it keeps to the budget."""
+    """Return the candidate that ranks first, if it keeps to the budget."""
     problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
         return best
@@ -283,7 +283,7 @@ class ReservedSearch:
         return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
 
     def report(self, best: Candidate, several: bool, stop: Stop) -> SearchReport:
-        """The report for the best plan; `several` if no solver was named."""
+        """Return the report for the best plan; `several` if no solver was named."""
         report, one_pass = self.reports[_key(best)], self.problem.graph.needed_compute
         names = [*report.out_of_memory, *([self.allocator.name] if self.out_of_memory else [])]
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE

@@ -44,7 +44,7 @@ class Treatment:
         return found[0] if len(found) == 1 else MIXED
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         return {
             "name": self.name,
             "decision": self.decision,
@@ -83,7 +83,7 @@ class Policy:
 
     @classmethod
     def of(cls, simulation: Simulation, link: Link | None, by: str, depth: int | None) -> Policy:
-        """The policy of a simulated schedule; the arguments are those of `Plan.policy`."""
+        """Return the policy of a simulated schedule; the arguments are those of `Plan.policy`."""
         if by not in KINDS:
             raise PlanError("a policy is by {kinds!w}, not by {by!r}", kinds=" or ".join(KINDS), by=by)
         if depth is not None and (by != "module" or depth < 1):
@@ -110,7 +110,7 @@ class Policy:
         return cls(by, tuple(found), graph.labels.compute_unit, graph.labels.compute_scale)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record: the names of each decision, then every treatment with its bytes and price."""
+        """Return the JSON record: the names of each decision, then every treatment with its bytes and price."""
         kinds: tuple[str, ...] = (*DECISIONS, MIXED)
         records = [each.record() for each in self.treatments]
         if self.by == "tensor":

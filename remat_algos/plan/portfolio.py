@@ -165,7 +165,7 @@ class SolverResult:
         return run
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
-        """The report for a plan of this solver; `stop` is how the runs of all solvers ended."""
+        """Return the report for a plan of this solver; `stop` is how the runs of all solvers ended."""
         stop |= self.stop if self.error is None else self.stop | Stop.FAILED
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
         return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
@@ -373,7 +373,7 @@ class Portfolio:
         return [name for name, result in self.results.items() if result.stop is Stop.OUT_OF_MEMORY]
 
     def report(self, candidate: Candidate) -> SearchReport:
-        """The report for a plan of this candidate."""
+        """Return the report for a plan of this candidate."""
         own = self.results[candidate.solver].report(candidate.solver, self.stop)
         others = [result for name, result in self.results.items() if name != BASELINE]
         if candidate.solver == BASELINE and len(others) == 1:
@@ -381,7 +381,7 @@ class Portfolio:
         return replace(own, out_of_memory=tuple(self.out_of_memory))
 
     def best(self) -> Candidate | None:
-        """The candidate that ranks first, of equal ones with the largest bound; None without candidates.
+        """Return the candidate that ranks first, of equal ones with the largest bound; None without candidates.
 
         Its peak bound is the largest that a solver proved, unless it has a bound that is of a certain peak.
         """
@@ -548,7 +548,7 @@ class Portfolio:
             run.items = run.items[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
-        """The progress callback of one solver, which adds its name and the best candidate so far."""
+        """Return the progress callback of one solver, which adds its name and the best candidate so far."""
         problem, bound = self.problem, ""
         if report is None:
             return None

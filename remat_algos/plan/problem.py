@@ -48,7 +48,7 @@ class Problem:
         allocator: Allocator | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
     ) -> "Problem":
-        """The limits of a budget on a graph in bytes and compute, for the peak or an allocator."""
+        """Return the limits of a budget on a graph in bytes and compute, for the peak or an allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
@@ -102,7 +102,7 @@ class Problem:
         return bound, ending.stop
 
     def own_bound(self, candidate: Candidate) -> int | None:
-        """The candidate's own bound, if it counts here.
+        """Return the candidate's own bound, if it counts here.
 
         If the peak is minimized, it counts only if it holds at the candidate's own peak: the solver also bounds peaks,
         had no limit, or its limit equals the peak.
@@ -111,7 +111,7 @@ class Problem:
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
     def proven(self, candidate: Candidate, bound: ComputeBound) -> ComputeBound:
-        """The larger of a bound and the candidate's own, if that is valid here and holds for any order."""
+        """Return the larger of a bound and the candidate's own, if that is valid here and holds for any order."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
         return bound if own is None or own <= bound.compute else ComputeBound(own, solver=candidate.solver)
 
@@ -137,7 +137,7 @@ class Problem:
         bound: ComputeBound | Callable[[], tuple[ComputeBound, Stop]],
         reservation: Reservation | None = None,
     ) -> Plan:
-        """The plan of a candidate; by default its peak is the reservation.
+        """Return the plan of a candidate; by default its peak is the reservation.
 
         Its bound is `proven`, or computed when it is first read. A bound for fewer schedules than those of any order
         stands beside it.
@@ -198,7 +198,7 @@ class Criterion:
 
     @classmethod
     def of(cls, allocator: str = PEAK, *, alignment: int = 1, seed: int = 0) -> "Criterion":
-        """The criterion for arguments of `solve`; raises the errors of `solve`."""
+        """Return the criterion for arguments of `solve`; raises the errors of `solve`."""
         alignment = check_alignment(alignment)
         reserving = get_allocator(allocator)
         if alignment != 1 and "alignment" not in reserving.options:

@@ -67,7 +67,7 @@ _KIND_NAMES = {
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object in a file; PlanError, with line and column, for anything else."""
+    """Return the JSON object in a file; PlanError, with line and column, for anything else."""
     file = Path(path)
     try:
         record = json_of(read_text(file))
@@ -92,7 +92,7 @@ def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answ
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record, if every entry is present and of its type."""
+    """Return the record, if every entry is present and of its type."""
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
@@ -119,7 +119,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _whole(entry: Any) -> Any:
-    """An entry of whole numbers; floats such as 1.0 become int."""
+    """Return an entry of whole numbers; floats such as 1.0 become int."""
     if isinstance(entry, list):
         return [_whole(each) for each in entry]
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry
@@ -183,7 +183,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The options of `differentiate` that a plan records, if any; PlanError for anything else."""
+    """Return the options of `differentiate` that a plan records, if any; PlanError for anything else."""
     options: dict[str, Any] | None = record.get("differentiate")
     _check_kind("differentiate", options, KINDS["differentiate"])
     return options
@@ -198,7 +198,7 @@ def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:
-    """The link of a plan, if it has one; PlanError for anything else."""
+    """Return the link of a plan, if it has one; PlanError for anything else."""
     try:
         return Link.of(record["link"]) if "link" in record else None
     except (TypeError, ValueError) as error:
@@ -211,7 +211,7 @@ def is_id(number: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON: NumPy numbers as Python numbers, null for NaN and infinity."""
+    """Return the value as JSON: NumPy numbers as Python numbers, null for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):
@@ -221,5 +221,5 @@ def plain(value: Any) -> Any:
 
 
 def own_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """The details of the solver alone."""
+    """Return the details of the solver alone."""
     return {name: value for name, value in details.items() if name not in (*DETAILS, *BOUND_DETAILS)}

@@ -138,16 +138,16 @@ class Request:
         return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
 
     def started(self, schedule: Order) -> "Request":
-        """The request with one more schedule to begin at."""
+        """Return the request with one more schedule to begin at."""
         return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
 
     def problem(self) -> Problem:
-        """The limits that a plan must meet."""
+        """Return the limits that a plan must meet."""
         return Problem.of(self.graph, self.budget, self.criterion.allocator, self.constraints)
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """The simulation of a start; ValueError if a named solver takes none."""
+    """Return the simulation of a start; ValueError if a named solver takes none."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = [each.name for each in list_solvers() if each.improves]
@@ -179,7 +179,7 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
-    """The solvers that were named; None for "auto"."""
+    """Return the solvers that were named; None for "auto"."""
     if solvers is not None:
         if AUTO in solvers:
             raise about(
@@ -190,7 +190,7 @@ def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> t
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:
-    """The solver of a name or of a registered function."""
+    """Return the solver of a name or of a registered function."""
     if isinstance(solver, str):
         return get_solver(solver)
     if not callable(solver):

@@ -158,7 +158,7 @@ def solve(
 
 
 def answered(request: Request, clock: Clock) -> Plan:
-    """The best plan for a request; the errors are those of `solve`."""
+    """Return the best plan for a request; the errors are those of `solve`."""
 
     def one(part: Request, clock: Clock) -> Plan:
         if part.link is None:
@@ -179,7 +179,7 @@ def answered(request: Request, clock: Clock) -> Plan:
 
 
 def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -> Plan:
-    """The best plan for a budget other than a share above the lowest peak.
+    """Return the best plan for a budget other than a share above the lowest peak.
 
     `lowest` is the run of the same request for the budget "least", if it is known.
     """
@@ -236,7 +236,7 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
 
 
 def _within_lowest(request: Request, lowest: Plan, run: Portfolio | None, clock: Clock) -> Plan:
-    """The plan of the lowest bytes, or the plan for a budget of those bytes if that is cheaper.
+    """Return the plan of the lowest bytes, or the plan for a budget of those bytes if that is cheaper.
 
     The search is the one that such a budget gets, and is repeated where its plan takes fewer bytes than were asked for:
     so no plan for the bytes of the result is cheaper.
@@ -268,7 +268,7 @@ def _within_lowest(request: Request, lowest: Plan, run: Portfolio | None, clock:
 
 
 def _bound_of(plan: Plan) -> dict[str, Any]:
-    """The bound of a plan, computed or not."""
+    """Return the bound of a plan, computed or not."""
     search = plan.bound_search
     return {"bound": plan.bound, "bound_search": None} if search is None else {"bound": None, "bound_search": search}
 

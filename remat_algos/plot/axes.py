@@ -64,14 +64,14 @@ def finished(ax: Axes, sentences: Iterable[str], rows: Sequence[tuple[Any, str]]
 
 
 def ink() -> str:
-    """The colour of lines and marks, equal to that of texts."""
+    """Return the colour of lines and marks, equal to that of texts."""
     import matplotlib
 
     return str(matplotlib.rcParams["text.color"])
 
 
 def label(name: str, max_length: int = 24) -> str:
-    """A name that matplotlib can draw: short, not a formula, with question marks for missing glyphs."""
+    """Return a name that matplotlib can draw: short, not a formula, with question marks for missing glyphs."""
     from matplotlib.font_manager import FontProperties, findfont
 
     fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
@@ -184,7 +184,7 @@ def text_height(size: float = FONT) -> float:
 
 
 def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2D:
-    """The sample of a node in a legend."""
+    """Return the sample of a node in a legend."""
     from matplotlib.lines import Line2D
 
     style: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 8}
@@ -192,7 +192,7 @@ def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2
 
 
 def patch(style: Style, edge: str = "") -> Patch:
-    """The sample of an area in a legend."""
+    """Return the sample of an area in a legend."""
     from matplotlib.patches import Patch
 
     hatch = "" if edge else style.hatch

@@ -25,7 +25,7 @@ PICTURES = (
 
 @checked_arguments
 def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
-    """A picture in characters, for a terminal.
+    """Return a picture in characters, for a terminal.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """A name of exactly `width` columns: shortened in the middle, or filled with spaces."""
+    """Return a name of exactly `width` columns: shortened in the middle, or filled with spaces."""
     from rich.cells import cell_len, set_cell_size
 
     text = printable(text)
@@ -126,7 +126,7 @@ def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[st
 
 
 def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
-    """The lower edge of a chart of `used` columns, and its ends."""
+    """Return the lower edge of a chart of `used` columns, and its ends."""
     begin, end = str(first), str(last)
     fits = used > len(begin) + len(end)
     ends = f"{what:>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin

@@ -48,13 +48,13 @@ def html(subject: Any) -> str | None:
 
 
 def _shown(text: str, picture: str) -> str:
-    """A text above a picture; the text is escaped, whatever names it contains, and its lines are shortened."""
+    """Return a text above a picture; the text is escaped, whatever names it contains, and its lines are shortened."""
     lines = "\n".join(shortened(line, 200) for line in text.splitlines())
     return f"<div><pre>{escape(lines)}</pre>{picture}</div>"
 
 
 def _svg(picture: Axes, label: str) -> str:
-    """A figure as SVG that can share a page with others: unique ids, no global style, hundredths of points.
+    """Return a figure as SVG that can share a page with others: unique ids, no global style, hundredths of points.
 
     A screen reader says the first line of the label.
     """

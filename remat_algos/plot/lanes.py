@@ -69,7 +69,7 @@ class Lanes:
         return self.simulation.schedule.names(self.graph)
 
     def name(self, step: int) -> str:
-        """The name of the node that a step runs."""
+        """Return the name of the node that a step runs."""
         return self.graph.labels[int(self.simulation.schedule.order[step])]
 
     @property

@@ -176,7 +176,7 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
 
 
 def _spread(target: Float64, order: Int64, room: Float64) -> Float64:
-    """The places nearest to the targets, in an order, that leave enough room."""
+    """Return the places nearest to the targets, in an order, that leave enough room."""
     wide = room[order]
     offset = np.cumsum(wide) - wide / 2
     spread = np.empty(target.size)

@@ -24,7 +24,7 @@ UNDATED: dict[str, dict[str, str | None]] = {
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """The format named by the ending of a path; ValueError if it is not supported."""
+    """Return the format named by the ending of a path; ValueError if it is not supported."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
         raise ArgumentError(
@@ -75,7 +75,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
 
 
 def picture_bytes(picture: Axes | Figure, kind: str, dpi: int = 150) -> bytes:
-    """A figure in the format `kind`, the same bytes each time."""
+    """Return a figure in the format `kind`, the same bytes each time."""
     import matplotlib
 
     data = io.BytesIO()

@@ -134,7 +134,7 @@ class Breakdown:
         return dict(zip(self.types, self.compute.sum(axis=1).tolist(), strict=True))
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         rows = zip(self.types, self.memory.tolist(), self.compute.tolist(), strict=True)
         return {
             "by": self.by,
@@ -254,7 +254,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def layer_type(name: str, op: str, by: str = "layer") -> str:
-    """The type of the layer that a forward node belongs to; by "operation", the kind of its operation.
+    """Return the type of the layer that a forward node belongs to; by "operation", the kind of its operation.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """The type of each node: of a gradient that of its forward node, of an update "optimizer".
+    """Return the type of each node: of a gradient that of its forward node, of an update "optimizer".
 
     Layers are typed as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
     as those of the zoo, then by the kind of operation (`layer_type`).

@@ -42,7 +42,7 @@ class Entry:
     reached: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
         record = self.plan.record()
@@ -130,7 +130,7 @@ class Comparison:
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         own_base = get_allocator(self.allocator).own_base
         return {
             "budget": self.budget.record(),
@@ -228,7 +228,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
 
     def lowest(limit: int, report: Progress | None) -> Portfolio:
-        """The run for the budget "least"; no solver goes below its peak."""
+        """Run for the budget "least"; no solver goes below its peak."""
         return lowest_run(request, problem, shared.share(LOWEST_SHARE, report), sought=limit)
 
     portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
@@ -238,7 +238,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """The entries of all solvers, with one bound for their common limit."""
+    """Return the entries of all solvers, with one bound for their common limit."""
     problem = portfolio.problem
     bound = ComputeBound(problem.graph.needed_compute)
     if not problem.minimizes_peak and portfolio.stop is not Stop.INTERRUPTED:
@@ -252,7 +252,7 @@ def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> l
 
 
 def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
-    """The entry of one solver of a run."""
+    """Return the entry of one solver of a run."""
     problem, result = portfolio.problem, portfolio.results.get(solver.name)
     if result is None:
         return Entry(solver.name, None, "not tried: interrupted")

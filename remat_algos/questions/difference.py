@@ -70,7 +70,7 @@ class Difference:
         return found[np.argsort(-self.plan.graph.node_memory[found], kind="stable")].tolist()
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         graph = self.plan.graph
         ours, theirs = self.plan.simulation.runs, self.other.simulation.runs
         plans = (self.plan, self.other)
@@ -117,7 +117,7 @@ class Difference:
         yield ("solver", self.plan.method, self.other.method, "")
 
     def lines(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
-        """The nodes that each plan runs more often, with their bytes and cost."""
+        """Yield the nodes that each plan runs more often, with their bytes and cost."""
         graph = self.plan.graph
         if self.first_step is None:
             yield "the same schedule"

@@ -45,7 +45,7 @@ class Offload(NamedTuple):
     waits: int | float | None
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         return self._asdict() | {"value": graph.value_name(self.value)}
 
     def text(self, simulation: Simulation) -> str:
@@ -62,7 +62,7 @@ class Offload(NamedTuple):
         )
 
     def _price(self, simulation: Simulation) -> str:
-        """The clause with the cost of recomputing it instead of loading it."""
+        """Return the clause with the cost of recomputing it instead of loading it."""
         graph, node = simulation.graph, int(simulation.graph.producer[self.value])
         missing = set[int]().union(*(_missing(simulation, node, step) for step, _ in self.loads))
         nodes = [node, *(int(graph.producer[x]) for x in missing - set(simulation.stores.tolist()))]
@@ -76,7 +76,7 @@ class Offload(NamedTuple):
 
 
 def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
-    """The values that have to be made or loaded before a node can run during a step."""
+    """Return the values that have to be made or loaded before a node can run during a step."""
     graph, nodes, missing = simulation.graph, [node], set[int]()
     live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
     while nodes:
@@ -87,7 +87,7 @@ def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
 
 
 def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> Offload:
-    """The offload of a value that a schedule loads."""
+    """Return the offload of a value that a schedule loads."""
     lives, is_load = simulation.lifetimes, simulation.is_load
     instances = np.flatnonzero(lives.value == value)
     last = lives.end - 1
@@ -212,7 +212,7 @@ class Decision:
         return int(_live_bytes(self.simulation, step)[begin:end].sum())
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         flipped = self.flipped
         names = self.simulation.schedule.names(self.graph)
         offloaded = {"offloaded": [each.record(self.graph) for each in self.offloads]} if self.is_offloaded else {}
@@ -231,7 +231,7 @@ class Decision:
         }
 
     def lines(self) -> Iterator[str]:
-        """The decision as text, and the effect of the opposite one."""
+        """Yield the decision as text, and the effect of the opposite one."""
         graph, simulation = self.graph, self.simulation
         lives = self.lives
         if len(lives) == 1:
@@ -274,7 +274,7 @@ class Decision:
 
 
 def _names(graph: ComputationGraph) -> list[str]:
-    """The names of all nodes, for many decisions."""
+    """Return the names of all nodes, for many decisions."""
     names: list[str] = derived(graph, "names", graph.node_names)
     return names
 
@@ -322,7 +322,7 @@ class Explanation:
         return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         simulation = self.plan.simulation
         live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
         record = {
@@ -357,7 +357,7 @@ class Explanation:
 
 
 def _folded(line: str) -> list[str]:
-    """A long line, folded with its rest indented."""
+    """Return a long line, folded with its rest indented."""
     text = line.lstrip(" ")
     begin = line[: len(line) - len(text)]
     return wrapped(text, first=begin, indent=f"{begin}    ")
@@ -421,7 +421,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
 
 
 def _report(plan: Plan) -> Report | None:
-    """The report of the solver that found the schedule, otherwise of the named solver."""
+    """Return the report of the solver that found the schedule, otherwise of the named solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

@@ -60,7 +60,7 @@ class Fit:
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         figures: dict[str, Any] = {}
         if self.plan is not None:
             record = self.plan.record()
@@ -168,7 +168,7 @@ def _names(solvers: Sequence[str] | None) -> list[str]:
 
 
 def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
-    """The values within bounds, both included; ValueError if there are none."""
+    """Return the values within bounds, both included; ValueError if there are none."""
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else "to {most}"
@@ -185,7 +185,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """The search of one solver over increasing values; no value is tried twice.
+    """Run the search of one solver over increasing values; no value is tried twice.
 
     Place `floor` is known to fit (-1: no place is); from there strides double.
     """
@@ -239,7 +239,7 @@ def _plan(
     value: int,
     clock: Clock,
 ) -> Plan | str:
-    """A plan within the budget, or the reason for its absence; does not search if no schedule can fit."""
+    """Return a plan within the budget, or the reason for its absence; does not search if no schedule can fit."""
     graph = build(value)
     if isinstance(graph, str):
         return graph

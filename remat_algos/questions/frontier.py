@@ -123,7 +123,7 @@ class Frontier:
             )
 
     def record(self) -> dict[str, Any]:
-        """The JSON record: every point of every curve."""
+        """Return the JSON record: every point of every curve."""
         best = {id(plan) for plan in self.plans}
         return {
             "graph_hash": self.graph.source_hash,
@@ -339,7 +339,7 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
 
 
 def _curve(problem: Problem, result: SolverResult, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
-    """The undominated plans of a solver from a peak upwards; the budget of each is its own peak."""
+    """Return the undominated plans of a solver from a peak upwards; the budget of each is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver

@@ -34,7 +34,7 @@ class FlippedDecision:
 
     @classmethod
     def of(cls, simulation: Simulation, changed: ChangedRuns) -> "FlippedDecision":
-        """The difference between two schedules; bytes are compared at the steps that both have."""
+        """Return the difference between two schedules; bytes are compared at the steps that both have."""
         graph = simulation.graph
         unmarked = graph if graph.mark is None else replace(graph, mark=None)
         flipped = simulate(unmarked, changed.schedule)
@@ -50,7 +50,7 @@ class FlippedDecision:
         )
 
     def record(self) -> dict[str, Any]:
-        """The figures under the keys of the JSON format."""
+        """Return the figures under the keys of the JSON format."""
         return {
             "compute": self.compute,
             "freed": self.freed,
@@ -81,7 +81,7 @@ def what_if(
     recompute: str | Iterable[str | int] = (),
     schedule: Order | None = None,
 ) -> Schedule:
-    """The schedule for a choice of kept nodes, for `simulate`.
+    """Return the schedule for a choice of kept nodes, for `simulate`.
 
     Without a schedule, other forward nodes are recomputed if `keep` is given, and kept if `recompute` is.
     With one, only the decisions about the named nodes are flipped.

@@ -55,7 +55,7 @@ class SearchKernel:
         link: Link | None = None,
         leaving: Bool | None = None,
     ) -> "SearchKernel":
-        """The kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
+        """Return the kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
 
         With a link, values may be copied to the host and back, or those of `leaving` alone, and the cost of a schedule
         is its time.

@@ -28,5 +28,5 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
 
 def baseline_peak(graph: ComputationGraph) -> int:
-    """The peak of the baseline in bytes."""
+    """Return the peak of the baseline in bytes."""
     return baseline(graph).peak_memory

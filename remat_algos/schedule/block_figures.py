@@ -142,7 +142,7 @@ def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
-    """The sets as rows over the m nodes, and flags of those that are the whole part."""
+    """Return the sets as rows over the m nodes, and flags of those that are the whole part."""
     whole = np.packbits(inside, bitorder="little")
     whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
     rows = np.zeros((len(words), whole.size), np.uint64)

@@ -45,7 +45,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """The longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
+    """Return the longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
 
     Reads of outputs do not count: their first copy stays live to the end.
     """
@@ -94,7 +94,7 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
 
 def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
-    """A new order, with the copies at the steps that stay, or at the next one."""
+    """Return a new order, with the copies at the steps that stay, or at the next one."""
     if not schedule.loads.size and not schedule.lingering.size:
         return ChangedRuns(Schedule(order), here, there)
     (lingering, made, until), places = schedule.lingering.T, np.append(there, order.size)
@@ -112,7 +112,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
-    """The steps that stay, with additional runs before one of them."""
+    """Return the steps that stay, with additional runs before one of them."""
     here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
@@ -129,7 +129,7 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """The node, and all nodes without live instances that must run before it at a step, in id order."""
+    """Return the node, and all nodes without live instances that must run before it at a step, in id order."""
     graph = simulation.graph
     lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
     made = int(lives.instance_indptr[step + 1])

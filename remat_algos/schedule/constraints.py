@@ -199,7 +199,7 @@ class Constraints:
         return "; ".join(parts)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record; nodes by name, or by id in a graph without names."""
+        """Return the JSON record; nodes by name, or by id in a graph without names."""
         named = self.graph.labels.names is not None
         return {
             "max_runs": dict(self.max_runs) if isinstance(self.max_runs, Mapping) else self.max_runs,
@@ -241,7 +241,7 @@ class Constraints:
         return traces
 
     def violation(self, simulation: Simulation) -> str | None:
-        """The constraint that a schedule violates, at the first such step; None if it keeps to all.
+        """Return the constraint that a schedule violates, at the first such step; None if it keeps to all.
 
         Examples
         --------
@@ -394,7 +394,7 @@ def _runs(number: Any, whose: str) -> int:
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
-    """The regions with the names of their nodes; the region of each node; limits in bytes."""
+    """Return the regions with the names of their nodes; the region of each node; limits in bytes."""
     if not isinstance(regions, Mapping):
         raise ArgumentTypeError(
             "regions has type {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__

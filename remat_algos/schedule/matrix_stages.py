@@ -37,7 +37,7 @@ class StageMatrices:
 
 @checked_arguments
 def stage_matrices(simulation: Simulation) -> StageMatrices:
-    """The matrices R and S of any schedule.
+    """Return the matrices R and S of any schedule.
 
     A stage ends with each first run of a node, as in jain2020. A schedule in another order than theirs has further
     stages: one also begins where a node runs that does not stand, in the order of first runs, after the node before it.

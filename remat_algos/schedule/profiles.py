@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 def spans(played: Timeline) -> dict[str, list[Span]]:
-    """The spans of each engine, in order; without a link there is only "compute"."""
+    """Return the spans of each engine, in order; without a link there is only "compute"."""
     schedule, graph = played.simulation.schedule, played.simulation.graph
     order, first = schedule.order, schedule.first_run
     kinds = np.where(first, np.where(graph.forward[order], FORWARD, BACKWARD), RECOMPUTED).tolist()
@@ -51,7 +51,7 @@ def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -
 
 
 def clock(played: Timeline) -> str:
-    """The time axis in words, with the cost of a microsecond if costs are not times."""
+    """Return the time axis in words, with the cost of a microsecond if costs are not times."""
     labels = played.simulation.graph.labels
     if labels.compute_unit in PER_SECOND:
         return "simulated time"
@@ -90,7 +90,7 @@ def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
 
 
 def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
-    """A complete event for each span, and one around neighbours of a kind on the engine that computes."""
+    """Yield a complete event for each span, and one around neighbours of a kind on the engine that computes."""
     scale = played.tick_microseconds
 
     def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str
 
 
 def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
-    """The bytes on the device and the host, at each step and at the end."""
+    """Yield the bytes on the device and the host, at each step and at the end."""
     simulation, scale = played.simulation, played.tick_microseconds
     times = [*played.step_begin.tolist(), played.last]
     last = int(simulation.graph.memory[simulation.graph.output].sum())

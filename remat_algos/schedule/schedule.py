@@ -130,7 +130,7 @@ def with_copies(
     lingering: Iterable[tuple[str | int, int, int]] = (),
     stores: Iterable[tuple[int, str | int]] = (),
 ) -> Schedule:
-    """The same order with these rows of `Schedule`; values by name or id.
+    """Return the same order with these rows of `Schedule`; values by name or id.
 
     Examples
     --------
@@ -148,7 +148,7 @@ Copies = tuple[list[tuple[int, str | int]], list[tuple[str | int, int, int]], li
 
 
 def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
-    """The rows of a schedule; values by name, by id if the graph has no names."""
+    """Return the rows of a schedule; values by name, by id if the graph has no names."""
     loads, lingering, stores = (rows.tolist() for rows in (schedule.loads, schedule.lingering, schedule.stores))
     value = graph.value_names() if loads and graph.labels.names is not None else range(graph.n_values)
     return (
@@ -159,7 +159,7 @@ def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
 
 
 def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
-    """The id of a value that is copied."""
+    """Return the id of a value that is copied."""
     try:
         return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
     except ValueError as error:

@@ -93,7 +93,7 @@ class StepRow(NamedTuple):
 
 @checked_arguments
 def step_table(simulation: Simulation, *, steps: range | None = None, names: int | None = None) -> Iterator[StepRow]:
-    """A schedule as a table, a row for each action.
+    """Return a schedule as a table, a row for each action.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
 
 
 def checked_steps(steps: range | None, count: int) -> range:
-    """The steps of a schedule with `count` of them, by default all; ScheduleError for others."""
+    """Return the steps of a schedule with `count` of them, by default all; ScheduleError for others."""
     if steps is None:
         return range(count)
     if not isinstance(steps, range) or steps.step != 1:
@@ -155,7 +155,7 @@ def checked_steps(steps: range | None, count: int) -> range:
 
 
 def step_remedy(count: int) -> str:
-    """The clause that lists the valid steps."""
+    """Return the clause that lists the valid steps."""
     if not count:
         return "the schedule has no step; leave them out"
     return f"the schedule has {counted(count, 'step')}, from 0; give a first step and a later end up to {count}"

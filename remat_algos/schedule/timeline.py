@@ -66,7 +66,7 @@ class Timeline:
         return self.in_units(int(self.waits.sum()))
 
     def in_units(self, ticks: int) -> int | float:
-        """A time in the unit of the graph's costs."""
+        """Return a time in the unit of the graph's costs."""
         return in_units(ticks, self.ticks)
 
     @property
@@ -98,7 +98,7 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time when memory of each step is allocated: after earlier runs, and the stores of what they free."""
+        """int64[m]: time when memory of each step is allocated: after earlier runs and the stores of what they free."""
         simulation, lives = self.simulation, self.simulation.lifetimes
         found, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
@@ -153,7 +153,7 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
 
 
 def _played_alone(simulation: Simulation) -> Timeline:
-    """The timeline of runs alone, one behind the other."""
+    """Return the timeline of runs alone, one behind the other."""
     schedule = simulation.schedule
     if schedule.loads.size:
         step, value = (int(each) for each in schedule.loads[0])

@@ -80,7 +80,7 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
 
 
 def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
-    """A name for each run: its node's, with the number of the run if it is not the first."""
+    """Return a name for each run: its node's, with the number of the run if it is not the first."""
     runs, used = Counter[int](), {graph.labels[v] for v in range(graph.n_nodes)}
     names = []
     for v in order.tolist():

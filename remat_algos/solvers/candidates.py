@@ -231,7 +231,7 @@ def _searched(
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
-    """The untried midpoints between the best places and their neighbours."""
+    """Return the untried midpoints between the best places and their neighbours."""
     places = sorted(ranks)
     middles = set[int]()
     for place in sorted(places, key=ranks.__getitem__)[:best]:
@@ -250,7 +250,7 @@ class _RowBuilder:
         self.figures: tuple[int, int] | None = None
 
     def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """The candidate; None if it was abandoned or its counts have been seen."""
+        """Return the candidate; None if it was abandoned or its counts have been seen."""
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
@@ -272,7 +272,7 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """The maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
+    """Return the maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
     return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 

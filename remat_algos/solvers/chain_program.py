@@ -109,7 +109,7 @@ class ChainProgram:
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
-        """The minimum peak of all chains; `below` is known to be reachable."""
+        """Return the minimum peak of all chains; `below` is known to be reachable."""
         if self.steps.size < 2:
             return 0
         search = MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
@@ -117,7 +117,7 @@ class ChainProgram:
         return int(search.budget)
 
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
-        """The cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
+        """Return the cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
 
         A table distinguishes `LEVELS` costs. Where the cheapest chain costs more units than that, costs are counted in
         larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
@@ -149,7 +149,7 @@ class ChainProgram:
             cap = min(max(cap + self.unit, int(cap * factor)), max_cost)
 
     def minimum_cache(self, budget: int, max_cache: int | None = None) -> Point | None:
-        """The chain within a budget that caches fewest bytes, None if every one caches more than `max_cache`."""
+        """Return the chain within a budget that caches fewest bytes, None if every one caches more than `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
         search = MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
@@ -158,19 +158,19 @@ class ChainProgram:
         return None if rows is None else self.point(rows)
 
     def frontier(self) -> list[Point]:
-        """The Pareto points of all chains in cost and peak, peaks rising."""
+        """Return the Pareto points of all chains in cost and peak, peaks rising."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
         points = self._between_budgets() if self.steps.stored_all else self._one_by_one()
         return pareto(points, lambda point: (point.peak, point.cost))
 
     def point(self, rows: list[int], rounded: int = 0) -> Point:
-        """A chain with its figures."""
+        """Return a chain with its figures."""
         cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
         return Point(cost, peak, rows, rounded)
 
     def _unit(self, cost: int, levels: int) -> int:
-        """The smallest unit in which a cost is at most `levels`."""
+        """Return the smallest unit in which a cost is at most `levels`."""
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
@@ -217,7 +217,7 @@ class ChainProgram:
 
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
-    """The figures of each set for the formulas, computed in pieces, so that the deadline is checked."""
+    """Return the figures of each set for the formulas, computed in pieces, so that the deadline is checked."""
     clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))

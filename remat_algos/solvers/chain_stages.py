@@ -43,7 +43,7 @@ def chain_of_stages(graph: ComputationGraph) -> str | None:
 
 
 def stages_of(graph: ComputationGraph) -> "ChainStages | None":
-    """The stages of a training graph, computed once; None if there are fewer than two."""
+    """Return the stages of a training graph, computed once; None if there are fewer than two."""
     found: ChainStages | None = derived(graph, "chain_stages", lambda: _recognised(graph))
     return found
 
@@ -160,7 +160,7 @@ class ChainStages:
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
-        """The stages that end with the given ones."""
+        """Return the stages that end with the given ones."""
         number = np.searchsorted(ends, np.arange(len(self)))
         passing = np.isin(self.state_stage, ends)
         state = number[self.state_stage[passing]], self.state[passing]
@@ -207,11 +207,11 @@ class ChainStages:
     # ---------------------------------------------------------------- schedules
 
     def schedule(self, operations: Operations) -> Schedule:
-        """The schedule that a list of operations gives."""
+        """Return the schedule that a list of operations gives."""
         return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
-        """The nodes of each operation."""
+        """Yield the nodes of each operation."""
         read, lasting = _StageReads.of(self), self.lasting
         starts = np.searchsorted(self.stage, np.arange(len(self) + 1))
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")
@@ -241,7 +241,7 @@ class ChainStages:
 
 
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
-    """The finest division into stages that the backward nodes allow, with a narrow state."""
+    """Return the finest division into stages that the backward nodes allow, with a narrow state."""
     part = ForwardPart.of(graph)
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if part.nodes.size == 0 or backward.size == 0:
@@ -299,7 +299,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """The last forward place whose stage each backward node may join: an update waits for all earlier reads."""
+    """Return the last forward place whose stage each backward node may join: an update waits for all earlier reads."""
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -401,7 +401,7 @@ class _StageReads:
         return stage * self.stages.graph.n_values + value
 
     def unread_inputs(self, leaves: Bool) -> Int64:
-        """The values that enter a stage although neither its leaf nor its backward nodes read them."""
+        """Return the values that enter a stage although neither its leaf nor its backward nodes read them."""
         k, forward = len(self.stages), self.stages.graph.forward
         by_leaf = leaves[self.entry[0]]
         read = self.among_inputs((self.entry[0][by_leaf], self.entry[1][by_leaf])) | self.among_inputs(self.entry_saved)
@@ -426,7 +426,7 @@ class _StageReads:
 
 
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
-    """The bytes of each stage; the estimates differ where the rest of the schedule decides when a value dies.
+    """Return the bytes of each stage; the estimates differ where the rest of the schedule decides when a value dies.
 
     This concerns values of nodes that are computed once, inputs that no leaf reads, and inputs that the backward nodes
     of the stage before read too, unless they stay. The upper estimate keeps them.

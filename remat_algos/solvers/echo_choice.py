@@ -132,7 +132,7 @@ class FeatureMaps:
 
     @classmethod
     def of(cls, graph: ComputationGraph, recomputable: Any) -> "FeatureMaps":
-        """The feature maps of a graph."""
+        """Return the feature maps of a graph."""
         reader = row_of(graph.read_indptr, np.int32)
         counts = graph.needed[reader] & graph.forward[graph.producer[graph.read_indices]]
         counts &= ~graph.output[graph.read_indices]
@@ -204,7 +204,7 @@ class FeatureMaps:
 
 
 def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
-    """The rows of a sparse matrix (CSR) as lists."""
+    """Return the rows of a sparse matrix (CSR) as lists."""
     entries = indices.tolist()
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
 
@@ -225,7 +225,7 @@ class Choice:
         only: str | Sequence[str] | None = None,
         also: str | Sequence[str] | None = None,
     ) -> "Choice":
-        """The choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
+        """Return the choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
         if mode not in MODES:
             if mode in REPRODUCED:
                 raise ArgumentError(

@@ -65,7 +65,7 @@ class Region:
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """The JSON record, with the first and the last node in place of all."""
+        """Return the JSON record, with the first and the last node in place of all."""
         self._check(graph)
         ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
         return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
@@ -82,7 +82,7 @@ def find_echo_regions(
     only: str | Sequence[str] | None = None,
     also: str | Sequence[str] | None = None,
 ) -> list[Region]:
-    """The regions of a graph and the decisions of `echo`, those that release the most bytes first.
+    """Return the regions of a graph and the decisions of `echo`, those that release the most bytes first.
 
     Without the heavy nodes the graph falls into connected parts, the regions: cheap nodes and the values that they
     compute or read. No value is in two regions, so their bytes sum to those of the whole graph.
@@ -138,16 +138,16 @@ class RegionReport:
 
     @classmethod
     def of(cls, graph: ComputationGraph, **options: Any) -> "RegionReport":
-        """The regions under options of `echo`."""
+        """Return the regions under options of `echo`."""
         return cls(graph, tuple(find_echo_regions(graph, **options)))
 
     def record(self, limit: int | None = None) -> dict[str, Any]:
-        """The JSON record, with at most `limit` regions."""
+        """Return the JSON record, with at most `limit` regions."""
         records = [region.record(self.graph) for region in self.regions[:limit]]
         return {"regions": records, "regions_left_out": len(self.regions) - len(records)}
 
     def text(self, limit: int | None = None) -> str:
-        """A table of at most `limit` regions, the reasons, and the sums over all."""
+        """Return a table of at most `limit` regions, the reasons, and the sums over all."""
         graph, shown = self.graph, self.regions[:limit]
         names = [shortened(region.name(graph)) for region in shown]
         lines = tabulated(COLUMNS, map(self._cells, names, shown)) if shown else []
@@ -165,7 +165,7 @@ class RegionReport:
         return "\n".join(lines)
 
     def _cells(self, name: str, region: Region) -> tuple[str, ...]:
-        """The row of a region under `COLUMNS`."""
+        """Return the row of a region under `COLUMNS`."""
         amounts = format_bytes(region.released), format_bytes(region.allocated)
         overhead = self.graph.labels.compute(region.overhead)
         return name, f"{len(region.nodes):,}", f"{region.rerun:,}", *amounts, overhead, region.decision

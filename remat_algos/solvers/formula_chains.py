@@ -86,7 +86,7 @@ class FormulaChains:
         return known if point is None else (self.family.chain(point.rows), point.rounded)
 
     def frontier(self) -> list[tuple[RoundedChain, int]]:
-        """The chains of all Pareto points, each with its formula budget, which rises."""
+        """Return the chains of all Pareto points, each with its formula budget, which rises."""
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
     def has_few_pairs(self, max_pairs: int) -> bool:
@@ -94,7 +94,7 @@ class FormulaChains:
         return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
-        """The objective of the program, for a chain of another family."""
+        """Return the objective of the program, for a chain of another family."""
         overhead = formula_overhead(self.family.graph, chain, self.keep_last)
         return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
 
@@ -190,7 +190,7 @@ def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterat
 
 
 def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
-    """A budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
+    """Return a budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
 
     Each chain stands for all budgets from its formula peak up; None where no budget is between.
     """
@@ -209,14 +209,14 @@ def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
 def chain_candidates(
     graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
 ) -> Iterator[Candidate]:
-    """A chain as a candidate, two where `lazy` is None."""
+    """Yield a chain as a candidate, two where `lazy` is None."""
     for each in (True, False) if lazy is None else (bool(lazy),):
         schedule = canonical_schedule(graph, chain, keep_last=keep_last, lazy=each)
         yield evaluated(graph, schedule, {**details, "keep_last": keep_last, "lazy": each})
 
 
 def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
-    """The rank of an evaluated candidate; one that violates a mark comes last."""
+    """Return the rank of an evaluated candidate; one that violates a mark comes last."""
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
@@ -229,7 +229,7 @@ def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
 def formula_details(
     family: LowerSetFamily, rounded_chain: RoundedChain, name: str, strategy: str, budget: int, keep_last: bool
 ) -> dict[str, Any]:
-    """The details that a plan records about its chain."""
+    """Return the details that a plan records about its chain."""
     graph, (chain, rounded) = family.graph, rounded_chain
     details: dict[str, Any] = {
         "family": name,
@@ -251,7 +251,7 @@ def formula_details(
 
 
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
-    """The line about the formulas in a plan's text; the simulation need not agree with them."""
+    """Yield the line about the formulas in a plan's text; the simulation need not agree with them."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
     if not (is_count(peak) and is_count(overhead)):  # a plan from elsewhere
         return
@@ -338,7 +338,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
 
 @checked_arguments
 def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
-    """The minimum budget within which formula (2) has a chain of lower sets.
+    """Return the minimum budget within which formula (2) has a chain of lower sets.
 
     Parameters
     ----------

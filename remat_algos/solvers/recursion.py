@@ -70,7 +70,7 @@ class Part:
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
-        """The schedule that a tree of separators makes; None if it would have more runs than `longest`.
+        """Return the schedule that a tree of separators makes; None if it would have more runs than `longest`.
 
         Components of fewer than `recursion_limit` bags are run in one pass. A visit may bring `batch` bytes beyond what
         is needed at once, or `UNLIMITED`, or `PLAIN` as in the paper. The runs of a visit to a component follow from
@@ -106,7 +106,7 @@ class Part:
         return emit(graph, runs)
 
     def one_pass(self) -> Schedule:
-        """The schedule that runs every node once."""
+        """Return the schedule that runs every node once."""
         return self.completed(np.arange(self.nodes.size, dtype=np.int32))
 
 

@@ -193,7 +193,7 @@ def list_solvers() -> Entries[Solver]:
 
 
 def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
-    """The solvers of "auto" for a graph, in the order in which they run; the others may take very long.
+    """Return the solvers of "auto" for a graph, in the order in which they run; the others may take very long.
 
     Without a graph, those that "auto" runs on graphs of every size and form.
     """
@@ -235,12 +235,12 @@ def list_candidates(
 
 
 def find_solver(name: str) -> Solver | None:
-    """The solver of that name; None if it is not registered here, as for a plan made elsewhere."""
+    """Return the solver of that name; None if it is not registered here, as for a plan made elsewhere."""
     return SOLVERS.get(name)
 
 
 def get_solver(name: str) -> Solver:
-    """The solver of that name; ValueError, which lists the known ones, if the name is unknown."""
+    """Return the solver of that name; ValueError, which lists the known ones, if the name is unknown."""
     found = find_solver(name)
     if found is None:
         known = [AUTO, *(solver.name for solver in list_solvers())]

@@ -18,7 +18,7 @@ KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
 def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
-    """The kinds of places to try: the requested one, or all."""
+    """Return the kinds of places to try: the requested one, or all."""
     return CANDIDATES if candidates is None else (candidates,)
 
 
@@ -53,7 +53,7 @@ class Cutter:
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """The first candidates in begin..end - 1 that reach each multiple of their memory / segments."""
+        """Return the first candidates in begin..end - 1 that reach each multiple of their memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
@@ -77,7 +77,7 @@ def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64
 
 
 def both(keep_last: bool | None) -> tuple[bool, ...]:
-    """The choices that `keep_last` leaves open."""
+    """Return the choices that `keep_last` leaves open."""
     if keep_last not in (None, True, False):
         raise ArgumentError("keep_last is {keep_last!r}; use True, False or None", keep_last=keep_last)
     return (True, False) if keep_last is None else (bool(keep_last),)

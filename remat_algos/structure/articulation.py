@@ -38,7 +38,7 @@ class ForwardPart:
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> "ForwardPart":
-        """The forward part of a graph."""
+        """Return the forward part of a graph."""
         member = graph.forward & graph.needed
         nodes = np.flatnonzero(member)
         place = np.full(graph.n_nodes, -1, np.int64)

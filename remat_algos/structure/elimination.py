@@ -92,7 +92,7 @@ class Elimination:
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
-        """The i-th vertex of the order, then its neighbours when it was eliminated."""
+        """Return the i-th vertex of the order, then its neighbours when it was eliminated."""
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
@@ -167,7 +167,7 @@ class Run:
         return self.state == DONE
 
     def elimination(self) -> Elimination:
-        """The order and the bags after the last step."""
+        """Return the order and the bags after the last step."""
         return Elimination(*self._kernel.result())
 
     def partial_order(self) -> Int32:

@@ -109,12 +109,12 @@ class LowerSetFamily:
         return one_line(self, f"{counted(len(self), 'lower set')} of {counted(self.nodes.size, 'node')}")
 
     def sets(self) -> list[list[int]]:
-        """The node ids of each set."""
+        """Return the node ids of each set."""
         return [self.nodes[members].tolist() for members in self._members(np.arange(len(self))).view(np.bool_)]
 
     @checked_arguments
     def chain(self, rows: Sequence[int]) -> LowerSets:
-        """The chain of these rows, ascending; the whole part ends every chain.
+        """Return the chain of these rows, ascending; the whole part ends every chain.
 
         Raises GraphError for an unknown row.
         """
@@ -123,7 +123,7 @@ class LowerSetFamily:
         return LowerSets(pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """The family of these rows, ascending, with the first and the last; GraphError for other rows."""
+        """Return the family of these rows, ascending, with the first and the last; GraphError for other rows."""
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():

@@ -196,7 +196,7 @@ class LowerSets:
         )
 
     def sets(self, graph: ComputationGraph) -> list[list[int]]:
-        """The node ids of each lower set."""
+        """Return the node ids of each lower set."""
         block = self.blocks(graph)
         return [np.flatnonzero((block >= 0) & (block <= i)).tolist() for i in range(len(self))]
 

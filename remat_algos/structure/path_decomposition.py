@@ -135,7 +135,7 @@ class PathDecomposition:
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """The bags of a layout: each vertex with the earlier ones that have a neighbour from its place on.
+        """Return the bags of a layout: each vertex with the earlier ones that have a neighbour from its place on.
 
         Bags inside a neighbour are left out. The width is the largest boundary: the number of placed vertices with
         unplaced neighbours.
@@ -196,12 +196,12 @@ class PathDecomposition:
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
-        """The vertices of bag i, ascending."""
+        """Return the vertices of bag i, ascending."""
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     @checked_arguments
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
-        """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
+        """Return the first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
 
         Raises GraphError if a bag contains a vertex from `n_vertices` on.
         """
@@ -215,7 +215,7 @@ class PathDecomposition:
         return first, last
 
     def tree(self) -> TreeDecomposition:
-        """The bags as a tree decomposition, each the child of the one before it."""
+        """Return the bags as a tree decomposition, each the child of the one before it."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
     @checked_arguments
@@ -255,7 +255,7 @@ def greedy_layout(
 def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
-    """The best of a layout and the improved orders, with its largest boundary."""
+    """Return the best of a layout and the improved orders, with its largest boundary."""
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
@@ -285,7 +285,7 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
 
 
 def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
-    """A layout that is no worse than the order, and its largest boundary.
+    """Return a layout that is no worse than the order, and its largest boundary.
 
     A vertex that adds nothing does not enlarge later boundaries: with b(S) the boundary of S, b(S | T) + b(S & T) <=
     b(S) + b(T), so if b(P + v) <= b(P), v may join all later sets of the order. The reversed order has the same bags.

@@ -91,7 +91,7 @@ class TreeDecomposition:
     @classmethod
     @checked_arguments
     def of(cls, elimination: Elimination) -> TreeDecomposition:
-        """The tree of the bags of an elimination order, one for each vertex.
+        """Return the tree of the bags of an elimination order, one for each vertex.
 
         The parent of a bag is that of the first eliminated of its other vertices; other roots get the first root.
 
@@ -120,7 +120,7 @@ class TreeDecomposition:
     @classmethod
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
-        """The tree of these bags, with edges as pairs of places in the list of bags; bag 0 is the root.
+        """Return the tree of these bags, with edges as pairs of places in the list of bags; bag 0 is the root.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class TreeDecomposition:
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
-        """The vertices of bag i, ascending."""
+        """Return the vertices of bag i, ascending."""
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     def edges(self) -> Int32:

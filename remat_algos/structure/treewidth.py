@@ -215,7 +215,7 @@ def width_bounds(
 
 
 def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
-    """The contraction bound, or the minimum degree if the former, which cannot be stopped, may take too long."""
+    """Return the contraction bound, or the minimum degree if the former, which cannot be stopped, may take too long."""
     if clock.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
     return contraction_bound(graph)

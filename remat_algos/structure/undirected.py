@@ -91,7 +91,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
-        """The underlying graph of a computation graph: an edge if one node reads a value of the other.
+        """Return the underlying graph of a computation graph: an edge if one node reads a value of the other.
 
         Parameters
         ----------

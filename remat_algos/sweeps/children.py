@@ -95,9 +95,9 @@ class Child:
             ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
-        """The figures and the JSON of the plan of a job; Died if the process ended or had to be ended."""
+        """Solve a job; return the figures and the JSON of its plan. Died if the process ended or had to be ended."""
         self.stderr.seek(0)
-        self.stderr.truncate()  # of jobs before
+        self.stderr.truncate()  # from earlier jobs
         try:
             send(self.process.stdin, json.dumps(record).encode())  # type: ignore[arg-type]
         except OSError as error:
@@ -162,7 +162,7 @@ class Child:
         return 0
 
     def _reason(self) -> str:
-        """The exit code or signal of the process, and its last line of output."""
+        """Return the exit code or signal of the process, and its last line of output."""
         self.stop()
         code = self.process.wait()
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 4000))

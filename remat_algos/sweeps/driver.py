@@ -412,7 +412,7 @@ class _Drive:
 
 
 def _workers(executor: Executor) -> int:
-    """The number of workers of an executor, as far as it says; SweepError for one of dask that is closed."""
+    """Return the number of workers of an executor, as far as it says; SweepError for one of dask that is closed."""
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
         try:

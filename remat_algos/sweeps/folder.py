@@ -110,7 +110,7 @@ class SweepFolder:
         return from_npz(self.graph_file(name).read_bytes())
 
     def graph_file(self, name: str) -> Path:
-        """The npz of a graph."""
+        """Return the npz of a graph."""
         return self.path / "graphs" / f"{name}.npz"
 
     def sources(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class SweepFolder:
     # ---------------------------------------------------------------- results
 
     def result_file(self, job: str) -> Path:
-        """The file of a result."""
+        """Return the file of a result."""
         return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # quicker than by its parts
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
@@ -140,7 +140,7 @@ class SweepFolder:
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:
-        """The first line of the result of a job; None if there is none, or the file is damaged."""
+        """Return the first line of the result of a job; None if there is none, or the file is damaged."""
         try:
             with open(self.result_file(job), "rb") as file:
                 return _figures(file.readline(), job)
@@ -148,7 +148,7 @@ class SweepFolder:
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
-        """The first line of each result; None for a file that is damaged, or under the name of another job."""
+        """Yield the first line of each result; None for a file that is damaged, or under the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
             if not entry.is_file():  # a folder, a pipe, a link to nothing
@@ -158,13 +158,13 @@ class SweepFolder:
                 yield _figures(file.readline(), job) if job[:2] == part else None
 
     def plan_text(self, job: str) -> str:
-        """The JSON of a plan; empty if the job has none."""
+        """Return the JSON of a plan; empty if the job has none."""
         with open(self.result_file(job), "rb") as file:
             file.readline()
             return file.readline().decode().strip()
 
     def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """The files of results, with the names of their folders."""
+        """Yield the files of results, with the names of their folders."""
         absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
@@ -190,12 +190,12 @@ def _make(folder: Path) -> None:
 
 
 def _id(data: bytes) -> str:
-    """The id of a graph: a hash of the bytes of its npz."""
+    """Return the id of a graph: a hash of the bytes of its npz."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def _figures(line: bytes, job: str) -> dict[str, Any] | None:
-    """The figures of a line; None if it holds none of this job."""
+    """Return the figures of a line; None if it holds none of this job."""
     try:
         figures = json_of(line)
         request, planned = figures["request"], figures["outcome"] == PLANNED

@@ -114,7 +114,7 @@ class SweepJob:
 
 @checked_arguments
 def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
-    """The jobs of a list of jobs and of rows: a row with lists in it is a job for each combination.
+    """Return the jobs of a list of jobs and of rows: a row with lists in it is a job for each combination.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
 
 @checked_arguments
 def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJob]:
-    """The jobs of rows, each with its place, "job 3"."""
+    """Return the jobs of rows, each with its place, "job 3"."""
     rows = list[PlacedJob]()
     for number, row in enumerate(jobs, 1):
         place = f"job {number:,}"
@@ -153,12 +153,12 @@ def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJ
 
 
 def graph_name(job: SweepJob) -> str:
-    """The graph of a job, as tables name it."""
+    """Return the graph of a job, as tables name it."""
     return job.graph if isinstance(job.graph, str) else f"{job.graph.n_nodes} nodes, {job.graph.hash[:8]}"
 
 
 def job_graph(job: SweepJob) -> ComputationGraph:
-    """The graph that a job solves, read and differentiated."""
+    """Return the graph that a job solves, read and differentiated."""
     graph = job.graph
     if isinstance(graph, str):
         graph = read_graph(graph, nodes=job.nodes)
@@ -210,7 +210,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """The request of a job on the graph of this id, as JSON; its hash names the job."""
+    """Return the request of a job on the graph of this id, as JSON; its hash names the job."""
     return {
         "graph": graph,
         "version": VERSION,
@@ -223,17 +223,17 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
 
 
 def _content(name: str, value: Any) -> Any:
-    """The value of an option; what the file of a link holds in place of its name."""
+    """Return the value of an option; what the file of a link holds in place of its name."""
     return get_link(value).record() if name == "link" and value is not None else value
 
 
 def job_name(record: Mapping[str, Any]) -> str:
-    """The name of a job: a hash of its record."""
+    """Return the name of a job: a hash of its record."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
-    """The jobs of a row."""
+    """Yield the jobs of a row."""
     if not isinstance(row, Mapping):
         raise ArgumentTypeError("it is {row!r}; give an object with a graph and a budget, or a SweepJob", row=row)
     if "graph" not in row:
@@ -295,7 +295,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
 
 
 def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
-    """The jobs of a file, each with its place, "jobs.csv, line 3"."""
+    """Return the jobs of a file, each with its place, "jobs.csv, line 3"."""
     file = Path(path)
     if file.suffix not in (*LINES, *TABLE):
         raise SweepError("{name!p} is neither .jsonl nor .csv; write the jobs as one of them", name=file.name)
@@ -343,7 +343,7 @@ def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The cells of a row that hold something, by column."""
+    """Return the cells of a row that hold something, by column."""
     if any(row.get(None) or ()):  # type: ignore[call-overload]
         raise SweepError("it has more cells than the first line has names; quote a cell with a comma in it")
     cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
@@ -353,7 +353,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(name: str, cell: str) -> Any:
-    """The value of a cell: text, or a list, in the columns of texts, else JSON if it is that."""
+    """Return the value of a cell: text, or a list, in the columns of texts, else JSON if it is that."""
     if name in ("graph", "nodes", "solver", "effort") and not (cell.startswith("[") and cell.endswith("]")):
         return cell
     if cell.lower() in ("true", "false"):  # as spreadsheets write them
@@ -365,7 +365,7 @@ def _cell(name: str, cell: str) -> Any:
 
 
 def _placed(row: Any, folder: Path) -> Any:
-    """The row with paths relative to a folder."""
+    """Return the row with paths relative to a folder."""
     if not isinstance(row, Mapping):
         return row
     placed = dict(row)

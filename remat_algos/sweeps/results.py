@@ -172,7 +172,7 @@ class SweepResults(Sequence[dict[str, Any]]):
 
     @checked_arguments
     def plan(self, i: int) -> Plan:
-        """The plan of a row, simulated and verified anew.
+        """Return the plan of a row, simulated and verified anew.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
 
     def csv(self) -> str:
-        """The table as CSV; a text that a spreadsheet would take for a formula has `'` before it."""
+        """Return the table as CSV; a text that a spreadsheet would take for a formula has `'` before it."""
         return table_text(COLUMNS, ([row[name] for name in COLUMNS] for row in self.rows))
 
     @checked_arguments
@@ -219,7 +219,7 @@ class SweepResults(Sequence[dict[str, Any]]):
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """The results in a folder: all, in the order of graph, budget and solver; or those of jobs, in their order.
+    """Return the results in a folder: all, in the order of graph, budget and solver; or those of jobs, in their order.
 
     `jobs` are names of jobs, and what they call their graphs; `total` is their number, with those not listed yet.
     """
@@ -268,7 +268,7 @@ def read_sweep(folder: str | os.PathLike[str]) -> SweepResults:
 
 
 def _row(figures: dict[str, Any]) -> dict[str, Any]:
-    """A row of the table."""
+    """Return a row of the table."""
     request, versions = figures["request"], figures.get("versions", {})
     budget, options = request["budget"], request["options"]
     known = figures | {
@@ -300,7 +300,7 @@ def _problem(row: dict[str, Any]) -> str:
 
 
 def _objective(rows: Sequence[dict[str, Any]]) -> str:
-    """The column that solvers minimize in the jobs of one problem."""
+    """Return the column that solvers minimize in the jobs of one problem."""
     budget, device = rows[0]["budget"], rows[0]["device"]
     if device is None and (budget is None or str(budget).strip().lower() == "least"):
         return "reserved_memory"
@@ -324,5 +324,5 @@ def _parquet(columns: dict[str, list[Any]]) -> bytes:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value of one type for each column: budgets are bytes or shares."""
+    """Return a value of one type for each column: budgets are bytes or shares."""
     return str(value) if value is not None and name in ("budget", "overhead_budget", "device") else value

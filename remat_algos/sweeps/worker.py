@@ -111,7 +111,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def reason_of(error: Exception) -> str:
-    """The reason that is kept of an unexpected error: its kind, and its text in one line."""
+    """Return the reason that is kept of an unexpected error: its kind, and its text in one line."""
     return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
 
 

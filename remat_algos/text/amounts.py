@@ -32,7 +32,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """A cost, from a number or its text; ValueError if the entry is not a cost.
+    """Return a cost, from a number or its text; ValueError if the entry is not a cost.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def cost_of(entry: Any) -> int | Decimal:
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """An exact number, a float as it is written; None if the entry is not a number, such as True."""
+    """Return an exact number, a float as it is written; None if the entry is not a number, such as True."""
     kind = type(entry)
     if kind is int:
         return entry

@@ -22,7 +22,7 @@ _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than D
 
 
 def decimal(text: str) -> int | Decimal:
-    """A number from text, clamped to `ABSURD`; ValueError if the text is not a number."""
+    """Return a number from text, clamped to `ABSURD`; ValueError if the text is not a number."""
     try:
         number = Decimal(text)
     except DecimalException as error:

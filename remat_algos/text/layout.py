@@ -104,7 +104,7 @@ def _line_width(widths: Sequence[int]) -> int:
 
 
 def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """The columns that are side by side in each part: all, or as many as fit beside the first."""
+    """Return the columns that are side by side in each part: all, or as many as fit beside the first."""
     parts = [[0]]
     for i in range(1, len(widths)):
         if len(parts[-1]) > 1 and _line_width([widths[j] for j in (*parts[-1], i)]) > width:
@@ -116,7 +116,7 @@ def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
 def _row_lines(
     row: Sequence[str], part: Sequence[int], widths: Sequence[int], numeric: Sequence[bool], *, bottom: bool = False
 ) -> list[str]:
-    """The lines of one row; shorter texts fill the first lines, or the last."""
+    """Return the lines of one row; shorter texts fill the first lines, or the last."""
     texts = [wrapped(cell, widths[i], options=True) for cell, i in zip(row, part, strict=True)]
     height = max(map(len, texts))
     lines = []

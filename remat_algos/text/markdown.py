@@ -26,7 +26,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def code(name: str) -> str:
-    """A name as code, so that none of its characters is Markdown.
+    """Return a name as code, so that none of its characters is Markdown.
 
     Examples
     --------

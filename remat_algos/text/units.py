@@ -39,7 +39,7 @@ def parse_bytes(text: str) -> int:
 
 
 def no_size(entry: object) -> ValueError:
-    """The error for an entry that is not a size."""
+    """Return the error for an entry that is not a size."""
     return ArgumentError(
         "{entry!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB",
         entry=str(entry) if isinstance(entry, str) else entry,  # NumPy's text too
@@ -104,7 +104,7 @@ def format_compute(amount: float, unit: str = "") -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time in ns, us, ms or s, in three digits.
+    """Return a time in ns, us, ms or s, in three digits.
 
     Examples
     --------

@@ -89,7 +89,7 @@ def list_allocators() -> Entries[Allocator]:
 
 
 def get_allocator(name: str) -> Allocator:
-    """The allocator of that name; AllocationError, which lists the known ones, if there is none.
+    """Return the allocator of that name; AllocationError, which lists the known ones, if there is none.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """The buffers of the schedule, perhaps in place; named by values and steps for a file or a picture."""
+    """Return the buffers of the schedule, perhaps in place; named by values and steps for a file or a picture."""
     from dataclasses import replace
 
     over = None
@@ -174,7 +174,7 @@ def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
 
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the search for offsets."""
+    """Return the options of the search for offsets."""
     left = time_left(arguments.time_limit, arguments.started)
     limit = {} if left is None else {"time_limit": left}
     return {"alignment": arguments.alignment, "seed": arguments.seed, **limit}
@@ -184,7 +184,7 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fixed(buffers: Buffers) -> str:
-    """The number of fixed buffers of a table, as text."""
+    """Return the number of fixed buffers of a table, as text."""
     offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
     if offsets and offsets == len(buffers):
         column = "columns offset and arena" if (buffers.arena >= 0).any() else "column offset"
@@ -196,7 +196,7 @@ def _fixed(buffers: Buffers) -> str:
 def _record(
     arguments: argparse.Namespace, allocation: Allocation | SplitAllocation, simulation: Simulation | None
 ) -> dict[str, Any]:
-    """The JSON record."""
+    """Return the JSON record."""
     buffers = allocation.buffers
     if isinstance(allocation, SplitAllocation):
         figures = _arenas_record(allocation)
@@ -223,7 +223,7 @@ def _record(
 
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
-    """The JSON record of one arena."""
+    """Return the JSON record of one arena."""
     return {
         "peak": allocation.size,
         "max_live": allocation.buffers.max_live,
@@ -236,7 +236,7 @@ def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any
 
 
 def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
-    """The JSON record of several arenas, with the address of each buffer."""
+    """Return the JSON record of several arenas, with the address of each buffer."""
     arenas = [
         {"capacity": capacity, "peak": part.size, "max_live": part.buffers.max_live, "buffers": len(part.buffers)}
         for part, capacity in zip(split.parts, split.capacities, strict=True)

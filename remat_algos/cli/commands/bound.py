@@ -145,7 +145,7 @@ def _decimal(amount: Fraction | int) -> str:
 
 
 def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """The number of nodes of each kind of operation, if the graph names them: ": conv 12, relu 3"."""
+    """Return the number of nodes of each kind of operation, if the graph names them: ": conv 12, relu 3"."""
     if graph.labels.ops is None or not nodes:
         return ""
     counts = Counter(graph.labels.op(v) or "other" for v in nodes).most_common()
@@ -155,7 +155,7 @@ def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 
 def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
-    """The JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
+    """Return the JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
     graph = curve.graph
     found = {
         limit: (bound, closure)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _nanoseconds(device: Any) -> dict[str, Any]:
-    """The rates of a device as costs in nanoseconds."""
+    """Return the rates of a device as costs in nanoseconds."""
     return {
         "ns_per_flop": {dtype: 1e9 / rate for dtype, rate in device.flops.items()},
         "ns_per_byte": 1e9 / device.bandwidth,

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
-    """The plan in the file, or by the solver."""
+    """Return the plan in the file, or by the solver."""
     if arguments.plan is None and arguments.solver is None:
         raise RematError("give PLAN, or --solver NAME to compute one")
     if arguments.plan is None:

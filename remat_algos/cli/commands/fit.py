@@ -96,7 +96,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """The values to try, or None to try every integer."""
+    """Return the values to try, or None to try every integer."""
     _check_vary(arguments.vary, model, options)
     values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
@@ -137,7 +137,7 @@ def _counting(options: Mapping[str, Any]) -> str:
 def _builder(
     model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str], bits: int
 ) -> Callable[[int], ComputationGraph]:
-    """A function from a value of the varied option to a training graph; `refused` gets the impossible ones.
+    """Return a function from a value of the varied option to a training graph; `refused` gets the impossible ones.
 
     Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """

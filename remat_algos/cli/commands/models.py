@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
-    """The named families and models, each once; all if none is named."""
+    """Yield the named families and models, each once; all if none is named."""
     from remat_algos.zoo.registry import get_family, list_families
 
     seen: set[str] = set()
@@ -66,7 +66,7 @@ def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
 
 
 def _built(name: str) -> tuple[int | None, Network]:
-    """A model with its default options, and its batch."""
+    """Return a model with its default options, and its batch."""
     from remat_algos.zoo.registry import build, options_of
 
     options = options_of(name)

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _steps(simulation: Simulation) -> list[Any]:
-    """The nodes in order, as names, or ids if the graph has no names."""
+    """Return the nodes in order, as names, or ids if the graph has no names."""
     graph, schedule = simulation.graph, simulation.schedule
     return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
 

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
-    """The graph that runs, the plan or the order, and a line about changes of the graph."""
+    """Return the graph that runs, the plan or the order, and a line about changes of the graph."""
     order = read_order(arguments.plan)
     graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
@@ -89,7 +89,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
 
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
-    """A plan within the budget."""
+    """Return a plan within the budget."""
     budget, options, link = budget_of(arguments, graph), options_of(arguments), link_of(arguments)
     with searching(arguments, keeps=False) as search:
         plan = solve(graph, budget, link=link, **search, **options)

@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _form(text: str) -> str:
-    """A form of the table."""
+    """Return a form of the table."""
     if text in TABLES:
         return text
     raise RematError(
@@ -259,14 +259,14 @@ def _copies(simulation: Any, played: Any, link: Any) -> dict[str, Any]:
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """The line about the budget: kept or not."""
+    """Return the line about the budget: kept or not."""
     if reserved.memory <= limit:
         return "it fits"
     return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
 
 
 def _late_frees(simulation: Any) -> str:
-    """The clause with the number of values freed late, and the peak if none were."""
+    """Return the clause with the number of values freed late, and the peak if none were."""
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
     return f"{counted(len(rows), 'value')} freed later than after the last read, which would give a peak of {peak}"

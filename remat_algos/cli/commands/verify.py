@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
-    """The entries of the plan that define its problem, for which its bound holds."""
+    """Yield the entries of the plan that define its problem, for which its bound holds."""
     derivation = plan.graph.derivation
     if derivation is not None:
         options = derivation.options
@@ -96,6 +96,6 @@ def _print(plan: "Plan") -> None:
 
 
 def _not_checked(plan: "Plan") -> list[str]:
-    """The unchecked entries of the plan, with all details except the proof of the bound."""
+    """Return the unchecked entries of the plan, with all details except the proof of the bound."""
     details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """The undirected graph, the graph whose nodes are its vertices, and a line about the input.
+    """Return the undirected graph, the graph whose nodes are its vertices, and a line about the input.
 
     PACE graphs are undirected, and taken as they are.
     """

@@ -108,15 +108,15 @@ class _Lines:
         self.at = 0
 
     def fault(self, template: str, line: int = 0, **fields: Any) -> GraphError:
-        """A GraphError for the given line (default: the line read last)."""
+        """Return a GraphError for the given line (default: the line read last)."""
         return fault(self.source, template, line or self.at, **fields)
 
     def unexpected(self, expected: str) -> GraphError:
-        """The error for the last line, which is not what was expected."""
+        """Return the error for the last line, which is not what was expected."""
         return self.fault("expected {expected!w}, found {found!r}", expected=expected, found=self.lines[self.at - 1])
 
     def take(self, expected: str) -> str:
-        """The next line."""
+        """Return the next line."""
         if self.at >= len(self.lines):
             raise fault(self.source, "expected {expected!w}, found the end; is the file whole?", expected=expected)
         self.at += 1

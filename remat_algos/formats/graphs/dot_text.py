@@ -130,7 +130,7 @@ def _draw(drawing: Drawing, graph: Any, node: Texts, edge: Texts, source: str) -
 
 
 def _end(end: Any, source: str) -> str:
-    """The node at one end of an arrow, without its port."""
+    """Return the node at one end of an arrow, without its port."""
     if not isinstance(end, str):
         braces = "an arrow leads to or from braces; write an arrow for each edge, or {otherwise!w}"
         raise fault(source, braces, otherwise=OTHERWISE)
@@ -149,13 +149,13 @@ def _attributes(part: Any, source: str) -> Texts:
 
 
 def _plain(text: Any) -> str:
-    """A name or value without its quotes."""
+    """Return a name or value without its quotes."""
     quoted = _QUOTED.fullmatch(str(text))
     return _ESCAPED.sub(lambda escape: escape[1].strip(), quoted[1]) if quoted else str(text)
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """The rows as DOT text, one node or edge per line."""
+    """Return the rows as DOT text, one node or edge per line."""
     drawing = drawing_of(tables_from(graph))
     lines = [f"  {name}={_text(value)};" for name, value in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]

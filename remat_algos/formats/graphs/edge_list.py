@@ -72,7 +72,7 @@ def _is_name(word: str) -> bool:
 
 
 def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
-    """The names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
+    """Return the names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
     words: list[str] = []
     unquoted: list[str] = []
     arrows: list[int] = []  # names before each
@@ -153,7 +153,7 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _written(name: str) -> str:
-    """A name, in quotes where it needs them; GraphError for one that quotes cannot hold."""
+    """Return a name, in quotes where it needs them; GraphError for one that quotes cannot hold."""
     if '"' in name:
         raise GraphError("an edge list has no place for the name {name!r}; write tables or JSON", name=name)
     return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'

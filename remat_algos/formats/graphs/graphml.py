@@ -112,7 +112,7 @@ def _drawing(graph: Any) -> Drawing:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """The rows as GraphML text; node ids are names, edge ids are numbers."""
+    """Return the rows as GraphML text; node ids are names, edge ids are numbers."""
     networkx = _networkx()
     drawing = drawing_of(tables_from(graph))
     digraph = networkx.MultiDiGraph(**_plain(drawing.graph))

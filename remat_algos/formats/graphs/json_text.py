@@ -78,7 +78,7 @@ GRAPH_ELSEWHERE = {
 
 @checked_arguments
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
-    """The graph in a text that `to_json` or networkx wrote.
+    """Return the graph in a text that `to_json` or networkx wrote.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
 
 @checked_arguments
 def to_json(graph: ComputationGraph) -> str:
-    """The graph as a JSON object, one node per line.
+    """Return the graph as a JSON object, one node per line.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
-    """The entry `backward`; "present" if nodes are gradients."""
+    """Return the entry `backward`; "present" if nodes are gradients."""
     n_saved = sum(node.saved is not None for node in nodes)
     backward: str = top.take("backward", str, "to come" if n_saved else "none")
     if any(node.gradient_of is not None or node.backward for node in nodes):
@@ -190,7 +190,7 @@ def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
 
 
 def _dump(tables: Tables) -> str:
-    """The rows as JSON text, one node per line."""
+    """Return the rows as JSON text, one node per line."""
     gradients = tables.backward == "to come"
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "compute_unit": tables.compute_unit}
     if tables.compute_scale not in (None, 1):
@@ -286,7 +286,7 @@ class _Reader:
         self.ignored: dict[str, None] = {}
 
     def fields(self, record: Any, what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]) -> _Fields:
-        """The known entries of an object."""
+        """Return the known entries of an object."""
         if not isinstance(record, dict):
             raise fault(self.source, "{what!w} is {kind!w}, expected an object", what=what, kind=_kind(record))
         if record.keys() <= known.keys():
@@ -350,7 +350,7 @@ class _Fields:
         return entry
 
     def amount(self, key: str, read: Reading, default: Number | None) -> Any:
-        """A size or a cost, as a number or as text."""
+        """Return a size or a cost, as a number or as text."""
         entry = self.record.get(key, default)
         if entry is default:
             return entry
@@ -362,7 +362,7 @@ class _Fields:
             raise fault(self.source, '"{key}" of {what!w}: {error!w}', key=key, what=self.what, error=error) from error
 
     def _wrong(self, key: str, template: str, **fields: Any) -> GraphError:
-        """The error for an entry that cannot be used."""
+        """Return the error for an entry that cannot be used."""
         return fault(self.source, '"{key}" of {what!w} ' + template, key=key, what=self.what, **fields)
 
 
@@ -405,7 +405,7 @@ def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
 
 
 def _name_of(node: Any) -> str:
-    """The name of a node that JSON writes as a number, a text or a list; lists are tuples in Python."""
+    """Return the name of a node that JSON writes as a number, a text or a list; lists are tuples in Python."""
     return str(_hashable(node))
 
 
@@ -442,7 +442,7 @@ def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[s
 
 
 def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of the whole graph: an object, or the pairs that adjacency data have."""
+    """Yield the attributes of the whole graph: an object, or the pairs that adjacency data have."""
     if isinstance(attributes, dict):
         yield from attributes.items()
     elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):

@@ -36,7 +36,7 @@ RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 @checked_arguments
 def to_npz(graph: ComputationGraph) -> bytes:
-    """The graph as the bytes of an npz file, for millions of nodes and for transfer between processes.
+    """Return the graph as the bytes of an npz file, for millions of nodes and for transfer between processes.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def to_npz(graph: ComputationGraph) -> bytes:
 
 
 def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) -> dict[str, Any]:
-    """The arrays of an npz file, or only those in `names`; GraphError if they are too large to be read.
+    """Return the arrays of an npz file, or only those in `names`; GraphError if they are too large to be read.
 
     Broken archives raise errors of many kinds.
     """
@@ -95,7 +95,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
 
 @checked_arguments
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
-    """The graph in bytes that `to_npz` wrote; nothing in them is executed.
+    """Return the graph in bytes that `to_npz` wrote; nothing in them is executed.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """The edges between nodes, numbered from 1 in the order of ids, so that each leads to the larger number."""
+    """Return the edges between nodes, numbered from 1 in the order of ids, so that each leads to the larger number."""
     indptr, sources = graph.predecessors
     pairs = zip((sources + 1).tolist(), (row_of(indptr) + 1).tolist(), strict=True)
     return "\n".join([f"p tw {graph.n_nodes} {sources.size}", *(f"{u} {v}" for u, v in pairs), ""])
@@ -72,7 +72,7 @@ def numbered_lines(text: str) -> Lines:
 
 
 def header(lines: Lines, source: str, start: str, names: str) -> tuple[int, ...]:
-    """The line of the header and its numbers, one for each of `names`."""
+    """Return the line of the header and its numbers, one for each of `names`."""
     at, words = next(lines, (1, []))
     ids = numbers(words[2:])
     if ids is None or " ".join(words[:2]) != start or len(ids) != len(names.split()):
@@ -89,7 +89,7 @@ def edge(words: list[str], source: str, at: int) -> list[int]:
 
 
 def numbers(words: list[str]) -> list[int] | None:
-    """The words as numbers; None unless each has up to nine digits."""
+    """Return the words as numbers; None unless each has up to nine digits."""
     digits = "".join(words)
     if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
         return None

@@ -69,7 +69,7 @@ class CapturedFunction:
         write_graph(self.graph, path)
 
     def report(self) -> str:
-        """A description of the captured function, in lines of text."""
+        """Return a description of the captured function, in lines of text."""
         graph = self.graph
         forward = int(graph.forward.sum())
         parts = f": {forward:,} forward, {graph.n_nodes - forward:,} backward" if graph.is_training else ""
@@ -85,7 +85,7 @@ class CapturedFunction:
         return "\n".join(labelled(rows))
 
     def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """The arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""
+        """Return the arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise ArgumentTypeError(
@@ -124,7 +124,7 @@ MAPPED = ("shard_map", "xla_pmap")
 def capture(
     f: Callable[..., Any], *args: Any, cost: Cost = "roofline", device: AnyDevice | None = None
 ) -> CapturedFunction:
-    """The graph of a function, traced with these arguments; nothing is computed.
+    """Return the graph of a function, traced with these arguments; nothing is computed.
 
     To plan a training step capture the function that computes gradients, such as `jax.value_and_grad(loss)`: equations
     made by transposition, and all that depend on them, are the backward part.
@@ -193,7 +193,7 @@ def capture(
 
 @checked_arguments
 def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
-    """The results of a captured function, computed in the order of a plan.
+    """Return the results of a captured function, computed in the order of a plan.
 
     Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is dropped when the plan frees it.
 
@@ -270,12 +270,12 @@ def _live_bytes(array: Any) -> int:
 
 
 def _typed(array: Any) -> str:
-    """The type and the shape of an array, such as float32[8, 2]."""
+    """Return the type and the shape of an array, such as float32[8, 2]."""
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
 def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device: AnyDevice | None) -> ComputationGraph:
-    """The graph of a program; a loop has the cost of its bodies, and the largest of their peaks as workspace."""
+    """Return the graph of a program; a loop has the cost of its bodies, and the largest of their peaks as workspace."""
     equations = program.equations
     residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
     resident_names = (*argument_names, *(f"constant.{i}" for i in range(len(program.consts))))
@@ -334,7 +334,7 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """The forward equation to which each backward one belongs, -1 for forward ones.
+    """Return the forward equation to which each backward one belongs, -1 for forward ones.
 
     It is the last one that reads, or made, a forward value that the equation reads, but no later than the owners of the
     gradients that it reads, as the backward part follows the forward part in reverse.

@@ -59,7 +59,7 @@ class Naming:
         self.of_derivatives = not jax.config.values.get("jax_remat3", False)
 
     def function(self, f: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-        """A function, traced with these arguments, with names."""
+        """Return a function, traced with these arguments, with names."""
         closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
         out_tree = jax.tree_util.tree_structure(shapes)
         flat = self.of_jaxpr(closed, self.prefix)
@@ -70,11 +70,11 @@ class Naming:
         return named
 
     def iteration(self, scan: Scan) -> Callable[..., list[Any]]:
-        """The body of a scan with names."""
+        """Return the body of a scan with names."""
         return self.of_jaxpr(scan.body, scan.prefix, scan)
 
     def of_jaxpr(self, closed: Any, prefix: str, scan: Scan | None = None) -> Callable[..., list[Any]]:
-        """The function of a jaxpr, the body of `scan` if there is one, with names."""
+        """Return the function of a jaxpr, the body of `scan` if there is one, with names."""
 
         def primal(*arguments: Any) -> list[Any]:
             run = _NamedRun(self, prefix, scan)
@@ -99,7 +99,7 @@ class Naming:
         return named
 
     def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
-        """The results of an equation; a scan without effects runs by a body with names."""
+        """Return the results of an equation; a scan without effects runs by a body with names."""
         if eqn.primitive is not primitives.scan_p or eqn.effects:
             return evaluate(eqn, operands)
         params, number = eqn.params, self._number(eqn, outer)
@@ -123,7 +123,7 @@ class Naming:
         return [*carry, *made]
 
     def _number(self, eqn: Any, outer: Scan | None) -> int:
-        """The number of a scan, the next one for a new scan."""
+        """Return the number of a scan, the next one for a new scan."""
         for number, scan in enumerate(self.scans):
             if scan.eqn is eqn:
                 return number
@@ -148,7 +148,7 @@ class _NamedRun:
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """The results of a jaxpr and their tangents; None for a tangent that is zero."""
+        """Return the results of a jaxpr and their tangents; None for a tangent that is zero."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         moving = {atom: tangent for atom, tangent in zip(jaxpr.invars, tangents, strict=True) if tangent is not None}
         for eqn in jaxpr.eqns:
@@ -187,7 +187,7 @@ class _NamedRun:
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """The results of a jaxpr, with names on values independent of the variables in `linear`, which grows."""
+        """Return the results of a jaxpr, with names on values independent of the variables in `linear`, which grows."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
@@ -207,7 +207,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays)
 
     def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
-        """The results of an equation, with their names; those of an equal equation, if one was run."""
+        """Return the results of an equation, with their names; those of an equal equation, if one was run."""
         pairs = zip(eqn.invars, operands, strict=True)
         key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
         if key in self.known:
@@ -328,7 +328,7 @@ def apply(
     *args: Any,
     transform: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """A function whose gradient keeps what a plan keeps, offloads what it offloads, and recomputes the rest.
+    """Return a function whose gradient keeps what a plan keeps, offloads what it offloads, and recomputes the rest.
 
     It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`, or
     `save_and_offload_only_these_names` to pinned host memory if the plan has copies. XLA chooses the order, so the peak
@@ -392,7 +392,7 @@ def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
 
 
 def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
-    """The names of some values of a plan; a loop stands for all its results."""
+    """Return the names of some values of a plan; a loop stands for all its results."""
     nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
     found: list[str] = []
     for value, node in zip(values, nodes.tolist(), strict=True):

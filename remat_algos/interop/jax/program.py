@@ -207,14 +207,14 @@ class FlatJaxpr:
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """The programs that a loop or a branch runs; empty for other equations."""
+    """Return the programs that a loop or a branch runs; empty for other equations."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
 
 
 def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """The stacks that a `scan` makes of named rows."""
+    """Yield the stacks that a `scan` makes of named rows."""
     if equation.eqn.primitive is not primitives.scan_p:
         return
     (body,) = equation.bodies
@@ -233,7 +233,7 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """The name that `checkpoint_name` gives to a value; None for other equations."""
+    """Return the name that `checkpoint_name` gives to a value; None for other equations."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
     call = eqn.params.get("_prim")  # of the implementation behind the flag jax_remat3
@@ -241,7 +241,7 @@ def _checkpoint_name(eqn: Any) -> str | None:
 
 
 def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation by JAX's own interpreter, given an array for each operand except literals."""
+    """Return the results of an equation by JAX's own interpreter, given an array for each operand except literals."""
     pairs = zip(eqn.invars, operands, strict=True)
     arrays = {atom: array for atom, array in pairs if not isinstance(atom, core.Literal)}
     source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(arrays), ("",) * len(eqn.outvars))
@@ -250,13 +250,13 @@ def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def body_of(eqn: Any) -> tuple[Any, Sequence[Any]]:
-    """The jaxpr that a call runs, and its constants."""
+    """Return the jaxpr that a call runs, and its constants."""
     jaxpr = next(param for param in eqn.params.values() if isinstance(param, core.ClosedJaxpr | core.Jaxpr))
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
 def literal_array(literal: Any) -> Any:
-    """A literal as an array of its type."""
+    """Return a literal as an array of its type."""
     return jax.numpy.asarray(literal.val, literal.aval.dtype)
 
 
@@ -270,7 +270,7 @@ def _moved(read: Any, place: dict[int, int]) -> Any:
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
-    """A key, equal for equations that compute the same; None if one has an effect or an unhashable parameter."""
+    """Return a key, equal for equations that compute the same; None if one has an effect or an unhashable parameter."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
         (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads
@@ -284,7 +284,7 @@ def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
 
 
 def _exact(param: Any) -> Any:
-    """A parameter for comparison: 1, 1.0 and True differ, 0.0 and -0.0 too."""
+    """Return a parameter for comparison: 1, 1.0 and True differ, 0.0 and -0.0 too."""
     if isinstance(param, tuple):
         return type(param), tuple(map(_exact, param))
     return (type(param), repr(param)) if isinstance(param, Number) else param
@@ -303,7 +303,7 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """The cost of an equation from the costs of its bodies: all iterations of a `scan`, one of a `while`.
+    """Return the cost of an equation from the costs of its bodies: all iterations of a `scan`, one of a `while`.
 
     A `cond` costs as much as its most expensive branch.
     """

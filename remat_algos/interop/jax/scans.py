@@ -187,7 +187,7 @@ def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
 
 
 def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
-    """The values saved by JAX, those saved by plans for the gradient of an iteration, and none."""
+    """Return the values saved by JAX, those saved by plans for the gradient of an iteration, and none."""
     everything = _Saving(None, 0, 0)
     if not scan.moving:
         return [everything]
@@ -213,7 +213,7 @@ def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """A graph whose peak is at its boundary, where the values that an iteration saves are live.
+    """Return a graph whose peak is at its boundary, where the values that an iteration saves are live.
 
     Other iterations save as much, so these bytes count many times, and bytes within an iteration once.
     """
@@ -223,7 +223,7 @@ def _weighted(graph: ComputationGraph) -> ComputationGraph:
 
 
 def _gradient_of_iteration(scan: Scan, traced: Naming, cost: Cost) -> CapturedFunction:
-    """The results of one iteration, and their gradient by all operands for which the scan computes one."""
+    """Return the results of one iteration, and their gradient by all operands for which the scan computes one."""
     iteration, places = traced.iteration(scan), sorted(scan.moving)
 
     def gradient(operands: Sequence[Any], cotangents: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ def is_draw(node: fx.Node) -> bool:
 
 
 def generator_state(device: torch.device) -> torch.Tensor:
-    """The state of a device's default generator."""
+    """Return the state of a device's default generator."""
     if device.type in HOST:
         return torch.get_rng_state()
     return torch.get_device_module(device).get_rng_state(device)
@@ -153,7 +153,7 @@ def _check_copied(tensor: torch.Tensor) -> None:
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A flat view of a whole storage."""
+    """Return a flat view of a whole storage."""
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.itemsize,), (1,), 0)
 
 

@@ -109,7 +109,7 @@ class InductorPartitioner(CustomPartitioner):
     def __call__(
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], **known: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """The forward and the backward module of a joint graph."""
+        """Return the forward and the backward module of a joint graph."""
         returned = gm.graph.output_node().meta["desc"]
         if any(isinstance(origin(each), InputMutation) for each in returned) or gm.graph.find_nodes(
             op="call_function", target=torch.ops.aten.copy_.default
@@ -216,7 +216,7 @@ class InductorBackend:
 
 @checked_arguments
 def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
-    """A backend of torch.compile that keeps training within a budget.
+    """Return a backend of torch.compile that keeps training within a budget.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def remat(
 
 
 def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
-    """The backend of these options: the same for the same object."""
+    """Return the backend of these options: the same for the same object."""
     known = _partitioners.get(id(options))
     if known is None:
         known = (options or {}, _backend_of(dict(options or {})))
@@ -277,7 +277,7 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
 
 
 def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
-    """The function that watches calls of a model compiled by a backend; None for backends without our plans."""
+    """Return the function that watches calls of a model compiled by a backend; None for backends without our plans."""
     named = _backend_by(options) if called is remat else None
     plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
     partitioner = getattr(plans, "partitioner", plans)  # of inductor
@@ -324,7 +324,7 @@ def _backend_of(options: dict[str, Any]) -> Any:
 
 @checked_arguments
 def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
-    """A partition function for AOTAutograd, for custom backends.
+    """Return a partition function for AOTAutograd, for custom backends.
 
     PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM leave out the dropout between layers; a backend that
     captures these must take that into account. One that gives a link must run the modules call by call, in their order.
@@ -353,7 +353,7 @@ def capture(
     device: AnyDevice | None = None,
     workspace: bool = False,
 ) -> Captured:
-    """The computation graph of a model, forward and backward; nothing is run.
+    """Return the computation graph of a model, forward and backward; nothing is run.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def capture(
 
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """The joint graph of a model, with what AOTAutograd needs to compile it."""
+    """Return the joint graph of a model, with what AOTAutograd needs to compile it."""
     try:
         with recurrent_layers():
             joint = export_joint(stack, model, tuple(inputs), dict(keywords))

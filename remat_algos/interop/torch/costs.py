@@ -57,7 +57,7 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
 
 
 def _element_type(node: fx.Node) -> str:
-    """The type of the elements of the first result of a call; float32 for types without FLOP/s of their own."""
+    """Return the type of the elements of the first result of a call; float32 for types without FLOP/s of their own."""
     kind = next((str(tensor.dtype).removeprefix("torch.") for tensor in tensors(node.meta["val"])), "")
     return kind if kind in DTYPES else "float32"
 
@@ -118,7 +118,7 @@ def _device(node: fx.Node) -> torch.device:
 
 
 def _numbers(result: Any) -> Any:
-    """A tensor of the same layout with numbers between 0 and 1, or zeros, which are valid indices."""
+    """Return a tensor of the same layout with numbers between 0 and 1, or zeros, which are valid indices."""
     if isinstance(result, tuple | list):
         return type(result)(map(_numbers, result))
     if not isinstance(result, torch.Tensor):

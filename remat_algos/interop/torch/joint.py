@@ -100,7 +100,7 @@ class Captured:
         write_graph(self.graph, path)
 
     def report(self) -> str:
-        """A description of the captured graph, in lines."""
+        """Return a description of the captured graph, in lines."""
         graph = self.graph
         resident = graph.resident_memory
         draws = sum(each is not None and is_draw(each) for each in self.operators)
@@ -121,7 +121,7 @@ ONCE = "once"
 
 
 def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
-    """A copy of a joint graph for planning, in which nothing is computed twice or in vain.
+    """Return a copy of a joint graph for planning, in which nothing is computed twice or in vain.
 
     Inputs that the runtime will write into are read through a clone, since a later run would read other values. With
     `replay` the state of the generator is read before each draw. GraphError if a plan cannot run the graph.
@@ -192,7 +192,7 @@ def _check(node: fx.Node) -> None:
 
 
 def _equal_calls(node: fx.Node) -> Any:
-    """A key, equal for two calls that compute the same; None if no other may replace this one."""
+    """Return a key, equal for two calls that compute the same; None if no other may replace this one."""
     if node.op == "get_attr":  # a constant has a node for each of its reads
         return node.op, node.target
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
@@ -214,7 +214,7 @@ def _is_effect(node: fx.Node) -> bool:
 
 
 def _hashable(argument: Any) -> Any:
-    """An argument with its type, since 1, 1.0 and True are equal, and so are zeros of both signs."""
+    """Return an argument with its type, since 1, 1.0 and True are equal, and so are zeros of both signs."""
     if isinstance(argument, fx.Node):
         return argument
     if isinstance(argument, tuple | list):
@@ -267,7 +267,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """The argument of which a call is a view, by its schema, or the tuple that it indexes."""
+    """Return the argument of which a call is a view, by its schema, or the tuple that it indexes."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = getattr(node.target, "_schema", None)
@@ -281,7 +281,7 @@ def _view_base(node: fx.Node) -> fx.Node | None:
 
 
 def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
-    """The computation graph of a joint graph from `tidy`, with this number of outputs of the forward part."""
+    """Return the computation graph of a joint graph from `tidy`, with this number of outputs of the forward part."""
     rows = _JointRows(module.graph, num_forward)
     for node in module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
@@ -456,7 +456,7 @@ class _JointRows:
         )
 
     def _owners(self) -> list[int]:
-        """The forward node of each backward one: the last with the same number on the autograd tape."""
+        """Return the forward node of each backward one: the last with the same number on the autograd tape."""
         last: dict[int, int] = {}
         owners = []
         for v, row in enumerate(self.rows):
@@ -476,7 +476,7 @@ class _JointRows:
         return Resident([size for _, size in self.inputs], roles, indptr, indices, tuple(names))  # type: ignore[arg-type]
 
     def _resident_names(self) -> list[str]:
-        """The model's names of its parameters and buffers, unless an operator has that name."""
+        """Return the model's names of its parameters and buffers, unless an operator has that name."""
         taken = {_name(node) for node in self.values}
         names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
         clear = len(set(names)) == len(names) and taken.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
@@ -502,7 +502,7 @@ class _JointRows:
 
 
 def _parts(node: fx.Node) -> Iterator[fx.Node]:
-    """The tensors that a call returns: itself, or the items of its tuple."""
+    """Yield the tensors that a call returns: itself, or the items of its tuple."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         yield node
     else:

@@ -54,7 +54,7 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 
 
 def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner.
+    """Return the forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner.
 
     The forward module returns its outputs and the values that the backward module reads; the latter returns gradients.
     """
@@ -156,7 +156,7 @@ class _Lowering:
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """The copy in this module of a joint graph's result, stored in the instances that serve reads now."""
+        """Return the copy in this module of a joint graph's result, stored in the instances that serve reads now."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
@@ -169,7 +169,7 @@ class _Lowering:
         return self.copies[key]
 
     def saved(self) -> list[fx.Node]:
-        """The values that the forward module must pass to this one, in the order of its inputs."""
+        """Return the values that the forward module must pass to this one, in the order of its inputs."""
         self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)  # AOTAutograd wants these last
         first = self._first_input()
         for node, _ in self.received:
@@ -232,7 +232,7 @@ class _Lowering:
             self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
 
     def _hosts(self, x: int) -> list[fx.Node]:
-        """The tensors of a value on the host; empty if it is not stored."""
+        """Return the tensors of a value on the host; empty if it is not stored."""
         if x not in self.hosts and self.earlier is not None:
             self.hosts[x] = [self._receive(each) for each in self.earlier.hosts.get(x, ())]
         return self.hosts.get(x, [])

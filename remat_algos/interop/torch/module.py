@@ -118,7 +118,7 @@ class Rematerialized(nn.Module):
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The state of the model."""
+        """Return the state of the model."""
         return self.original.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -192,7 +192,7 @@ def rematerialize(
     check: bool = True,
     **options: Any,
 ) -> Rematerialized:
-    """A model that runs within a budget, for inputs of these shapes, as a module that shares its parameters.
+    """Return a model that runs within a budget, for inputs of these shapes, as a module that shares its parameters.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _detached(result: Any) -> Any:
 
 
 def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, Any]]) -> str:
-    """The first difference between the results of two passes, or ""."""
+    """Return the first difference between the results of two passes, or ""."""
     if [name for name, _ in ours] != [name for name, _ in theirs]:
         return "the number of its results"
     for (name, actual), (_, expected) in zip(ours, theirs, strict=True):
@@ -353,7 +353,7 @@ def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, 
 
 
 def _tolerance(expected: torch.Tensor) -> float:
-    """The absolute difference that rounding may cause."""
+    """Return the absolute difference that rounding may cause."""
     if not (expected.is_floating_point() or expected.is_complex()) or not expected.numel():
         return 0.0
     unit = torch.finfo(expected.dtype).eps
@@ -371,13 +371,13 @@ def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The inputs in lists and mappings, with their names, in the order of PyTorch's pytrees."""
+    """Return the inputs in lists and mappings, with their names, in the order of PyTorch's pytrees."""
     leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
     return [(_name(path[1:]), leaf) for path, leaf in leaves]
 
 
 def _name(path: Sequence[Any]) -> str:
-    """The name of an input: 0 for the first argument, 'scale' for a keyword, 0['x'] for an item."""
+    """Return the name of an input: 0 for the first argument, 'scale' for a keyword, 0['x'] for an item."""
     first, *inner = path
     return (str(first.idx) if hasattr(first, "idx") else repr(first.key)) + path_text(inner)
 
@@ -391,7 +391,7 @@ def _described(leaf: Any) -> str:
 
 
 def _other_inputs(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> GraphError:
-    """The error for the first difference between inputs and those that the model was planned for."""
+    """Return the error for the first difference between inputs and those that the model was planned for."""
     if len(actual) != len(expected):
         return GraphError(
             "the model is called with {inputs:input}, and was planned for {planned}; plan for these inputs: "

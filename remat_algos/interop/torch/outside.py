@@ -79,7 +79,7 @@ class UnplannedPart:
         return ": ".join(shortened(each, LONGEST_PATH) for each in (self.place, self.reason) if each)
 
     def with_remedy(self) -> str:
-        """The part as a warning describes it."""
+        """Return the part as a warning describes it."""
         return f"{self} ({shortened(self.remedy, LONGEST_PATH)})"
 
 

@@ -65,7 +65,7 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """The peak of bytes requested from the allocator during a call, beyond those before.
+    """Return the peak of bytes requested from the allocator during a call, beyond those before.
 
     The allocator is CUDA's if a known tensor is there, else the CPU's.
     """
@@ -73,7 +73,7 @@ def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -
 
 
 def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
-    """The peak, and True if code of torch.compile ran."""
+    """Return the peak, and True if code of torch.compile ran."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     before = 0
     if device is not None:

@@ -155,7 +155,7 @@ class TrainingRequest:
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
-        """A request from users' options; TypeError for an unknown option."""
+        """Return a request from users' options; TypeError for an unknown option."""
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
@@ -184,7 +184,7 @@ class TrainingRequest:
         return n_copies * gradient_bytes(graph)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
-        """The computation graph of a joint graph."""
+        """Return the computation graph of a joint graph."""
         return read_joint_graph(
             tidy(joint, self.rng == "replay"),
             num_forward,
@@ -217,7 +217,7 @@ class TrainingRequest:
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
-        """The budget of one graph in bytes, not as a share."""
+        """Return the budget of one graph in bytes, not as a share."""
         if self.as_today:
             return Budget(references.as_is.peak_memory)
         budget = Budget.of(self.budget)
@@ -258,7 +258,7 @@ class Partitioner:
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """The forward and the backward module of a joint graph: a partition function of AOTAutograd."""
+        """Return the forward and the backward module of a joint graph: a partition function of AOTAutograd."""
         start = time.perf_counter()
         self._place, self._buckets = self._next_place(), max(self._buckets, parallel_gradients())
         model = self.request.capture(joint, num_fwd_outputs)
@@ -373,7 +373,7 @@ class Partitioner:
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """The budget of a graph, minus bytes that earlier graphs hold and other bytes on the device."""
+        """Return the budget of a graph, minus bytes that earlier graphs hold and other bytes on the device."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
@@ -387,7 +387,7 @@ class Partitioner:
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """The largest figure of each graph over its shapes, by place, before the current place."""
+        """Return the largest figure of each graph over its shapes, by place, before the current place."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:
@@ -479,7 +479,7 @@ def byte_limit(amount: Amount) -> int:
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """The index of the largest result that a forward module saves, if possible one that it does not return."""
+    """Return the index of the largest result that a forward module saves, if possible one that it does not return."""
     output = module.graph.output_node()
     results = output.args[0]
     about = output.meta.get("desc") or [None] * len(results)
@@ -507,7 +507,7 @@ def _is_accumulated(tensor: Any) -> bool:
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A module that empties the list of its inputs, so that each is released after its last read.
+    """Return a module that empties the list of its inputs, so that each is released after its last read.
 
     After an error no copy is running.
     """

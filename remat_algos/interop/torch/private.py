@@ -35,7 +35,7 @@ _moved: list[str] = []
 
 
 def _find(module: str, name: str) -> Any:
-    """A private name; None, with a note, if it is missing."""
+    """Return a private name; None, with a note, if it is missing."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
@@ -129,7 +129,7 @@ def inductor() -> tuple[Any, Any]:
 
 
 def storage_key(tensor: Any) -> int:
-    """A key, equal for tensors with the same storage while one of them is alive."""
+    """Return a key, equal for tensors with the same storage while one of them is alive."""
     return tensor.untyped_storage()._cdata
 
 
@@ -164,7 +164,7 @@ def specialize_sizes(inputs: Any) -> None:
 
 
 def constant_size(symbol: Any) -> int | None:
-    """The value of a specialized symbolic size; None for anything else."""
+    """Return the value of a specialized symbolic size; None for anything else."""
     return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
 
 
@@ -175,7 +175,7 @@ def writes_into_arguments(operator: Any) -> bool:
 
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
-    """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
+    """Return the joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
     with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         # A tensor that is neither input, parameter nor buffer becomes a constant of the graph.
@@ -313,7 +313,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
 
 
 def module_of(meta: Any) -> str:
-    """The name of the submodule that calls an operator, or its forward operator; empty for the model itself."""
+    """Return the name of the submodule that calls an operator, or its forward operator; empty for the model itself."""
     callers = meta.get(CALLERS) or meta.get(f"fwd_{CALLERS}")
     path = list(callers.values())[-1][0] if callers else ""
     return _SLOT.sub(r".\1", _MODEL.sub("", path)).strip(".")
@@ -326,7 +326,7 @@ def checkpoint_regions() -> Iterator[None]:
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """A kind of mode that marks with the innermost region, even within an enclosing one."""
+        """Return a kind of mode that marks with the innermost region, even within an enclosing one."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, preserve: Any, context_fn: Any, *rest: Any, **keywords: Any) -> Iterator[None]:
@@ -413,7 +413,7 @@ def _rnn_by_layers(
 
 
 def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_bias: Any) -> Any:
-    """A GRU cell; x has been multiplied by its weights. Sigmoids take parts of one tensor, as in PyTorch."""
+    """Return a GRU cell; x has been multiplied by its weights. Sigmoids take parts of one tensor, as in PyTorch."""
     of_h = linear(h, hh_weight, hh_bias)
     size = of_h.shape[-1] // 3
     reset, update = (gate.sigmoid() for gate in (of_h[..., : 2 * size] + x[..., : 2 * size]).chunk(2, -1))
@@ -422,7 +422,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """The current compilation: the number of a Python frame, and how often it was compiled; None outside one.
+    """Return the current compilation: the number of a Python frame, and how often it was compiled; None outside one.
 
     Frames of one call of a model have rising numbers.
     """
@@ -501,7 +501,7 @@ def _skipped_frame(text: str) -> tuple[str, int, str, str]:
 
 
 def inner_gradient(module: Any) -> Break | None:
-    """The call of torch.func in a captured graph that computes gradients within it."""
+    """Return the call of torch.func in a captured graph that computes gradients within it."""
     nodes = list(module.graph.nodes)
     begins = (i for i, node in enumerate(nodes) if getattr(node.target, "__name__", "") == "_grad_increment_nesting")
     if (first := next(begins, None)) is None:
@@ -534,13 +534,13 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
 
 
 def keywords_of(backend: Any) -> dict[str, Any]:
-    """The keywords that a backend keeps for its calls; none if it keeps something else by that name."""
+    """Return the keywords that a backend keeps for its calls; none if it keeps something else by that name."""
     kept = getattr(backend, "kwargs", None)
     return kept if isinstance(kept, dict) else {}
 
 
 def _captured_whole(function: Any) -> Any:
-    """A function in a frame that torch.compile captures, if it would skip all of its own.
+    """Return a function in a frame that torch.compile captures, if it would skip all of its own.
 
     Classes of torch.nn are skipped where `net.compile` calls them. PyTorch puts them into a frame where
     `torch.compile(net)` does, one for all of them, whose compilations are limited together; here each has its own.
@@ -556,7 +556,7 @@ def _captured_whole(function: Any) -> Any:
 
 
 def recompile_limit() -> int:
-    """The number of times that PyTorch compiles a frame before running it uncompiled."""
+    """Return the number of times that PyTorch compiles a frame before running it uncompiled."""
     return int(importlib.import_module("torch._dynamo.config").recompile_limit)
 
 
@@ -596,6 +596,6 @@ def _gather(group: Any) -> Gather:
 
 
 def allocated_bytes(profile: Any) -> list[int]:
-    """The changes by CPU allocations and releases in a memory profile, in order."""
+    """Return the changes by CPU allocations and releases in a memory profile, in order."""
     events = profile.profiler.kineto_results.events()
     return [event.nbytes() for event in events if event.name() == "[memory]"]

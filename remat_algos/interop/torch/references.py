@@ -40,7 +40,7 @@ class References:
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """A reference that fits when the plan does not, or takes less time; None without one."""
+        """Return a reference that fits when the plan does not, or takes less time; None without one."""
 
         def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead
@@ -64,7 +64,7 @@ class References:
 
     @classmethod
     def of(cls, model: Captured) -> "References":
-        """The references of a model."""
+        """Return the references of a model."""
         graph = model.graph
         passes = (baseline(graph), simulate(graph, lowest_pass(graph)))
         regions = [((), False) if each is None else checkpoint_region(each.meta) for each in model.operators]
@@ -126,7 +126,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 def _depths(
     graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
 ) -> list[int]:
-    """The number of regions with which each node is recomputed."""
+    """Return the number of regions with which each node is recomputed."""
     marks = zip(regions, graph.once, strict=True)
     depth = [len(region) if again and not once else 0 for (region, again), once in marks]
     for v in graph.producer[graph.output & (graph.memory > 0)].tolist():
@@ -138,6 +138,6 @@ def _depths(
 
 
 def _common(one: Region, other: Region) -> int:
-    """The number of regions that contain both operators."""
+    """Return the number of regions that contain both operators."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -63,7 +63,7 @@ class ModuleTable:
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
-        """The figures of a plan relative to one pass; below a depth, submodules count for the one above."""
+        """Return the figures of a plan relative to one pass; below a depth, submodules count for the one above."""
         graph = simulation.graph
         names = [module_of(graph, x, depth) for x in graph.value_indptr[:-1].tolist()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
@@ -237,7 +237,7 @@ class GraphReport:
 
 
 def _allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
-    """The change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
+    """Return the change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
     if any(tensor.device.type != "cpu" for tensor in known):
         raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:

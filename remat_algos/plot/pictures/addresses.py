@@ -92,7 +92,7 @@ def addresses(
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
-    """An allocation, with the used parts of several arenas stacked in one, and the arenas."""
+    """Return an allocation, with the used parts of several arenas stacked in one, and the arenas."""
     check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
@@ -136,7 +136,7 @@ def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
 
 
 def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
-    """The top of each used arena."""
+    """Return the top of each used arena."""
     rows = []
     for i, (start, size) in enumerate(zip(_starts(split).tolist(), split.sizes, strict=True)):
         if size:
@@ -200,7 +200,7 @@ def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> I
 
 
 def _span(allocation: Allocation) -> tuple[int, int]:
-    """The first step, and the step after the last."""
+    """Return the first step, and the step after the last."""
     buffers = allocation.buffers
     if len(buffers) == 0:
         return 0, 1
@@ -245,5 +245,5 @@ def _sentences(allocation: Allocation, split: SplitAllocation | None) -> list[st
 
 
 def _of(size: int, capacity: int) -> str:
-    """The used part of an arena, as text."""
+    """Return the used part of an arena, as text."""
     return f"{format_bytes(size)} of {format_bytes(capacity)}"

@@ -200,7 +200,7 @@ class _PixelPlaces:
 
 
 def _svg(animated: Animation) -> str:
-    """The whole text; all names begin with that of its root, so that several can stand on one page.
+    """Return the whole text; all names begin with that of its root, so that several can stand on one page.
 
     Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
     """
@@ -271,7 +271,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
 
 
 def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
-    """The nodes, by their states at the peak."""
+    """Return the nodes, by their states at the peak."""
     inks, labels = INKS["light"], graph.labels
     groups = []
     for state, name in ((EMPTY, "paper"), *enumerate(STATES)):

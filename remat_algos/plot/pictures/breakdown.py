@@ -86,7 +86,7 @@ def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, i
 
 
 def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) -> Bands:
-    """A band for each of the large types, and one for all others."""
+    """Return a band for each of the large types, and one for all others."""
     bands = [
         (Style(name, colour, "█"), np.array([a.get(name, 0) for a in amounts]))
         for name, colour in zip(large, TYPES, strict=False)
@@ -164,7 +164,7 @@ def _sentences(breakdowns: Mapping[str, Breakdown]) -> Iterator[str]:
 
 
 def _sentence(one: Breakdown) -> str:
-    """The footprint and its parts."""
+    """Return the footprint and its parts."""
     residents = f" and residents {format_bytes(one.resident_memory)}" if one.resident_memory else ""
     return f"footprint {format_bytes(one.footprint)}: peak {format_bytes(one.peak_memory)}{residents}"
 
@@ -184,7 +184,7 @@ def breakdown_text(subjects: Subjects, *, width: int) -> list[str]:
 
 
 def _lines(amounts: Mapping[str, int], width: int, first: int, format_amount: Callable[[int], str]) -> list[str]:
-    """A bar for each amount that is not 0."""
+    """Return a bar for each amount that is not 0."""
     whole, shown = max(1, sum(amounts.values())), {name: amount for name, amount in amounts.items() if amount}
     sizes = {name: format_amount(amount) for name, amount in shown.items()}
     second = max(map(len, sizes.values()), default=0)

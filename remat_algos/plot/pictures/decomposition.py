@@ -108,7 +108,7 @@ def decomposition(
 
 
 def _lines_of(words: list[str]) -> str:
-    """The vertices of a bag, in lines that make its box about twice as wide as high."""
+    """Return the vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
     room = max(MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     lines = drawn[:1]
@@ -294,7 +294,7 @@ def bag_tree(
 
 
 def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph: Graph | None) -> Sequence[str]:
-    """A name for each vertex."""
+    """Return a name for each vertex."""
     if graph is not None:
         check_kind(graph, ComputationGraph, "graph", UndirectedGraph)
         decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
@@ -323,7 +323,7 @@ def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: S
 
 
 def _levels(separators: SeparatorTree) -> list[int]:
-    """The level of each bag: 1 for the top separator."""
+    """Return the level of each bag: 1 for the top separator."""
     level, above = [0] * separators.bag.shape[0], list[int]()
     for s, (bag, end) in enumerate(zip(separators.bag.tolist(), separators.end.tolist(), strict=True)):
         while above and above[-1] <= s:

@@ -72,7 +72,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
 
 
 def _right(frontier: Frontier) -> int:
-    """The right end of the stairs."""
+    """Return the right end of the stairs."""
     return max([frontier.base, frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)])
 
 
@@ -221,7 +221,7 @@ def _sentences(frontier: Frontier) -> list[str]:
 
 @checked_arguments
 def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
-    """A line for each plan, its bar as long as its peak; of many plans the first, the last and some between."""
+    """Return a line for each plan, its bar as long as its peak; of many plans the first, the last and some between."""
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
 
@@ -287,7 +287,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
-    """A line for each limit, its bar as long as the overhead."""
+    """Return a line for each limit, its bar as long as the overhead."""
     points, base = _points(curve), baseline_peak(curve.graph)
     longest = max([1e-9, *(share for _, share in points)])
     lines = [*wrapped(_bounds_sentences(curve), width), "   limit  of base  overhead"]

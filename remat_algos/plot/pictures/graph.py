@@ -81,7 +81,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """The graph, int64[n] runs of each node, and the kind of each, a key of `NODES`."""
+    """Return the graph, int64[n] runs of each node, and the kind of each, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "node" if subject.forward.all() else "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
@@ -122,7 +122,7 @@ def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
-    """The outermost places on both sides, including bends of edges."""
+    """Return the outermost places on both sides, including bends of edges."""
     places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
@@ -250,7 +250,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
-    """A line for each node, with its bytes and reads; of many nodes the first and the last."""
+    """Return a line for each node, with its bytes and reads; of many nodes the first and the last."""
     graph, runs, kinds = _what(subject, copies)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)

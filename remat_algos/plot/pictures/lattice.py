@@ -154,7 +154,7 @@ def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
 
 
 def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
-    """A row of `COLUMNS` for each set of a chain."""
+    """Return a row of `COLUMNS` for each set of a chain."""
     block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
     rows, again, kept_bytes = [], 0, 0
     for i in range(len(path)):

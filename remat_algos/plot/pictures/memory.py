@@ -175,12 +175,12 @@ def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> lis
 
 
 def _roles(lanes: Lanes, width: int) -> list[str]:
-    """The characters of the roles, and of the budget."""
+    """Return the characters of the roles, and of the budget."""
     return legend((style for style, _ in lanes.bands), width, ["─ budget"] if lanes.limit is not None else [])
 
 
 def _live_lines(lanes: Lanes, width: int) -> list[str]:
-    """The live set at the peak."""
+    """Return the live set at the peak."""
     step = lanes.simulation.peak_step
     if step < 0:
         return []
@@ -366,7 +366,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
 
 
 def _played(subject: Plan | Timeline, limit: int | None) -> tuple[Lanes, Timeline]:
-    """The lanes and the timeline of a plan; ValueError without a link."""
+    """Return the lanes and the timeline of a plan; ValueError without a link."""
     if isinstance(subject, Timeline):
         return Lanes(subject.simulation, limit, subject), subject
     lanes = Lanes.of(check_kind(subject, Plan, "subject", Timeline), limit)
@@ -449,7 +449,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
 
 
 def _busy(played: Timeline) -> list[str]:
-    """The share of the time in which each engine works."""
+    """Return the share of the time in which each engine works."""
     return [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
 
 

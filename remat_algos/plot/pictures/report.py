@@ -89,7 +89,7 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
 
 
 def _page(data: dict[str, object], title: str) -> str:
-    """The text of the page; no name can end its script."""
+    """Return the text of the page; no name can end its script."""
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
     inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
@@ -117,7 +117,7 @@ def _page(data: dict[str, object], title: str) -> str:
 
 
 def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
-    """The JSON object of a page: columns instead of objects, ids instead of names, and every text, each once.
+    """Return the JSON object of a page: columns instead of objects, ids instead of names, and every text, each once.
 
     "top" is the bytes at the upper edge of every curve, "layout" has points and lines in hundredths of a node's width,
     and instances of values are [made, end).
@@ -149,14 +149,14 @@ class Texts:
         self._place: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """The place of a text."""
+        """Return the place of a text."""
         if text not in self._place:
             self._place[text] = len(self.kept)
             self.kept.append(text)
         return self._place[text]
 
     def of_bytes(self, sizes: Iterable[int]) -> list[int]:
-        """The places of numbers of bytes."""
+        """Return the places of numbers of bytes."""
         return [self(format_bytes(size)) for size in sizes]
 
 
@@ -221,7 +221,7 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
 
 
 def _engines(simulation: Simulation, played: Timeline, texts: Texts) -> dict[str, Any]:
-    """The three engines: what each does from when to when, and the bytes on the host."""
+    """Return the three engines: what each does from when to when, and the bytes on the host."""
     loads = simulation.schedule.loads
     return {
         "names": list(ENGINES),

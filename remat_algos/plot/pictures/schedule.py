@@ -98,7 +98,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    """A line for each step, with its node and the state of every node; several may share a line."""
+    """Return a line for each step, with its node and the state of every node; several may share a line."""
     lanes = Lanes.of(subject)
     simulation, graph, names, steps = lanes.simulation, lanes.graph, lanes.names, lanes.trace.size
     rows = bins(steps, max(4, height))
@@ -127,13 +127,13 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
 
 
 def _legend(cells: Int8) -> list[tuple[Any, str]]:
-    """The colours of the cells that are there."""
+    """Return the colours of the cells that are there."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     return [(axes.patch(style, GREY), style.label) for style in styles]
 
 
 def _legend_lines(simulation: Simulation, width: int) -> list[str]:
-    """The characters of cells that the schedule may have."""
+    """Return the characters of cells that the schedule may have."""
     loaded = (LOADED,) if simulation.schedule.loads.size else ()
     return legend((CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE)), width)
 

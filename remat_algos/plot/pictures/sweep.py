@@ -92,7 +92,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def profiles_text(results: SweepResults, *, width: int) -> list[str]:
-    """The share of the problems on which a solver is within some percent of the best."""
+    """Return the share of the problems on which a solver is within some percent of the best."""
     check_kind(results, SweepResults, "results")
     ratios = results.ratios()
     lines = wrapped(_profile_sentences(results, ratios), width)
@@ -110,7 +110,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
 
 
 def _near(ratios: Sequence[float]) -> int:
-    """The number of rising ratios that are near the best."""
+    """Return the number of rising ratios that are near the best."""
     return bisect_right(ratios, 1 + WITHIN / 100)
 
 
@@ -201,7 +201,7 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def overheads_text(results: SweepResults, *, width: int) -> list[str]:
-    """A line for each solver and budget, its bar as long as the median overhead."""
+    """Return a line for each solver and budget, its bar as long as the median overhead."""
     check_kind(results, SweepResults, "results")
     points = _points(results)
     lines = wrapped(_overhead_sentences(results, points), width)
@@ -234,7 +234,7 @@ def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float],
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
-    """The budget of a job in % of the peak without rematerialization; None if it is no share."""
+    """Return the budget of a job in % of the peak without rematerialization; None if it is no share."""
     text = str(row["budget"]).strip()
     if row["device"] is not None or not text.endswith("%"):
         return None
@@ -314,7 +314,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
-    """The median time of each solver, and its longest with the nodes of that graph."""
+    """Return the median time of each solver, and its longest with the nodes of that graph."""
     check_kind(results, SweepResults, "results")
     by_solver = _times(results)
     rows = []
@@ -331,7 +331,7 @@ Times = Mapping[str, Sequence[tuple[int, float, bool]]]
 
 
 def _times(results: SweepResults) -> Times:
-    """The jobs whose time and nodes are known: a job without a plan has the nodes of others on its graph."""
+    """Return the jobs whose time and nodes are known: a job without a plan has the nodes of others on its graph."""
     sizes, found = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
     for row in results.jobs:
         if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
@@ -341,7 +341,7 @@ def _times(results: SweepResults) -> Times:
 
 
 def _sizes(results: SweepResults) -> dict[str, int]:
-    """The nodes of graphs, by their ids, as far as they are known."""
+    """Return the nodes of graphs, by their ids, as far as they are known."""
     return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
 
 

@@ -110,7 +110,7 @@ class ChainCosts(NamedTuple):
 
     @classmethod
     def of(cls, chain: ChainStages) -> "ChainCosts":
-        """The costs of a chain."""
+        """Return the costs of a chain."""
         *columns, fixed = chain.costs()
         unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
         return cls(np.array(columns, np.float64) / unit, unit, fixed)
@@ -178,7 +178,7 @@ class ChainTable:
         return self.entries[begin : begin + self.width]
 
     def points(self) -> Int64:
-        """The fewest slots for each distinct cost, rising."""
+        """Return the fewest slots for each distinct cost, rising."""
         finite = np.flatnonzero(np.isfinite(self.root))
         costs = self.root[finite]
         return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
@@ -198,7 +198,7 @@ class ChainTable:
         return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """The optimum within a number of slots; None, and a note, if it is too long."""
+        """Return the optimum within a number of slots; None, and a note, if it is too long."""
         arrays = np.array(self.memory.arrays)
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, MAX_STEPS)
         if codes is None:
@@ -220,7 +220,7 @@ def _unit(memory: StageMemory, free: int, slots: int) -> int:
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """The bound for a limit, by a table that rounds down unless the one that rounds up is exact."""
+    """Return the bound for a limit, by a table that rounds down unless the one that rounds up is exact."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)

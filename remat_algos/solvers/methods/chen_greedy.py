@@ -98,7 +98,7 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """A row of budgets for each kind of places, threshold of compute per byte and choice of `keep_last`."""
+    """Return a row of budgets for each kind of places, threshold of compute per byte and choice of `keep_last`."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
@@ -235,7 +235,7 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """The cuts for one budget; a segment is cut when the sum of its nodes strictly exceeds it."""
+        """Return the cuts for one budget; a segment is cut when the sum of its nodes strictly exceeds it."""
         whole = min(math.floor(budget), self.total)  # sizes are whole numbers
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
@@ -261,7 +261,7 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """The segmentations for budget 0 and for growing budgets, until the time runs out."""
+    """Return the segmentations for budget 0 and for growing budgets, until the time runs out."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
@@ -283,7 +283,7 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """The search of appendix A: 0 for x and y, B = sqrt(x y), and six budgets on [B / sqrt 2, sqrt 2 B].
+    """Run the search of appendix A: 0 for x and y, B = sqrt(x y), and six budgets on [B / sqrt 2, sqrt 2 B].
 
     Their spacing, which the paper leaves open, is geometric.
     """

@@ -77,7 +77,7 @@ def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_las
 
 
 def _deepest(size: int, splits: int) -> int:
-    """The number of rounds of splits after which no segment of `size` nodes is left."""
+    """Return the number of rounds of splits after which no segment of `size` nodes is left."""
     rounds = 1
     while size > splits:
         size = -(-(size - splits) // (splits + 1))

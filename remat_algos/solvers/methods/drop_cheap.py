@@ -71,7 +71,7 @@ def drop_cheap(
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
-    """A row of rising thresholds."""
+    """Return a row of rising thresholds."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -125,7 +125,7 @@ def _is_light(kind: str) -> bool:
 
 
 def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
-    """The kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
+    """Return the kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
@@ -138,7 +138,7 @@ def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
 
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
-    """The kinds to drop; ValueError for one that is neither known nor in the graph."""
+    """Return the kinds to drop; ValueError for one that is neither known nor in the graph."""
     wanted = comma_separated(drop)
     if not wanted:
         raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)

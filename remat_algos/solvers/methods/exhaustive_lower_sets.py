@@ -86,7 +86,7 @@ def exhaustive_lower_sets(
 
 
 def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -> States:
-    """The states of all chains whose greatest M(i) is within the budget."""
+    """Return the states of all chains whose greatest M(i) is within the budget."""
     states: States = [{} for _ in sets.members]
     states[0][0, 0, 0] = (0, (0, 0, 0))
     count = 1

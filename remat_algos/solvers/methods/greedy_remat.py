@@ -116,7 +116,7 @@ class _Walks:
         clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
-        """The candidate of a schedule, or None if it has been seen."""
+        """Yield the candidate of a schedule, unless it has been seen."""
         key = _key(schedule)
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)

@@ -150,7 +150,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_Result, Candidate | None]:
-        """The best candidate within a limit, with its proof; None if nothing is known to fit."""
+        """Return the best candidate within a limit, with its proof; None if nothing is known to fit."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -227,7 +227,7 @@ class _Searches:
     def _run(
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
-        """The kernel's search, in portions."""
+        """Run the kernel's search, in portions."""
         self.clock.stage(max_states, "states", part=0.5)  # its proof decides whether others follow
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:

@@ -91,7 +91,7 @@ def liveness_dp(
 
 
 def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
-    """The details that a plan records about its chain."""
+    """Return the details that a plan records about its chain."""
     graph = sets.graph
     details: dict[str, Any] = {"family": family, "lower_sets": len(sets)}
     if sets.thinned:
@@ -104,7 +104,7 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
 
 
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
-    """The lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
+    """Return the lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
     max_sets = max(COARSE, math.isqrt(MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
@@ -190,7 +190,7 @@ def _near(
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
-    """The cheapest chain whose promise fits, or the one with the lowest promise if none does.
+    """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does.
 
     The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
     """
@@ -218,5 +218,5 @@ def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, c
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
-    """A chain of a subfamily, by rows of the whole family."""
+    """Return a chain of a subfamily, by rows of the whole family."""
     return replace(point, rows=rows[point.rows].tolist())

@@ -163,7 +163,7 @@ class _Programs:
         return result, one_pass + next_multiple(lower or 0, step)
 
     def _lowest(self) -> int | None:
-        """The minimum peak of any schedule of this order, or the lowest found in time."""
+        """Return the minimum peak of any schedule of this order, or the lowest found in time."""
         if not self.rows.runs:
             return self.first.figures[0]
         entries, low, high, cost = self.rows.lowest()
@@ -173,7 +173,7 @@ class _Programs:
         return None if result.x is None else self._candidate(result).figures[0]
 
     def _candidate(self, result: Any) -> Candidate:
-        """The schedule of a solution."""
+        """Return the schedule of a solution."""
         return evaluated(self.graph, emit(self.graph, self.rows.order(result.x)))
 
     def _seconds(self) -> float | None:
@@ -244,7 +244,7 @@ class _Rows:
         return len(self.costs)
 
     def order(self, solution: Any) -> Int32:
-        """The runs of a solution: each stage recomputes nodes in their order, then runs its own."""
+        """Return the runs of a solution: each stage recomputes nodes in their order, then runs its own."""
         again: list[list[int]] = [[] for _ in self.reads]
         for (t, k), column in self.runs.items():
             if solution[column] > 0.5:
@@ -331,7 +331,7 @@ class _Rows:
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
-    """The last stage in which each place may run: until what it reads is changed by an update."""
+    """Return the last stage in which each place may run: until what it reads is changed by an update."""
     last = [order.size] * order.size
     if graph.updates.any():
         place = {v: k for k, v in enumerate(order.tolist())}

@@ -57,7 +57,7 @@ def pathremat(
 
 
 def _trees(part: Part, seed: int, clock: Clock) -> Iterator[Tree]:
-    """The middle bags of one path decomposition."""
+    """Yield the middle bags of one path decomposition."""
     layout = greedy_layout(part.undirected, seed=seed, look=clock.check)
     if separation(part.undirected, layout) > MAX_WIDTH:
         yield None, {}

@@ -89,7 +89,7 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """The smallest optimal number of steps to the first checkpoint after the beginning."""
+    """Return the smallest optimal number of steps to the first checkpoint after the beginning."""
     if checkpoints == 1:
         return n - 1
     low, high = 1, n - 1  # the cost is convex in the number of steps
@@ -143,7 +143,7 @@ class UnitChain:
         return len(self.stages)
 
     def checkpoints(self, limit: int) -> int:
-        """The number of checkpoints that a limit allows, 0 if not even the beginning fits."""
+        """Return the number of checkpoints that a limit allows, 0 if not even the beginning fits."""
         return min(max(0, limit - self.beside) // self.size, len(self) - 1)
 
     def compute(self, checkpoints: int) -> int:
@@ -158,7 +158,7 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 
 
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
-    """The chain of a graph whose stages are single nodes with equal figures, else None."""
+    """Return the chain of a graph whose stages are single nodes with equal figures, else None."""
     stages = stages_of(graph)
     if stages is None or not stages.is_narrow or not MIN_STAGES <= len(stages) == stages.nodes.size:
         return None
