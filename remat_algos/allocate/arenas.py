@@ -243,7 +243,7 @@ class ArenaPacking(Packing):
 
     def __init__(self, blocks: PackingBlocks, capacity: int, clock: Clock, seed: int = 0) -> None:
         super().__init__(blocks, capacity, clock, seed)
-        if (self.offset > blocks.high).any():  # side by side, but in the wrong arena
+        if (self.offset > blocks.high).any():  # in the wrong arena
             self.size = max(self.size, capacity + 1)
 
     @property
@@ -310,7 +310,7 @@ class _Assignment:
             self.packing.bound = self.packing.capacity + 1
 
     def extend(self, depth: int) -> bool:
-        """True if arenas are found for all blocks from a place in the order on, beside those assigned before."""
+        """True if all blocks from a place in the order on fit into arenas, next to those assigned before."""
         if depth == len(self.order):
             return True
         block, blocks = self.order[depth], self.blocks
@@ -357,7 +357,7 @@ class _Assignment:
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
     """Buffers of whole in-place chains, with their names, free to be in any arena."""
-    place = np.full(len(buffers) + 1, -1)  # the last entry is for those that overwrite nothing
+    place = np.full(len(buffers) + 1, -1)  # last: buffers that overwrite nothing
     place[members] = np.arange(len(members))
     return Buffers(
         buffers.begin[members],
@@ -400,7 +400,7 @@ class _ArenaRow:
                 arena=buffers.arena[i],
                 numbered=_numbered(capacities),
             )
-        # no arena needs more than all buffers side by side, above those at fixed offsets
+        # No arena needs more than all buffers side by side above the fixed ones.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
         start = np.cumsum(length + alignment) - length - alignment
@@ -426,7 +426,7 @@ class _ArenaRow:
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
     def check(self) -> None:
-        """AllocationError or CapacityError for buffers that do not fit wherever the others lie."""
+        """AllocationError or CapacityError for buffers that cannot fit, whatever the placement of the others."""
         self._check_fixed()
         self._check_sizes()
 
@@ -613,7 +613,7 @@ def _part_of(clock: Clock, share: float) -> Clock:
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
-    """True if blocks fit, None if undecided in a fraction of the remaining time; OutOfTime at the deadline."""
+    """True if blocks fit, None if undecided within a share of the time left; OutOfTime at the deadline."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with until_stopped() as ending:

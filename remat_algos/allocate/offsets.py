@@ -208,7 +208,7 @@ def pack(
     fixed = rounded.fixed
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
     offset = np.where(fixed < 0, offset, fixed)
-    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # including those without bytes
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # also without bytes
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
@@ -248,7 +248,7 @@ class Packing:
         fixed = blocks.fixed
         self.any_fixed = bool(fixed.any())
         reach = int((blocks.low + blocks.size).max(initial=0, where=fixed))
-        # every canonical offset is a multiple of it
+        # Every canonical offset is a multiple of this.
         self.unit = int(np.gcd.reduce(np.concatenate([blocks.size, blocks.low]))) or 1
         self.bound = max(reach, int(blocks.live.max(initial=0)))
         free = np.where(fixed, 0, blocks.size)

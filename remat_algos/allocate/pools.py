@@ -22,10 +22,10 @@ CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20
 SMALL = MIB  # largest request of PyTorch's small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
-OWN_SEGMENT = 10 * MIB  # a request of this size or more gets a segment of its own
-SEGMENT_STEP = 2 * MIB  # its size is a multiple of this
+OWN_SEGMENT = 10 * MIB  # smallest request that gets its own segment
+SEGMENT_STEP = 2 * MIB  # sizes of own segments are multiples
 SEEDS = (4, 200)  # minimum and maximum random runs
-TRIED_EVENTS = 500_000  # in all random runs
+TRIED_EVENTS = 500_000  # events of all random runs
 
 TIES = {"first": FIRST, "last": LAST, "lowest": LOWEST, "highest": HIGHEST, "random": RANDOM}
 SEGMENTS = {"rising": RISING, "falling": FALLING, "shuffled": SHUFFLED}

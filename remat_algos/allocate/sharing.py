@@ -68,7 +68,7 @@ def share_storage(
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
     frees[rounded.over[~fresh]] = False  # an overwritten buffer passes its block on
-    ends = np.lexsort((-rounded.begin, rounded.end))  # among those freed together, the last to begin comes first
+    ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last to begin first
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
@@ -108,7 +108,7 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "separate", alignment)
 
 
-PAIRS_A_SECOND = 1_000_000_000  # of compared blocks
+PAIRS_A_SECOND = 1_000_000_000  # pairs of blocks compared
 
 
 @checked_arguments

@@ -14,7 +14,7 @@ from remat_algos.allocate.traces import Trace
 from remat_algos.schedule.simulation import LOADED, ROLES, Simulation
 from remat_algos.schedule.timeline import Timeline
 
-PROTOCOL = 4  # of pickle; the page reads 2 to 4
+PROTOCOL = 4  # pickle protocol; the page reads 2 to 4
 OTHER = "unknown"  # the page reads categories only if this is among them
 
 

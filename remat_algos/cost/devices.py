@@ -28,7 +28,7 @@ leaves fewer multiprocessors idle (Matrix Multiplication Background User's Guide
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
 _MISSING = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
 _MAX_RATE = 1e30  # larger rates would overflow sums
-_MAX_COUNT = 2**20  # of multiprocessors, and elements along a tile: a wave then has less than 2**60
+_MAX_COUNT = 2**20  # multiprocessors, and elements along a tile: a wave is below 2**60
 
 
 @dataclass(frozen=True, slots=True)

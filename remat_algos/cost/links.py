@@ -24,7 +24,7 @@ PLANNED_SHARE = 0.9
 """Default share of the rates that plans use. Plans that use a link to the last byte cost more than recomputation alone
 where it attains 10 % less."""
 
-_MAX_RATE = 1e30  # as of devices
+_MAX_RATE = 1e30  # as for devices
 FINE = 10**9
 """Ticks in the shortest cost or copy if ticks cannot be exact."""
 PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}

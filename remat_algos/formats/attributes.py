@@ -164,7 +164,7 @@ def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
         if key in extra or row.get("value") or row.get("saved"):
             first = {column: row.pop(column) for column in (*VALUE_CELLS, "saved") if column in texts}
             values += [{"node": key, "name": row.get("value", ""), **first}, *extra.pop(key, ())]
-    values += [value for lost in extra.values() for value in lost]  # of no node: the reader reports it
+    values += [value for lost in extra.values() for value in lost]  # unknown node: the reader reports it
     for value in values:
         if "memory" in value:
             value["memory_bytes"] = value.pop("memory")

@@ -234,7 +234,7 @@ class ColumnTable:
             texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
-            if "_" in joined or not joined.isascii():  # int() accepts more
+            if "_" in joined or not joined.isascii():  # int() accepts these
                 raise ValueError
             return [int(text) if text else default for text in texts]
         except ValueError:  # a decimal or a unit among them

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
 
 KINDS = ("nodes", "edges", "values")
-NAMED = 2  # nodes in a note
-COLUMNS_SHOWN = 4  # names of columns in a note
+NAMED = 2  # nodes named per note
+COLUMNS_SHOWN = 4  # columns named per note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-TABLES = ".nodes.csv"  # the ending of tables that are written
+TABLES = ".nodes.csv"  # ending of written tables
 TABLE = GraphFormat("table", csv_tables.parse_edges)
 
 
@@ -150,7 +150,7 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
         return None
     if nodes is not None:
         raise GraphError("{path} has its own sizes; leave out the table of nodes {nodes!p}", path=path, nodes=nodes)
-    from remat_algos.zoo.registry import build  # which imports all layers
+    from remat_algos.zoo.registry import build  # slow: imports all layers
 
     return build(path)
 
@@ -233,7 +233,7 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
-    other = listed(list(dict.fromkeys(tables.ignored)), COLUMNS_SHOWN)  # names, one of which may be meant for a size
+    other = listed(list(dict.fromkeys(tables.ignored)), COLUMNS_SHOWN)  # perhaps meant for a size
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
@@ -349,7 +349,7 @@ def _table(text: str, file: Path) -> Tables:
             raise GraphError(alone, name=file.name)
         return csv_tables.parse_edges(text, shortened_path(file.name))
     nodes = tables["nodes"]
-    # X.csv beside X.edges.csv may be another list of edges, and X.nodes.csv mislaid.
+    # X.csv next to X.edges.csv may be another edge list, with X.nodes.csv missing.
     if nodes.exists() and _stem(nodes)[1] is None and _names_edges(_first_line(_named_text(nodes)[0])):
         tables["nodes"] = file.with_name(f"{_stem(file)[0]}.nodes.csv")
     for table in ("edges", "nodes"):
@@ -447,7 +447,7 @@ def what_it_is(path: Path) -> str | None:
     except OSError:
         return None
     if data.startswith(b"PK"):
-        with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:  # a damaged one raises what it likes
+        with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:  # damaged: any error
             names = {name.rpartition("/")[2] for name in archive.namelist()}
             return next((kind for name, kind in IN_ARCHIVES.items() if name in names), None)
     if data.startswith(PICKLED) and TORCH_MAGIC in data[:20]:
@@ -487,7 +487,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():
-        if data is None:  # an older graph's would be read with this one
+        if data is None:  # a table of an older graph
             file.unlink(missing_ok=True)
 
 

@@ -135,8 +135,8 @@ def _count(where: str, name: str, value: Any) -> int:
     return int(digits)
 
 
-ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
-MAX_DIGITS = 10  # of an id
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # magic of npz files, and of empty ones
+MAX_DIGITS = 10  # digits of an id
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 Other = tuple[str, int, str]
 """An action other than `compute`, the number of steps before it, and the name of its value."""

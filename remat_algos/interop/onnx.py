@@ -43,7 +43,7 @@ LINEAR = frozenset(
 )
 """Operators, beside those of `ra.ir.operation_kinds`, whose gradient reads nothing but indices and conditions."""
 
-MAX_TRIPS = 2**31  # of a Loop; a greater number means a loop that ends by its condition
+MAX_TRIPS = 2**31  # trips of a Loop; a larger count means that its condition ends it
 BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
 ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # only the first input is learned
@@ -131,7 +131,7 @@ def _loaded(model: Any, source: str) -> Any:
         return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
         raise GraphError("{source!p} cannot be read: {strerror}", source=source, strerror=error.strerror) from error
-    except Exception as error:  # of protobuf, or of another reader selected by the file's ending
+    except Exception as error:  # protobuf, or a reader chosen by the ending
         raise GraphError(
             "{source!p} is not an ONNX model ({error!e}); is the file whole?", source=source, error=error
         ) from error
@@ -154,7 +154,7 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
     `outside` maps the names that a body may read from enclosing graphs to their writers.
     """
     written = outside.new_child()
-    local = isinstance(graph, onnx.FunctionProto)  # it has names in place of descriptions, and no initializers
+    local = isinstance(graph, onnx.FunctionProto)  # has names, no descriptions or initializers
     for tensor in () if local else graph.initializer:
         _write(tensor.name, "an initializer", written.maps[0])
     inputs = dict[str, str]()
@@ -406,7 +406,7 @@ class _OnnxRows:
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
         """Return the reads of the gradient, always with indices and conditions; None for all reads and values."""
         if op == "Dropout":
-            return values[1:] or None  # its mask
+            return values[1:] or None  # the mask
         kind = operation_kind(op)
         discrete = [name for name in reads if not self.extents[name].floating]
         if op in LINEAR:
@@ -415,7 +415,7 @@ class _OnnxRows:
             return None
         alone = bool(kind.extra) and len(values) == 1
         inputs, output = kind.saved(alone=alone)
-        extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
+        extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # running statistics
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
     def _result_size(self, node: Any) -> int:

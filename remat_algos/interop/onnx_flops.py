@@ -9,7 +9,7 @@ Shape = tuple[int, ...] | None
 
 Shapes = Sequence[Shape]
 Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
-MAX_READS = 16  # of an operator here
+MAX_READS = 16  # most reads of these operators
 MICROSOFT = "com.microsoft."
 
 

@@ -10,7 +10,7 @@ from remat_algos.wording import did_you_mean, typed
 
 LONGEST = 2**63  # a dimension is shorter
 MAX_NAMED = 3  # dimensions in a message
-LARGEST_POWER = 64  # that of 2 is longer than any dimension
+LARGEST_POWER = 64  # 2**64 exceeds any dimension
 OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

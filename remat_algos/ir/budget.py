@@ -63,7 +63,7 @@ class Budget:
                 continue
             number: Any = None if isinstance(amount, bool) else amount
             try:
-                # Above 64 bits nothing is limited, and readers of JSON take no more digits.
+                # A limit above 64 bits limits nothing, and JSON readers accept no more digits.
                 object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
                 raise ArgumentTypeError(

@@ -143,7 +143,7 @@ def _options(
         "loss": list(map(str, loss)) if loss is not None else None,
         "keep_outputs": bool(keep_outputs),
     }
-    return options | ({"encode": int(bits)} if bits else {})  # plans of graphs without codes stay as they were
+    return options | ({"encode": int(bits)} if bits else {})  # plans without codes keep their form
 
 
 def gradient_pairs(
@@ -274,7 +274,7 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
     last[whole[whole >= 0]] = OF_ALL
     names, ops = GradientNames(graph.labels, graph.value_indptr, graph.resident_names, target, last), graph.labels.ops
     if ops is not None:
-        gradient = [*(f"grad({op})" if op else "" for op in ops), ""]  # the last one is that of a seed
+        gradient = [*(f"grad({op})" if op else "" for op in ops), ""]  # last: a seed
         ops = (*ops, *(gradient[w] for w in reader.tolist()))
     if not names.distinct:
         _check_names(names, reader)
@@ -301,7 +301,7 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices
-    with_seed = np.append(indptr, indptr[-1])  # the row added at the end is that of a seed, whose reader is -1
+    with_seed = np.append(indptr, indptr[-1])  # last row: a seed, reader -1
     read_indptr, read_indices = gather_rows(with_seed, indices, np.append(np.arange(indptr.size - 1), reader))
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 

@@ -22,7 +22,7 @@ OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_
 NAMED = AMOUNTS.keys() | OF_NAMED.keys()
 """Arrays that are taken by name too."""
 
-COMPLETE = ("memory", "compute")  # mappings must have every node; others default to 0
+COMPLETE = ("memory", "compute")  # mappings without defaults
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
 MAX_NODES = 2**31
 

@@ -722,7 +722,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     backward = forward_of != -1
     outside = (forward_of < -2) | (forward_of >= graph.n_nodes)
     if not outside.any():
-        outside = (forward_of >= 0) & backward[forward_of]  # negative ones read some entry, and are left out
+        outside = (forward_of >= 0) & backward[forward_of]  # -1 reads any entry: masked
     if outside.any():
         at = int(np.argmax(outside))
         raise GraphError(

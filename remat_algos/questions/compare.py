@@ -28,7 +28,7 @@ from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.wording import counted, one_line
 
-SEARCH_SHARE = 0.9  # share of the time and the progress for the solvers; the bound comes after them
+SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows
 LOWEST_SHARE = 0.5  # share of that for the lowest peak, if the first solvers find no plan within the limit
 
 
@@ -222,7 +222,7 @@ def compare(
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run all solvers together; return their entries and how the run ended."""
+    """Run all solvers together; return their entries and the Stop of the run."""
     problem = request.problem()
     problem.check_regions()
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
@@ -276,7 +276,7 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run solvers whose plans must fit an allocator one by one; return their entries and how the search ended."""
+    """Run solvers one by one, as their plans must fit an allocator; return their entries and the Stop."""
     entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):

@@ -49,7 +49,7 @@ class Offload(NamedTuple):
         return self._asdict() | {"value": graph.value_name(self.value)}
 
     def text(self, simulation: Simulation) -> str:
-        """Its bytes, how long compute waits for it, the price of recomputing it, and its steps."""
+        """Its bytes, the time that compute waits for it, the price of recomputing it, and its steps."""
         graph = simulation.graph
         node = int(graph.producer[self.value])
         waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
@@ -416,7 +416,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
     try:
         return Explanation(plan, nodes, left_out, _report(plan), most)
-    except ValueError as error:  # the file of a plan may name options that the solver does not have
+    except ValueError as error:  # a plan file may have unknown options
         return Explanation(plan, nodes, left_out, None, most, f"{plan.solver} does not report of this plan: {error}")
 
 

@@ -145,7 +145,7 @@ def fit(
     clock = Clock(time_limit, progress)
     plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), None if link is None else get_link(link))
     found: dict[str, Fit] = {}
-    # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
+    # Each solver may continue from no rematerialization; "auto" is hardly better than the best of them.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
         if any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
             found[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
@@ -195,7 +195,7 @@ def _largest(
         while low + 1 < high and ending.stop is Stop.DONE:
             if tried:
                 clock.check()
-            value, n_left = values[place], (high - low - 1).bit_length()  # plans to come: bisecting, or doubling first
+            value, n_left = values[place], (high - low - 1).bit_length()  # remaining plans
             part = 1 / (1 + n_left * (2 if high == len(values) else 1))
             answer = plan(value, clock.share(part, clock.within_stage(part, f"{value}: ")))
             if isinstance(answer, Plan):
@@ -207,7 +207,7 @@ def _largest(
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # finally, the plan of the value that is only known to fit
+            else:  # last, plan the value known to fit
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 

@@ -31,8 +31,8 @@ from remat_algos.text.units import format_bytes, percent
 from remat_algos.wording import counted, one_line
 
 POINTS = 20
-NEAR = 0.001  # of one pass above its bound: where a plan is further off, `solve` may find a better one
-LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier begins
+NEAR = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans
+LOWEST_SHARE = 0.3  # time share for the lowest peak, where the frontier begins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +248,7 @@ def frontier(
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
     interrupted = portfolio.stop is Stop.INTERRUPTED
-    bounding = clock.share() if interrupted else clock  # who interrupts is told no more
+    bounding = clock.share() if interrupted else clock  # no progress after an interrupt
     bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = dict[str, tuple[Plan, ...]](), dict[str, str]()
     for solver in request.solvers:
@@ -311,7 +311,7 @@ def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) ->
     problem, graph, points = portfolio.problem, portfolio.problem.graph, portfolio.budgets
     solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # the exact went along all limits
     if not any(solver.searches for solver in solvers):
-        return  # the others yielded all that they find within any limit
+        return  # the others yield the same for any limit
     whole = portfolio.candidates
     proven = [each.figures[0] for each in whole if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     limits = [limit for limit in even_limits(floor, problem.base, points) if limit < min(proven, default=problem.base)]

@@ -18,8 +18,8 @@ from remat_algos.wording import counted, one_line
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000  # lower sets of the exact family
-WORDS = 2**22  # of bits, 32 MiB: families up to this are built whole, then thinned
-MAX_WORDS = 2**27  # of bits, 1 GiB, of any family
+WORDS = 2**22  # bit words, 32 MiB: smaller families are built whole, then thinned
+MAX_WORDS = 2**27  # bit words, 1 GiB: maximum for any family
 
 
 @dataclass(frozen=True, eq=False)

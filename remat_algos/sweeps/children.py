@@ -30,8 +30,8 @@ from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.text.units import format_bytes
 from remat_algos.wording import first_line, shortened
 
-LOOK, SIGN = 0.05, 1.0  # seconds between looks at the memory of a job, and at whether its process lives
-START = 120.0  # seconds in which a process has to import all
+LOOK, SIGN = 0.05, 1.0  # seconds between checks of a job's memory, and of its process
+START = 120.0  # seconds for a process to import everything
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from remat_algos.sweeps.worker import serve; serve(json.loads(sys.argv[2]))"
@@ -107,7 +107,7 @@ class Child:
 
     def stop(self) -> None:
         """End the process and those that it started; a thread that waits for it gets Died."""
-        if self.process.returncode is None:  # else its number may be that of another process
+        if self.process.returncode is None:  # the id may be reused after
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -117,7 +117,7 @@ class Child:
             return self.process.poll() is not None
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def __del__(self) -> None:  # with its thread
+    def __del__(self) -> None:  # when its thread ends
         if hasattr(self, "process"):
             self.kill()
 
@@ -141,7 +141,7 @@ class Child:
                 raise Died(msg)
             if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
                 return
-            if self.has_ended():  # what it started may hold the pipe
+            if self.has_ended():  # children may hold the pipe
                 raise Died(self._reason())
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:
@@ -213,7 +213,7 @@ def solved(
     if child is not None and (child.modules != conditions.modules or child.has_ended()):
         child.kill()
         child = _OF_THREAD.child = None
-    own = f"{threading.get_ident()}-{record['graph']}.npz"  # of this thread, which removes it
+    own = f"{threading.get_ident()}-{record['graph']}.npz"  # per thread, which removes it
     file = Path(graph) if isinstance(graph, str) else Path(_graph_folder().name, own)
     try:
         try:

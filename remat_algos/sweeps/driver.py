@@ -39,12 +39,12 @@ from remat_algos.sweeps.jobs import (
 from remat_algos.sweeps.results import SweepResults, results_of
 from remat_algos.sweeps.worker import FAILED, reason_of
 
-AHEAD = 2  # jobs that an executor has for each of its workers
-WORKERS = 32  # of an executor that does not say how many it has
-LOOK = 1.0  # seconds between looks at the number of workers
-LOST = 20  # times that an executor may lose a job, through no fault of the job
-PAUSE, PATIENCE = 1.0, 120.0  # seconds before processes that did not start are tried again, and until no more are tried
-GRAPHS = 8  # that the driver keeps in memory
+AHEAD = 2  # jobs submitted per worker
+WORKERS = 32  # assumed if an executor states none
+LOOK = 1.0  # seconds between counts of workers
+LOST = 20  # times that executors may lose a job, or break
+PAUSE, PATIENCE = 1.0, 120.0  # seconds until processes that did not start are retried, and until giving up
+GRAPHS = 8  # graphs kept in memory
 
 ExecutorFactory = Callable[[], Executor]
 
@@ -147,7 +147,7 @@ def sweep(
         share = set(names[len(names) * (i - 1) // n : len(names) * i // n])
         own = [(each, name, record) for each, (name, record) in zip(placed, every, strict=True) if name in share]
         named, total = [(name, record["name"]) for _, name, record in own], len(own)
-        records = {name: record for _, name, record in reversed(own)}  # each as the first row calls its graph
+        records = {name: record for _, name, record in reversed(own)}  # first row names the graph
         left = _left(own, store, retry_failed=retry_failed)
         conditions = Conditions(tuple(modules), timeout, memory, retries)
         with contextlib.ExitStack() as stack:
@@ -194,7 +194,7 @@ def _left(
             continue
         job = placed[1]
         with _errors_of(placed):
-            if not store.has_graph(record["graph"]):  # its file is damaged
+            if not store.has_graph(record["graph"]):  # damaged file
                 store.add_graph(to_npz(job_graph(job)))
             check_job(job, stored(record["graph"]))
         left[name] = None
@@ -271,7 +271,7 @@ class _Drive:
         self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
         self.token, self.broken = os.urandom(6).hex(), 0
-        self.pause_until = self.stuck_since = 0.0  # since processes do not start
+        self.pause_until = self.stuck_since = 0.0  # while processes do not start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -309,7 +309,7 @@ class _Drive:
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
-                while len(self.graphs) > GRAPHS:  # workers of dask keep those that are held here
+                while len(self.graphs) > GRAPHS:  # dask workers keep these too
                     self.graphs.popitem(last=False)
             future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], self.conditions)
         except BrokenExecutor:
@@ -328,7 +328,7 @@ class _Drive:
     def _receive(self, future: Future[Any], make: ExecutorFactory) -> None:
         """Keep the result of a job, or try it again after those that wait."""
         name = self.flying.pop(future, None)
-        if name is None:  # of an executor that broke
+        if name is None:  # from a broken executor
             return
         self.tries[name] += 1
         try:
@@ -358,7 +358,7 @@ class _Drive:
         """Try a job again that went with its worker, which is no fault of the job, or not known to be."""
         self.tries[name] -= 1
         self.lost[name] += 1
-        self.graphs.pop(self.records[name]["graph"], None)  # it may have gone too
+        self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
         if self.lost[name] < LOST:
             self.waiting.append(name)
         else:
@@ -417,7 +417,7 @@ def _workers(executor: Executor) -> int:
     if hasattr(client, "nthreads"):
         try:
             return max(1, sum(client.nthreads().values()))
-        except Exception as error:  # of many kinds
+        except Exception as error:  # executors raise many kinds
             raise SweepError(
                 "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error

@@ -37,10 +37,10 @@ NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", 
 COUNTS = ("limit", "resident_memory", "host_peak", "bound", "steps", "reached", "least", "tries")
 TEXTS = ("reason", "method", "bound_source", "stop", "host")
 REQUEST_TEXTS = ("graph", "version", "solver", "effort")
-MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # of a result, if they are known
+MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # measured, if known
 OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
 ABANDONED = 600.0  # seconds since the last write to a half-written file
-RECORD = 4096  # bytes that are read of the file of a driver
+RECORD = 4096  # bytes read from a driver's file
 
 
 class SweepFolder:
@@ -131,7 +131,7 @@ class SweepFolder:
 
     def result_file(self, job: str) -> Path:
         """Return the file of a result."""
-        return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # quicker than by its parts
+        return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # faster than joining
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
         """Write a result whole; it is on the disk when this returns."""
@@ -169,7 +169,7 @@ class SweepFolder:
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
-                    if _PART.fullmatch(part.name):  # in the place of a folder of results, which are lost
+                    if _PART.fullmatch(part.name):  # a file replaced a folder of results
                         yield part.name, part
                     continue
                 with os.scandir(part.path) as files:
@@ -299,7 +299,7 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
                 file.unlink(missing_ok=True)
                 return
             record = json_of(other.read(RECORD))
-    except FileNotFoundError:  # it has ended just now
+    except FileNotFoundError:  # ended just now
         return
     except ValueError:
         record = None

@@ -191,7 +191,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
         raise ArgumentError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
-        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # that there is no such solver is told below
+        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # an unknown solver is reported below
         if unknown := [name for name in unknown if name not in names]:
             raise ArgumentError(
                 "no key of a job, argument of solve or option of {solver} is called {unknown!r}{did_you_mean!w}",
@@ -372,7 +372,7 @@ def _placed(row: Any, folder: Path) -> Any:
     for name in ("graph", "nodes", "link"):
         if name in placed:
             given = placed[name]
-            only = name == "link"  # which may be a name or rates
+            only = name == "link"  # a name or rates
             several = given if isinstance(given, list) else [given]
             paths = [_path(each, folder, only_if_there=only) for each in several]
             placed[name] = paths if isinstance(given, list) else paths[0]

@@ -36,7 +36,7 @@ from remat_algos.wording import shortened
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
 LONGEST = 300  # characters of a reason
-GRAPHS = 2  # that a worker keeps; they count as its memory
+GRAPHS = 2  # graphs kept; they count as the worker's memory
 _HEAD = 8
 
 
@@ -57,7 +57,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 def serve(modules: list[str]) -> None:
     """Answer messages until the other side is gone, even if a job is being solved then."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what solvers print is no answer
+    os.dup2(2, 1)  # output of solvers is not the answer
     for number in (signal.SIGINT, signal.SIGTERM):  # the driver ends this process
         signal.signal(number, signal.SIG_IGN)
     use_cores(1)
@@ -87,7 +87,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     try:
         try:
             graph = _graph(record["file"])
-        except RematError as error:  # no fault of the job, so it is tried again
+        except RematError as error:  # not the job's fault: retried
             msg = f"its graph cannot be read here: {error}"
             raise RuntimeError(msg) from error
         size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}

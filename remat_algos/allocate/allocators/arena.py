@@ -7,9 +7,9 @@ from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import Clock
 from remat_algos.schedule.simulation import Simulation
 
-SECONDS = 5.0  # for one packing
-PART = 0.3  # of the progress that is left
-LAST_SECOND = 1.0  # for one packing after the deadline
+SECONDS = 5.0  # time limit of one packing
+PART = 0.3  # share of the remaining progress
+LAST_SECOND = 1.0  # time limit of one packing after the deadline
 
 
 @allocator(noun="packed", own_base=False, candidates=1)

@@ -14,7 +14,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import listed
 
-CANDIDATES = 24  # schedules of one search for which an allocator is run
+CANDIDATES = 24  # schedules per search for which an allocator runs
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -34,7 +34,7 @@ class _Variable:
 @dataclass(frozen=True, slots=True)
 class _Record:
     inputs: list[tuple[int, str]]
-    output: int  # the first
+    output: int  # first output
     operation: str
     line: int
 

@@ -61,7 +61,7 @@ def _parse(text: str, source: str) -> Tables:
 
 def _read(text: str, source: str) -> Any:
     """pydot's graph."""
-    printed = io.StringIO()  # where pydot fails; standard output is that of other threads too
+    printed = io.StringIO()  # pydot prints errors; threads share stdout
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
@@ -69,14 +69,14 @@ def _read(text: str, source: str) -> Any:
 
             vars(pydot.dot_parser)["print"] = functools.partial(print, file=printed)
             try:
-                # pydot leaves out without a word what it cannot read after a whole graph: then the second is missing
+                # pydot silently drops text that it cannot read after a whole graph: then the second is missing.
                 graphs: Any = pydot.graph_from_dot_data(f"{text}\ndigraph {{}}")
             finally:
                 del vars(pydot.dot_parser)["print"]
             graph, _ = graphs
     except ImportError as error:
         raise fault(source, "reading DOT needs pydot; install it: python -m pip install pydot") from error
-    except Exception as error:  # of many kinds: pydot has none of its own
+    except Exception as error:  # pydot raises many kinds
         said = " ".join(printed.getvalue().strip().rpartition("\n")[2].split())
         wrong = "pydot cannot read it as one whole graph in DOT ({said!p}); mend it, or {otherwise!w}"
         raise fault(source, wrong, said=said or type(error).__name__, otherwise=OTHERWISE) from error

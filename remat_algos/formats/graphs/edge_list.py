@@ -28,7 +28,7 @@ def _parse(text: str, source: str) -> Tables:
     A line with one name is a node without edges; `#` begins a comment; names with spaces are quoted.
     """
     rows: dict[str, NodeRow] = {}
-    alone = named = False  # True if a line has one name, or some name is quoted: then it is no table of two columns
+    alone = named = False  # a line has one name, a name is quoted: not a table of two columns
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
         words = unquoted = (content if plain else content.partition("#")[0]).split()
@@ -75,7 +75,7 @@ def _words(content: str, source: str, line: int) -> tuple[list[str], list[str]]:
     """Return the names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
     words: list[str] = []
     unquoted: list[str] = []
-    arrows: list[int] = []  # names before each
+    arrows: list[int] = []  # number of names before each
     for found in _WORD.finditer(content):
         if found[0] == '"':
             raise fault(source, 'a quotation mark is not closed; write names with spaces as "my name"', line)

@@ -69,7 +69,7 @@ def _prepare(root: ElementTree.Element) -> None:
     for key in root.iterfind("{*}key"):
         key.set("attr.type", "string")
         default = key.find("{*}default")
-        if default is not None and not default.text:  # networkx takes it for the word None
+        if default is not None and not default.text:  # networkx reads "None"
             key.remove(default)
 
 
@@ -86,9 +86,9 @@ def _read(root: ElementTree.Element, source: str) -> Any:
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of ports, which only matter for drawing
+            warnings.simplefilter("ignore")  # ports only matter for drawing
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
-    except Exception as error:  # the reader has no errors of its own
+    except Exception as error:  # networkx raises many kinds
         reason = " ".join(str(error).split()) or type(error).__name__
         wrong = "not GraphML that networkx can read ({reason!p}); is the file whole?"
         raise fault(source, wrong, reason=reason) from error

@@ -39,7 +39,7 @@ BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
 LINKS = ("edges", "links", "adjacency")
-_ENDS = ("id", "key", "source", "target")  # of links, no attributes
+_ENDS = ("id", "key", "source", "target")  # keys of links, not attributes
 
 KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
@@ -238,7 +238,7 @@ def _node(fields: _Fields, place: int) -> NodeRow:
         if both is not None:
             wrong = '{what!w} has "{both}" beside "values"; give it in these'
             raise fault(fields.source, wrong, what=fields.what, both=both)
-    else:  # the node speaks of its one value
+    else:  # keys of the node describe its one value
         values = [fields.part(OF_VALUE)]
     fields.unsized = any("memory" not in value.record and "view_of" not in value.record for value in values)
     return NodeRow(

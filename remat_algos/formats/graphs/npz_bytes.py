@@ -142,7 +142,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if unknown:
         raise fault(source, "{unknown!r} is not part of an npz graph; remove it", unknown=min(unknown))
     for name, array in stored.items():
-        if array.ndim != 1:  # NumPy would broadcast a single number over all nodes or values
+        if array.ndim != 1:  # NumPy would broadcast a scalar
             raise ArgumentError("{name} has {ndim} dimensions, expected 1", name=name, ndim=array.ndim)
     if any(array.dtype.kind not in "biu" for array in stored.values()):
         raise ArgumentError("an array is not of whole numbers")

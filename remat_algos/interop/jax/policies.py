@@ -143,7 +143,7 @@ class _NamedRun:
         self.prefix = prefix
         self.scan = scan
         self.numbers = count()
-        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # with the operands, since a key has their ids
+        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # keeps operands alive: keys hold their ids
 
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
@@ -306,7 +306,7 @@ def _kept(plan: Plan) -> list[int]:
 def _offloaded(plan: Plan) -> list[int]:
     """Values of the forward part that come back for the backward part alone; PlanError for others that are loaded."""
     graph, is_load, kept = plan.graph, plan.simulation.is_load, set(_kept(plan))
-    begin = int((~graph.forward[plan.schedule.order]).argmax())  # of the backward part
+    begin = int((~graph.forward[plan.schedule.order]).argmax())  # first backward step
     for at, step in enumerate(plan.simulation.steps() if plan.schedule.loads.size else ()):
         for value, instance in step.reads:
             if not is_load[instance]:

@@ -236,7 +236,7 @@ def _checkpoint_name(eqn: Any) -> str | None:
     """Return the name that `checkpoint_name` gives to a value; None for other equations."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
-    call = eqn.params.get("_prim")  # of the implementation behind the flag jax_remat3
+    call = eqn.params.get("_prim")  # with the flag jax_remat3
     return call.params["name"] if type(call).__name__ == "CheckpointName" else None
 
 

@@ -9,7 +9,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model has
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
-MAX_FIELDS = 100_000  # of one message
+MAX_FIELDS = 100_000  # fields per message
 VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # how a field of protobuf is written
 _START = re.compile(rb"[\x08\x12\x1a\x22(2:Br]|[\xa2\xca\xd2]\x01")  # number and kind of a field of a ModelProto
 

@@ -114,7 +114,7 @@ def wait_for_copies() -> None:
     """Let compute wait for all copies: after an error the memory that they read and write is free at once."""
     for device, streams in list(_streams.items()):
         for stream in streams:
-            with suppress(RuntimeError):  # of the error before it, which is passed on
+            with suppress(RuntimeError):  # repeats the error passed on
                 torch.get_device_module(device).current_stream(device).wait_stream(stream)
 
 
@@ -134,7 +134,7 @@ def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Ten
         with on.stream(stream):
             into.copy_(source, non_blocking=True)
         ended = stream.record_event()
-    into.untyped_storage().copied = ended  # with a saved tensor it comes to backward
+    into.untyped_storage().copied = ended  # backward finds it on the saved tensor
 
 
 def _wait(device: torch.device, copied: torch.Tensor) -> None:
@@ -170,7 +170,7 @@ def _host_memory(size: int, device: torch.device) -> torch.Tensor:
     try:
         if device.type in HOST:
             return torch.from_numpy(np.empty(size, np.uint8))
-        with without_modes():  # those that count storages count the device's
+        with without_modes():  # storage-counting modes must not see it
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before

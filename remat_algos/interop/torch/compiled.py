@@ -270,7 +270,7 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
     known = _partitioners.get(id(options))
     if known is None:
         known = (options or {}, _backend_of(dict(options or {})))
-        _partitioners[id(options)] = known  # it keeps the options alive, so that their id stays unique
+        _partitioners[id(options)] = known  # keeps the options alive: their id stays unique
         if len(_partitioners) > REMEMBERED:
             _partitioners.popitem(last=False)
     return known[1]
@@ -280,7 +280,7 @@ def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Call
     """Return the function that watches calls of a model compiled by a backend; None for backends without our plans."""
     named = _backend_by(options) if called is remat else None
     plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
-    partitioner = getattr(plans, "partitioner", plans)  # of inductor
+    partitioner = getattr(plans, "partitioner", plans)  # inductor's
     if not isinstance(partitioner, Partitioner):
         return None
 

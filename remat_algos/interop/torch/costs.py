@@ -92,7 +92,7 @@ def probe(node: fx.Node) -> tuple[int, int]:
             args, kwargs = map_arg((node.args, node.kwargs), lambda read: _numbers(read.meta["val"]))
             try:
                 _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
-            except RuntimeError as error:  # it refuses such tensors
+            except RuntimeError as error:  # the operator rejects these tensors
                 _probed[signature] = 0, 0
                 warn(
                     "{name} could not be measured, so its time and workspace count as 0: {reason!p}",

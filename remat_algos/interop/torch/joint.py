@@ -38,7 +38,7 @@ from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.units import format_bytes
 from remat_algos.wording import counted
 
-FORWARD, NO_OWNER = -1, -2  # in `forward_of`
+FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # if one process reran them, it would wait for the others
@@ -82,7 +82,7 @@ class Captured:
         return type(self), (self.graph, None, (), (), {}, self.num_forward)
 
     def __deepcopy__(self, memo: object) -> "Captured":
-        return self  # it never changes
+        return self  # immutable
 
     @property
     def boundary(self) -> int:
@@ -156,7 +156,7 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             graph.erase_node(copy)
             copies[node] = first
             if checkpoint_region(node.meta)[0] not in ((), checkpoint_region(first.meta)[0]):
-                first.meta[RECOMPUTE] = None  # of two regions
+                first.meta[RECOMPUTE] = None  # in two regions
             twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
             copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
@@ -323,9 +323,9 @@ class _JointRows:
         self.tensors: list[list[fx.Node]] = []
         self.inputs: list[tuple[fx.Node, int]] = []
         self.tangents: list[fx.Node] = []
-        self.values: dict[fx.Node, tuple[int, ...]] = {}  # that store each result
+        self.values: dict[fx.Node, tuple[int, ...]] = {}  # values that store each result
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
-        self.place: dict[int, tuple[bool, int]] = {}  # of a storage: true for a resident, and its id
+        self.place: dict[int, tuple[bool, int]] = {}  # by storage: (is resident, id)
         self.backward: set[fx.Node] = set()
         # values without bytes that the next draw or effect reads, so that they keep their order
         self.last_draw: list[int] = []

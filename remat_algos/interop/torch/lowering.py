@@ -101,7 +101,7 @@ class _Lowering:
         self.captured = captured
         self.graph = fx.Graph()
         self.earlier = earlier  # the forward module, of which the backward one reads
-        self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}  # by the instances that it is stored in
+        self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}  # by result and its instances
         self.received: list[
             tuple[fx.Node, fx.Node]
         ] = []  # inputs of the backward module, and their sources in the forward one
@@ -110,8 +110,8 @@ class _Lowering:
         self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
         self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # instances of the first runs
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
-        self.value: list[int] = simulation.lifetimes.value.tolist()  # of each instance
-        self.hosts: dict[int, list[fx.Node]] = {}  # of values, their tensors on the host
+        self.value: list[int] = simulation.lifetimes.value.tolist()  # by instance
+        self.hosts: dict[int, list[fx.Node]] = {}  # by value: host tensors
         self.stored: dict[int, int] = {} if earlier is None else earlier.stored  # the instance that is copied of each
         self.arriving: set[int] = set()  # loaded instances that nothing has read
 

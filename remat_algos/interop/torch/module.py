@@ -34,7 +34,7 @@ DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
 ULPS, HALF_ULPS = 100, 4
 """Units in the last place of its largest number by which a result may differ, and in half precision."""
 ACCELERATOR = 100  # times as many, off the CPU
-SEED = 0  # of the passes that are compared
+SEED = 0  # seed of the compared passes
 
 
 class _OfMode(NamedTuple):

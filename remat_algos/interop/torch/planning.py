@@ -239,21 +239,21 @@ class Partitioner:
     def __init__(self, request: TrainingRequest) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
-        self.reread: Reread = {}  # of the graph that was planned last
-        self.parts: dict[str, UnplannedPart] = {}  # that run outside all graphs, by what reports say of them
+        self.reread: Reread = {}  # for the graph planned last
+        self.parts: dict[str, UnplannedPart] = {}  # parts outside all graphs, by description
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         # number of graphs captured by torch.compile, for training and inference
         self._n_graphs = 0
         self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
-        self._running = 0  # calls of the model that run now
-        self._infeasible: list[tuple[BudgetError, int]] = []  # of graphs without a plan within their budget
+        self._running = 0  # calls of the model in progress
+        self._infeasible: list[tuple[BudgetError, int]] = []  # graphs without a plan
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
-        self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
-        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
+        self._runs: dict[tuple[int, int], int] = {}  # runs by place, before backward
+        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # by place: a saved storage per run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
-        self._gathers: dict[int, Gather] = {}  # of FSDP2, by group of parameters
+        self._gathers: dict[int, Gather] = {}  # FSDP2 gathers, by parameter group
 
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any

@@ -213,7 +213,7 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
     some = buffers.size > 0
     if simulation is None:
         return [(BUFFER, np.flatnonzero(some))] if some.any() else []
-    buffers.places(simulation)  # they are this schedule's
+    buffers.places(simulation)  # check that buffers are this schedule's
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
     is_value = buffers.instance >= 0
     role[is_value] = simulation.instance_role[buffers.instance[is_value]]
