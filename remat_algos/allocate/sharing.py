@@ -163,7 +163,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
 
 
 def _match_ranges(size: Int64) -> Iterator[int]:
-    """0, and powers of two until all sizes match."""
+    """Yield 0, and powers of two until all sizes match."""
     yield 0
     positive = size[size > 0]
     widest = -(-int(positive.max()) // int(positive.min())) if positive.size else 0

@@ -282,7 +282,7 @@ def fault(source: str, template: str, line: int = 0, **fields: Any) -> GraphErro
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
-    """Give one notice of the columns that mean nothing here."""
+    """Warn once about all ignored names."""
     ignored = list(dict.fromkeys(names))
     if ignored:
         warn("{source!w}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)

@@ -46,7 +46,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Disable garbage collection, which takes half of the time for a million rows and would find nothing."""
+    """Pause garbage collection, which takes half of the time for a million rows and finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -307,7 +307,7 @@ def _bare(file: Path) -> str:
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
-    """X and kind from X.kind.csv; the kind is None for X.csv and for other names."""
+    """Split X.kind.csv into X and kind; the kind is None for X.csv and for other names."""
     stem = _bare(file).removesuffix(".csv").removesuffix(".tsv")
     for kind in KINDS:
         if stem.endswith(f".{kind}") and stem != _bare(file):

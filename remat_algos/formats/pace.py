@@ -216,7 +216,7 @@ def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[i
 
 
 def _join(joined: dict[int, int], i: int, j: int) -> bool:
-    """Note that an edge joins two bags; False if they were connected before."""
+    """Join the trees of two bags (union-find); return False if they were connected before."""
     ends = []
     for bag in (i, j):
         while (above := joined.setdefault(bag, bag)) != bag:

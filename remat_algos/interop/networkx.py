@@ -96,7 +96,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
 
 
 class _Amounts(NamedTuple):
-    """Sizes or costs by node that are not in the default attribute, under the name for the reader."""
+    """Sizes or costs by node from another attribute than the default, under the reader's name."""
 
     name: str
     entries: Mapping[Any, Any]

@@ -249,7 +249,7 @@ def _infos(graph: Any) -> Iterator[Any]:
 
 
 def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Dimensions without length, with symbol and place; exporters also write -1."""
+    """Yield dimensions without length, with symbol and place; exporters also write -1."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim, (dim.dim_param, f"{info.name}[{axis}]")
@@ -486,7 +486,7 @@ def _bodies(node: Any) -> Iterator[Any]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Names that an operator and its bodies read, except those that the bodies make."""
+    """Yield names that an operator and its bodies read, except those that the bodies make."""
     yield from filter(None, node.input)
     for body in _bodies(node):
         inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}

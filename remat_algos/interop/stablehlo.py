@@ -413,7 +413,7 @@ def _blocks(operation: Any) -> Iterator[Any]:
 
 
 def _operands(operation: Any) -> Iterator[Any]:
-    """Values that an operation and its regions read, including those computed in the regions."""
+    """Yield values that an operation and its regions read, including those computed in the regions."""
     yield from operation.operands
     for block in _blocks(operation):
         for inner in block.operations:

@@ -487,7 +487,7 @@ def _headline(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Label and text of each line below the headline."""
+    """Yield label and text of each line below the headline."""
     graph, simulation = plan.graph, plan.simulation
     labels, base = graph.labels, baseline_peak(graph)
     limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
@@ -558,7 +558,7 @@ def time_rows(played: Timeline, link: Link) -> Iterator[tuple[str, str]]:
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Rows about the search, which cannot be checked in a plan from a file."""
+    """Yield rows about the search, which cannot be checked in a plan from a file."""
     if plan.loaded and plan.report.tried is not None:
         yield "tried", counted(plan.report.tried, "solver")
     solver = find_solver(plan.method)

@@ -107,7 +107,7 @@ class SearchReport:
         return record if self.tried is None else {**record, "solvers_tried": self.tried}
 
     def rows(self, method: str, *, one_pass: int, peak: int) -> Iterator[tuple[str, str]]:
-        """Rows (label, text) about the other plans found, for a plan of this method and peak."""
+        """Yield rows (label, text) about the other plans found, for a plan of this method and peak."""
         others = [self._other(name, one_pass, peak) for name in self.overheads if name != method]
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
@@ -122,7 +122,7 @@ class SearchReport:
             yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """Rows (label, text) about schedules left out and the reason why the search stopped."""
+        """Yield rows (label, text) about schedules left out and the reason why the search stopped."""
         if self.skipped:
             yield "skipped", skipped_text(self.skipped)
         if reason := self.stop.reason:

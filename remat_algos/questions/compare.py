@@ -95,7 +95,7 @@ class Comparison:
         return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Cells under `columns`."""
+        """Yield the cells under `columns`."""
         one_pass, base = max(1, self.graph.needed_compute), max(1, self.base)
         limit = self.budget.memory_limit(base, self.graph.resident_memory)
         for entry in self.entries:

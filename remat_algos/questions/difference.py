@@ -101,7 +101,7 @@ class Difference:
         }
 
     def rows(self, names: Sequence[str] = ("first", "second")) -> Iterator[tuple[str, ...]]:
-        """Figures of both plans and their difference; the first row is the headings."""
+        """Yield figures of both plans and their difference; the first row is the headings."""
         plans = (self.plan, self.other)
         graph = self.plan.graph
         again = [int((plan.simulation.runs > 1).sum()) for plan in plans]

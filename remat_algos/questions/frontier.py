@@ -109,7 +109,7 @@ class Frontier:
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
     def rows(self, points: int = POINTS) -> Iterator[tuple[str, ...]]:
-        """Cells under `COLUMNS`, one row for each of the sampled plans."""
+        """Yield cells under `COLUMNS`, one row for each of the sampled plans."""
         base, one_pass = max(1, self.base), max(1, self.bound_compute)
         for plan in self.sampled(points):
             yield (

@@ -187,7 +187,7 @@ class ChainProgram:
             budget = point.peak - 1
 
     def _between_budgets(self) -> Iterator[Point]:
-        """All points between two budgets whose cheapest chains are known, in one pass of labels.
+        """Yield all points between two budgets whose cheapest chains are known, in one pass of labels.
 
         The table of the larger budget says which labels can still be completed; the closer the costs of the two, the
         fewer they are. So budgets are halved until the costs are close.

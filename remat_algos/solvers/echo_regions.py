@@ -183,7 +183,7 @@ def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
 
 
 def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Each part that has cheap nodes, with these."""
+    """Yield each part that has cheap nodes, with these nodes."""
     nodes = np.flatnonzero(cheap)
     nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
     parts, starts = np.unique(of_node[nodes], return_index=True)

@@ -161,7 +161,7 @@ def formula_candidates(
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Time-centric chains of all Pareto points, or of a grid of budgets if these are many, the lowest first."""
+    """Yield time-centric chains of all Pareto points, or of a grid of budgets if these are many, the lowest first."""
     points: Iterable[tuple[RoundedChain | None, int]]
     if chains.has_few_pairs(MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
@@ -174,7 +174,7 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 
 
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Time-centric chains whose simulated peak is near a limit: some budgets, then between the best and the next."""
+    """Yield time-centric chains with a simulated peak near a limit: some budgets, then between the best and next."""
     tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
     waiting = geometric(chains.least_budget, chains.program.max_peak, SPREAD)
     for _ in range(len(waiting) + BISECTED):

@@ -165,7 +165,7 @@ class _Recursion:
         self.best = WORST
 
     def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
-        """Candidates of one tree; afterwards `best` is the rank of the best."""
+        """Yield candidates of one tree; afterwards `best` is the rank of the best."""
         self.best = WORST
         separators, details = tree
         longest = int(min(self.length_limit * max(1, part.nodes.size), MAX_RUNS))

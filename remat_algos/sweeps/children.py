@@ -58,7 +58,7 @@ class Died(Exception):
 
 
 class NotStarted(Exception):
-    """The process cannot be started for now: too many are there, no memory or disk is left, or it takes too long."""
+    """The process cannot start for now: too many processes, no memory or disk space, or a start that takes too long."""
 
 
 class Child:
@@ -81,7 +81,7 @@ class Child:
             raise
 
     def begin(self) -> None:
-        """Wait until it has imported all; SweepError if it cannot, NotStarted if it was ended or is too slow."""
+        """Wait until the process is ready; SweepError if it cannot import, NotStarted if it was ended or is slow."""
         try:
             self._wait(START, None)
             self._received()
@@ -156,7 +156,7 @@ class Child:
         return message
 
     def _resident(self) -> int:
-        """Bytes of memory that the process has; 0 where that is not known."""
+        """Resident memory of the process in bytes; 0 if unknown."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
         return 0
@@ -190,7 +190,7 @@ class Processes(ThreadPoolExecutor):
         super().__init__(count, initializer=setattr, initargs=(_OF_THREAD, "executor", self))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, whatever they are at, and the threads."""
+        """End the processes, even during a job, and the threads."""
         self.closed = True
         for child in list(self.children):
             child.stop()

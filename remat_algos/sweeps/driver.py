@@ -162,7 +162,7 @@ def sweep(
 
 
 def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and record of each job, its graph brought to the folder; SweepError for an invalid one."""
+    """Yield name and record of each job, its graph copied to the folder; SweepError for an invalid one."""
     known, given = store.sources(), dict[tuple[int, str], str]()
     before = dict(known)
     for each in placed:
@@ -187,7 +187,7 @@ def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple
 def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
-    """Names of the jobs that are left to be solved, each once; SweepError for an invalid one."""
+    """Return the names of the unsolved jobs, each once; SweepError for an invalid one."""
     left, stored = dict[str, None](), lru_cache(GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
@@ -203,7 +203,7 @@ def _left(
 
 @contextlib.contextmanager
 def _errors_of(placed: PlacedJob) -> Iterator[None]:
-    """Errors name the job and its place."""
+    """Prefix errors with the job and its place."""
     place, job = placed
     try:
         yield
@@ -226,7 +226,7 @@ def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
 
 @contextlib.contextmanager
 def executors(executor: Executor | Callable[[], Executor] | None, processes: int | None) -> Iterator[ExecutorFactory]:
-    """A callable that gives the executor, and one anew if that breaks."""
+    """Yield a factory of executors, called again if one breaks."""
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
         raise ArgumentTypeError(
             "executor is {executor!r}; give an Executor, or a callable that makes one", executor=executor
@@ -258,7 +258,7 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
 
 
 class _Drive:
-    """Gives the jobs of a sweep to an executor, and keeps what comes back."""
+    """Submits the jobs of a sweep to an executor, and stores their results."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class _Drive:
         future.add_done_callback(self.back.put)
 
     def _receive(self, future: Future[Any], make: ExecutorFactory) -> None:
-        """Keep the result of a job, or try it again after those that wait."""
+        """Store the result of a job, or queue the job again."""
         name = self.flying.pop(future, None)
         if name is None:  # from a broken executor
             return
@@ -355,7 +355,7 @@ class _Drive:
             self._keep(name, figures, plan)
 
     def _lose(self, name: str, reason: str) -> None:
-        """Try a job again that went with its worker, which is no fault of the job, or not known to be."""
+        """Retry a job that was lost with its worker, up to `LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
         self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
@@ -365,7 +365,7 @@ class _Drive:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Wait before a process is started again; SweepError if none has started for long, and none is at work."""
+        """Wait before starting a process again; SweepError if none started for `PATIENCE` s and none is running."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + PAUSE
@@ -378,7 +378,7 @@ class _Drive:
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
-        """Take a new executor in place of a broken one, which has lost its jobs."""
+        """Replace a broken executor, which has lost its jobs."""
         self.broken += 1
         if self.broken > LOST:
             raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)

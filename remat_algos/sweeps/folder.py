@@ -179,7 +179,7 @@ class SweepFolder:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder of a sweep; SweepError where a file stands."""
+    """Create a folder of a sweep; SweepError if a file has its name."""
     try:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
@@ -322,7 +322,7 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
 
 
 def _remove(file: Path, own: IO[bytes]) -> None:
-    """Remove the file of this driver, unless it was removed and another driver has made it anew."""
+    """Remove the file of this driver, unless another driver has replaced it."""
     with contextlib.suppress(OSError):
         if os.path.samestat(os.fstat(own.fileno()), file.stat()):
             try:

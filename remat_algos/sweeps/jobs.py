@@ -317,7 +317,7 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Numbers of the lines that are not empty, and what reads each."""
+    """Yield the number of each non-empty line, and the function that parses it."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, partial(_line, line)
@@ -331,7 +331,7 @@ def _line(line: str) -> Any:
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Numbers of the lines below the first, and what reads each."""
+    """Yield the number of each line below the first, and the function that parses it."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]

@@ -104,7 +104,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         return "\n".join([*tabulated(self.columns, self.summary()), *self.notes()])
 
     def notes(self) -> Iterator[str]:
-        """Sentences on jobs that failed or are left."""
+        """Yield sentences on jobs that failed or are left."""
         reasons = Counter(row["reason"] for row in self.jobs if row["outcome"] == FAILED)
         for reason, count in reasons.most_common(REASONS):
             yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
@@ -129,7 +129,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         return ("solver", "jobs", "planned", "infeasible", "refused", "failed", "best", "overhead", "gap", "cpu")
 
     def summary(self) -> Iterator[tuple[str, ...]]:
-        """A row for each solver: how its jobs ended, how often it was best, its medians of overhead, gap and time."""
+        """Yield a row per solver: outcomes of its jobs, how often it was best, medians of overhead, gap and time."""
         ratios, jobs = self.ratios(), self.jobs
         for solver in dict.fromkeys(row["solver"] for row in jobs):
             rows = [row for row in jobs if row["solver"] == solver]

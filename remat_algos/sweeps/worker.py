@@ -151,7 +151,7 @@ def _versions() -> dict[str, str]:
 
 
 def _reset_memory() -> None:
-    """Let the peak of this process begin anew, where the system can."""
+    """Reset the peak memory of this process, if the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -7,7 +7,7 @@ BAR = r"\|"  # within a cell, in code too
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """Lines of a table; the columns named by `right` are right-aligned.
+    """Yield the lines of a table; the columns named by `right` are right-aligned.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
-    """Rows for one limit: the bound, and the step that proves the closure bound."""
+    """Yield rows for one limit: the bound, and the step that proves the closure bound."""
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
     names = listed([labels[v] for v in bound.nodes], NAMES_SHOWN)
@@ -94,7 +94,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 
 
 def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Iterator[tuple[str, str]]:
-    """Rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
+    """Yield rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
     from fractions import Fraction
 
     labels, cut = graph.labels, closure_cut(graph, limit, closure)

@@ -60,7 +60,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _read(text: str, source: str) -> Any:
-    """pydot's graph."""
+    """Parse DOT text with pydot; GraphError if it cannot."""
     printed = io.StringIO()  # pydot prints errors; threads share stdout
     try:
         with _LOCK, warnings.catch_warnings():
@@ -86,7 +86,7 @@ def _read(text: str, source: str) -> Any:
 
 
 def _check_work(text: str, source: str) -> None:
-    """Refuse nested braces, and nodes that are stated again and again, on which pydot would not finish."""
+    """Refuse deeply nested braces and nodes with many statements, which take pydot very long."""
     depth, brackets, before, last = 0, 0, "", ""
     stated = Counter[str]()
     for token in _TOKEN.finditer(text):

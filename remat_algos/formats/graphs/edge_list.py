@@ -160,7 +160,7 @@ def _written(name: str) -> str:
 
 
 def in_order(names: Iterable[str]) -> Sequence[str]:
-    """Each name once: by number if all are numbers, else as they first appear."""
+    """Sort unique names by number if all are numbers; else keep the order of first appearance."""
     found = list(dict.fromkeys(names))
     if all(name.isdecimal() for name in found):
         found.sort(key=lambda name: (len(digits := name.lstrip("0")), digits))

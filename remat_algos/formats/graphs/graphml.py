@@ -82,7 +82,7 @@ def _networkx() -> Any:
 
 
 def _read(root: ElementTree.Element, source: str) -> Any:
-    """networkx' graph."""
+    """Parse GraphML text with networkx; GraphError if it cannot."""
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
@@ -123,7 +123,7 @@ def _dump(graph: ComputationGraph) -> str:
 
 
 def _plain(record: Record) -> Record:
-    """Numbers that GraphML has no type for, as text."""
+    """Convert numbers without a GraphML type to text."""
     return {name: value if isinstance(value, int | str) else str(value) for name, value in record.items()}
 
 

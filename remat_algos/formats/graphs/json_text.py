@@ -414,7 +414,7 @@ def _hashable(node: Any) -> Any:
 
 
 def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Edges as (u, v, attributes)."""
+    """Yield edges as (u, v, attributes)."""
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):

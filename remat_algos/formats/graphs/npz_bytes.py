@@ -169,7 +169,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
 
 
 def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
-    """All entries; ValueError unless each is text."""
+    """Return all entries; ValueError unless each is text."""
     texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
         raise ArgumentError("a name is not text")

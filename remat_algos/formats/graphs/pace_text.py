@@ -65,7 +65,7 @@ def check_header(source: str, line: int, n: int, m: int, edges: Sequence[tuple[i
 
 
 def numbered_lines(text: str) -> Lines:
-    """The number and the words of each line that is not a comment."""
+    """Yield the number and the words of each line that is not a comment."""
     for at, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("c") and (words := line.split()):
             yield at, words

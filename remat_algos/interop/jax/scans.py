@@ -170,7 +170,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """Choices from saving everything to saving nothing, each by the cheapest step per byte that it frees."""
+    """Yield choices from saving everything to saving nothing, each by the cheapest step per byte that it frees."""
     now = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(now) if saving.names is not None}

@@ -99,13 +99,13 @@ def check_streams(device: torch.device) -> None:
 
 @has_side_effect
 def leave(tensor: torch.Tensor, host: torch.Tensor) -> None:
-    """Let compute wait for the store of a tensor, whose memory is free from here on."""
+    """Let compute wait for the store of a tensor; its memory may be reused afterwards."""
     _wait(tensor.device, host)
 
 
 @has_side_effect
 def arrive(tensor: torch.Tensor) -> torch.Tensor:
-    """A loaded tensor, for which compute waits here."""
+    """Let compute wait for a loaded tensor; return it."""
     _wait(tensor.device, tensor)
     return tensor
 

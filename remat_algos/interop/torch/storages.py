@@ -31,7 +31,7 @@ def real_storages(node: fx.Node) -> list[tuple[int, int]]:
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:
-    """Tensors of a result, nested ones included."""
+    """Yield the tensors of a result, nested ones included."""
     if isinstance(result, torch.Tensor):
         yield result
     elif isinstance(result, tuple | list):

@@ -177,7 +177,7 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
 
 
 def _infeasible(ax: Axes, floor: int) -> Any:
-    """Hatch the bytes that no schedule goes below."""
+    """Hatch the bytes below the lower bound on the peak."""
     return ax.axvspan(0, floor, facecolor=PALE, edgecolor="white", hatch="///", linewidth=0, label="bound", zorder=0)
 
 

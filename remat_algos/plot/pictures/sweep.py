@@ -115,7 +115,7 @@ def _near(ratios: Sequence[float]) -> int:
 
 
 def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
-    """Solvers, those first that are near the best most often."""
+    """Sort solvers by how often they are near the best, most often first."""
 
     def rank(solver: str) -> tuple[float, ...]:
         each = ratios[solver]
@@ -247,7 +247,7 @@ def _share(row: Mapping[str, Any]) -> float | None:
 def _overhead_sentences(
     results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]]
 ) -> Iterator[str]:
-    """First what is reached at the smallest budget with any plan, by the solver with most plans there."""
+    """Yield first the result at the smallest budget with any plan, by the solver with most plans there."""
     planned = {key: each for key, each in points.items() if each[0]}
     if planned:
         least = min(share for _, share in planned)

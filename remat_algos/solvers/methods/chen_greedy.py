@@ -274,7 +274,7 @@ def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:
-    """Rising budgets at which the cuts change: each reaches the size of a stage that was cut."""
+    """Yield rising budgets at which the cuts change: each reaches the size of a stage that was cut."""
     segmentation = walk.segmentation(0)
     yield segmentation
     while segmentation.cuts:

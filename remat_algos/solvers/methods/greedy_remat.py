@@ -214,7 +214,7 @@ class _LimitSweep:
                 low = limit
 
     def _walk(self, limit: int, block: int) -> Iterator[Candidate]:
-        """One walk, unless its peak is known from the same walk or from one with blocks that are no larger."""
+        """Walk once, unless the peak is known from the same walk or from one with blocks that are no larger."""
         if (limit, block) in self.peak:
             return
         if block > 1 and limit in self.final:

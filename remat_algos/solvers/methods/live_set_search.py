@@ -46,7 +46,7 @@ def few_values(graph: ComputationGraph) -> str | None:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """The "search" row of a plan's text report: states explored and proof status."""
+    """Yield the "search" row of a plan's text report: states explored and proof status."""
     states, proof = details.get("states"), details.get("proof")
     if is_count(states) and isinstance(proof, str):
         yield "search", f"{counted(states, 'set')} of live values; {shortened(proof)}"

@@ -47,7 +47,7 @@ def few_nodes(graph: ComputationGraph) -> str | None:
 
 
 def program_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """The row of a plan's text report about the integer program."""
+    """Yield the row of a plan's text report about the integer program."""
     size, gap = details.get("variables"), details.get("mip_gap")
     if is_count(size) and isinstance(gap, float) and gap >= 0:
         proof = "solved" if gap <= EXACT else f"stopped at a gap of {100 * gap:.2g} %"

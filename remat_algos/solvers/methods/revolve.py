@@ -103,7 +103,7 @@ def first_checkpoint(n: int, checkpoints: int) -> int:
 
 
 def operations(n: int, checkpoints: int, look: Callable[[], object] = lambda: None) -> Iterator[tuple[int, int]]:
-    """(operation, stage) to run n stages forward and backward; `look` is called at each division."""
+    """Yield (operation, stage) to run n stages forward and backward; `look` is called at each division."""
     division = cache(first_checkpoint)
     waiting = [(0, n, checkpoints)]
     while waiting:

@@ -78,7 +78,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """The row of a plan's text report about the search."""
+    """Yield the row of a plan's text report about the search."""
     moves, start = details.get("moves"), details.get("start")
     if is_count(moves) and isinstance(start, str):
         yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"

@@ -76,7 +76,7 @@ def twremat(
 
 
 def _trees(part: Part, orders: int, seed: int, clock: Clock) -> Iterator[Tree]:
-    """Separators for each elimination order, balanced and with few bytes."""
+    """Yield separators for each elimination order, balanced and with few bytes."""
     for number in range(orders):
         turn, which = divmod(number, len(ORDER_RULES))
         rule, ties = ORDER_RULES[which], None if turn == 0 else seed + turn - 1  # at first with its own ties
