@@ -19,7 +19,7 @@ if __name__ == "__main__":
 import remat_algos as ra
 from docs.marked import filled
 from remat_algos.plot.colours import BLUE, GREY, ORANGE, VERMILION
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 DOCS = Path(__file__).resolve().parent
 PAGES = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}  # and how each refers to pages in docs

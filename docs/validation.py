@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 import remat_algos as ra
 from docs.marked import filled
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 from tests.benchmarks.occasion import Occasion
 
 DOCS = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ from pathlib import Path
 import remat_algos as ra
 from docs.published import PUBLISHED
 from remat_algos.ir.kinds import operation_kind, operation_kinds
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build, list_families
 from remat_algos.zoo.settings import Settings

@@ -89,6 +89,31 @@ def about(parameter: str, error: Error) -> Error:
     return error
 
 
+Extended = TypeVar("Extended", bound=Sentence)
+
+
+def extended(error: Extended, before: str, after: str = "", /, **fields: Any) -> Extended:
+    """Return the error with templates before and after its own; its fields and attributes stay.
+
+    Examples
+    --------
+    >>> error = extended(GraphError("node {node} reads itself", node="a"), "{file!p}: ", file="g.csv")
+    >>> str(error), error.fields
+    ('g.csv: node a reads itself', {'file': 'g.csv', 'node': 'a'})
+    """
+    if fields.keys() & error.fields.keys():
+        before, after, fields = _literal(sentence(before, fields)), _literal(sentence(after, fields)), {}
+    fields |= error.fields
+    own = _literal(error.template) if fields and str(error) == error.template else error.template
+    template = before + own + after
+    whole = _again(type(error), sentence(template, fields), error.__dict__ | {"template": template, "fields": fields})
+    return whole  # type: ignore[return-value]
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 class GraphError(RematError, ValueError):
     """A graph, or the file of one, breaks a rule of the format."""
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from remat_algos.errors import GraphError
-from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.wording import first_line, shortened_path
+from remat_algos.text.units import parse_bytes
+from remat_algos.wording import first_line, format_bytes, shortened_path
 
 READ_LIMIT = 2**29
 """Maximum decompressed bytes of a file; `LIMIT_VARIABLE` in the environment overrides it."""
@@ -49,12 +49,12 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
     """Decode UTF-8 bytes; GraphError, with the name of the file, for anything else."""
     todo = remedy or "save the file as UTF-8"
     if data[:2] in UTF_16:
-        raise GraphError("{source!w}: the text is UTF-16; {todo!w}", source=source, todo=todo)
+        raise GraphError("{source!p}: the text is UTF-16; {todo!w}", source=source, todo=todo)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GraphError(
-            "{source!w}: byte {start} is not UTF-8 text; {todo!w}", source=source, start=error.start, todo=todo
+            "{source!p}: byte {start} is not UTF-8 text; {todo!w}", source=source, start=error.start, todo=todo
         ) from error
 
 
@@ -155,7 +155,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
     try:
         return _read_up_to(gzip.GzipFile(fileobj=io.BytesIO(data)), limit)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
-        raise GraphError("{source!w}: damaged gzip data; is the file whole?", source=source) from error
+        raise GraphError("{source!p}: damaged gzip data; is the file whole?", source=source) from error
 
 
 # ---------------------------------------------------------------- writing

@@ -18,6 +18,9 @@ LONGEST_TYPED = 1000  # of a name that the reader is to type
 MAX_LISTED = 40  # names in a list
 LONGEST_LIST = 400  # characters of a list of names
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
+LONGEST_CYCLE = 20  # names in a path
+ROUNDS_UP = 999.5  # anything larger has four digits
+LETTERS = "kMGTPE"
 _LAYOUT = re.compile(r"\n +")
 
 
@@ -30,6 +33,38 @@ def counted(number: int, noun: str) -> str:
     ('1 node', '1,200 steps')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_bytes(amount: int) -> str:
+    """Return bytes in binary units and three digits, for reading.
+
+    Examples
+    --------
+    >>> format_bytes(2132279296), format_bytes(1023), format_bytes(1023 * 1024)
+    ('1.99 GiB', '1023 B', '0.999 MiB')
+    """
+    if abs(amount) < 1024:
+        return f"{amount} B"
+    power = 1
+    while power < len(LETTERS) and abs(amount) >= ROUNDS_UP * 1024**power:
+        power += 1
+    return f"{three_digits(amount / 1024**power)} {LETTERS[power - 1].upper()}iB"
+
+
+def exact_bytes(amount: int) -> str:
+    """Return bytes in a binary unit, followed by all digits.
+
+    Examples
+    --------
+    >>> exact_bytes(2132279296), exact_bytes(999)
+    ('1.99 GiB (2,132,279,296 bytes)', '999 B')
+    """
+    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1024 else format_bytes(amount)
+
+
+def three_digits(number: float) -> str:
+    """Return a number in three digits, or more before the decimal point."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
@@ -74,7 +109,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in _LAYOUT.sub(" ", text))
 
 
-def spelled(value: object, spell: Callable[[object], str] = str) -> str:
+def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
     """Return the whole text of a value; its type for an int of too many digits, or if its text cannot be had.
 
     Examples
@@ -202,6 +237,18 @@ def _list(names: Sequence[str]) -> str:
     return listed(names, max(1, sum(end <= LONGEST_LIST for end in ends)))
 
 
+def _path(names: Sequence[str]) -> str:
+    """Return names with arrows between them, the middle of a long path left out."""
+    shown = [shortened(name) for name in names]
+    if len(shown) > LONGEST_CYCLE:
+        shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
+    return " -> ".join(shown)
+
+
+def _listed_sizes(sizes: Mapping[str, int]) -> str:
+    return listed([f"{name} ({format_bytes(size)})" for name, size in sizes.items()])
+
+
 SHOWN: dict[str, Callable[[Any], str]] = {
     "r": quoted,
     "p": shortened_path,
@@ -210,6 +257,11 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "l": _list,
     "w": lambda text: shortened(text, LONGEST_TYPED),
     "j": lambda entry: shortened(spelled(entry, json.dumps), LONGEST_ENTRY),
+    "b": lambda size: shortened(spelled(size, format_bytes)),
+    "B": lambda size: shortened(spelled(size, exact_bytes), LONGEST_TYPED),
+    "f": lambda names: listed(names, 3),
+    "c": _path,
+    "m": lambda sizes: spelled(sizes, _listed_sizes),
 }
 """How fields are shown that are followed by ! and this letter."""
 
@@ -218,8 +270,9 @@ def sentence(template: str, fields: Mapping[str, Any]) -> str:
     """Return a template with its fields, each printable and of at most 40 characters, whatever it is.
 
     `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
-    error, `{x!l}` a list of names, up to 400, `{x!w}` words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80;
-    `{x:node}` counts nodes.
+    error, `{x!l}` a list of names, up to 400, `{x!f}` the first three of them, `{x!c}` names along a path, `{x!w}`
+    words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80; `{x!b}` are bytes in three digits, `{x!B}` bytes
+    with all digits, `{x!m}` names with bytes, from a mapping; `{x:node}` counts nodes.
     A text that is no template of these fields is given as it is.
 
     Examples

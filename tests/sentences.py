@@ -30,6 +30,7 @@ PACKAGE = Path(remat_algos.__file__).parent
 TABLE = Path(__file__).with_suffix(".txt")
 FOLDER = "REMAT_TEST_SENTENCES"  # where processes that record leave what they saw
 MADE = "made up: "
+SHORTEST = 2  # characters of a part of a template
 PARAMETERS = {
     name: set(inspect.signature(kind.__init__).parameters) - {"self", "template", "fields"}
     for name, kind in vars(errors).items()
@@ -46,6 +47,7 @@ class Call(NamedTuple):
     fields: set[str]
     more: bool  # fields by `**`
     place: str
+    others: set[str]  # fields that other templates of the same call show
 
     def key(self):
         return self.kind, self.template, bool(self.fields or self.more or PARAMETERS[self.kind])
@@ -80,27 +82,85 @@ def calls():
 
 
 def calls_in(tree, file):
-    constants = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Attribute):
-            # `net.fault(...)` of a network is a GraphError with its name in front
-            if file.parts[0] == "zoo" and call.func.attr == "fault" and isinstance(call.args[0], ast.Constant):
-                given = {keyword.arg for keyword in call.keywords} | {"model"}
-                template, place = "{model!w}: " + call.args[0].value, f"{file}, line {call.lineno}"
-                yield Call("GraphError", template, given - {None}, None in given, place)
-        elif isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Name):
-            name, first = call.func.id, call.args[0]
-            first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
-            known = name in PARAMETERS or name in ("warn", "warn_user")
-            if known and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                given = {keyword.arg for keyword in call.keywords}
-                kind = name if name in PARAMETERS else "GraphWarning"
-                place = f"{file}, line {call.lineno}"
-                yield Call(kind, first.value, given - {None, "skipped"}, None in given, place)
+    of_module = assigned(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
+    for call, names in with_constants(tree, of_module):
+        kind, before, place, own = made_by(call, file) or ("", "", len(call.args), set())
+        every = [before + text for arg in call.args[place : place + 1] for text in templates(arg, names, call.lineno)]
+        given = {keyword.arg for keyword in call.keywords}
+        shown_by_any = {name for text in every for name, _, _ in shown(text)} if len(every) > 1 else set()
+        for text in every:
+            line = f"{file}, line {call.lineno}"
+            yield Call(kind, text, (given | own) - {None, "skipped"}, None in given, line, shown_by_any)
+
+
+def with_constants(node, names):
+    """Each call below a node, with the texts that are assigned to names around it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield child, names
+        yield from with_constants(child, names | assigned(child) if isinstance(child, ast.FunctionDef) else names)
+
+
+def assigned(function):
+    """Values of the names that a function or module assigns, except those that grow."""
+    found, grown = {}, set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            grown.add(node.target.id)
+    return {name: sorted(values, key=lambda value: value.lineno) for name, values in found.items() if name not in grown}
+
+
+def templates(node, names, line):
+    """The texts that an expression on a line may have; none if a part of it is no text of the sources.
+
+    A name has the value of the last assignment above the line.
+    """
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.Name):
+        above = [value for value in names.get(node.id, ()) if value.lineno < line]
+        return templates(above[-1], names, above[-1].lineno) if above else []
+    if isinstance(node, ast.IfExp):
+        return [*templates(node.body, names, line), *templates(node.orelse, names, line)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        ends = templates(node.right, names, line)
+        return [begin + end for begin in templates(node.left, names, line) for end in ends]
+    return []
+
+
+SOURCE, LINE, WHERE = "{source!p}: ", "{source!p}, line {line}: ", "{source!p}, {where!w}: "
+
+
+def made_by(call, file):
+    """Class, what stands before the template, the template's place, and more fields, of a call that makes a sentence.
+
+    That is a class, `warn`, or a function that puts the place of a fault in front.
+    """
+    method, given = isinstance(call.func, ast.Attribute), {keyword.arg for keyword in call.keywords}
+    name = call.func.attr if method else getattr(call.func, "id", None)
+    if not method and name in PARAMETERS:
+        return name, "", 0, set()
+    if not method and name in ("warn", "warn_user"):
+        return "GraphWarning", "", 0, set()
+    if name == "fault" and file.parts[0] == "zoo":
+        return "GraphError", "{model!w}: ", 0, {"model"}
+    if name == "fault" and method and file.stem == "cg_text":
+        return "GraphError", LINE, 0, {"source", "line"}
+    if name == "fault" and not method:
+        before = WHERE if "where" in given else LINE if "line" in given or len(call.args) > 2 else SOURCE
+        return "GraphError", before, 1, {"source"} | ({"line"} if before == LINE else set())
+    if name == "fail":
+        at_line = not (call.args and isinstance(call.args[0], ast.Constant))
+        return "GraphError", LINE if at_line else SOURCE, 1, {"source"} | ({"line"} if at_line else set())
+    if name in ("_fault", "freed") and file.stem == "orders":
+        return "ScheduleError", SOURCE, 0, {"source"} | ({"name"} if name == "freed" else set())
+    if name == "_fault" and file.stem == "buffer_tables":
+        return "AllocationError", LINE, 2, {"source", "line"}
+    if name == "_wrong" and file.stem == "json_text":
+        return "GraphError", SOURCE + '"{key}" of {what!w} ', 1, {"source", "key", "what"}
+    return None
 
 
 def texts():
@@ -213,7 +273,8 @@ def invented(kind, template, filled):
     fields = {}
     for name, letter, spec in shown(template) if filled else ():
         listed = [f"{name.upper()} {i}" for i in "12"]
-        fields[name] = listed if letter == "l" else 3 if spec and not letter else name.upper()
+        special = {"l": listed, "b": 3, "B": 3, "m": {name.upper(): 3}}
+        fields[name] = special[letter] if letter in special else 3 if spec and not letter else name.upper()
     return Entry(kind, template, fields, bool(fields))
 
 
@@ -235,9 +296,17 @@ def update(found):
 
 
 def belongs(entry, every):
-    """True if the template is a text of the sources, perhaps behind the place of the fault."""
-    ends = tuple(text for text in every if len(text) > 20)
-    return bool(entry.fields) and entry.kind in PARAMETERS and entry.template.endswith(ends)
+    """True if the template is one or several texts of the sources, one after the other."""
+    pieces = {}
+    for text in every:
+        if len(text) >= SHORTEST:
+            pieces.setdefault(text[:SHORTEST], []).append(text)
+    ends = {0}
+    for at in range(len(entry.template)):
+        if at in ends:
+            near = pieces.get(entry.template[at : at + SHORTEST], ())
+            ends |= {at + len(text) for text in near if entry.template.startswith(text, at)}
+    return bool(entry.fields) and entry.kind in PARAMETERS and len(entry.template) in ends
 
 
 if __name__ == "__main__":

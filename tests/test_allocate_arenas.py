@@ -277,7 +277,7 @@ def test_a_search_that_was_cut_short_proves_nothing():
     [
         ({"offset": [2]}, {"name": "a", "fixed": 2, "end": 5}),
         ({"offset": [8], "arena": [1]}, {"name": "a", "fixed": 8, "end": 11}),
-        ({"arena": [2]}, {"name": "a", "numbered": "there are 2 arenas, 0 to 1", "arena": 2}),
+        ({"arena": [2]}, {"name": "a", "n_arenas": 2, "arena": 2}),
     ],
 )
 def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, fault):
@@ -339,7 +339,7 @@ def by_hand(arena, offset, fixed=None):
         (lambda: by_hand([0, 1, 0], [4, 0, 0], {"offset": [0, -1, -1]}), {"arena": 0, "offset": 4, "fixed": 0}),
         (lambda: by_hand([1, 0, 0], [0, 0, 4], {"offset": [0, -1, -1]}), {"name": "a", "arena": 1, "fixed_arena": 0}),
         (lambda: by_hand([0, 1, 0], [0, 0, 0], {"arena": [-1, 0, -1]}), {"name": "b", "arena": 1, "fixed_arena": 0}),
-        (lambda: by_hand([0, 2, 0], [0, 0, 0]), {"name": "b", "numbered": "there are 2 arenas, 0 to 1", "arena": 2}),
+        (lambda: by_hand([0, 2, 0], [0, 0, 0]), {"name": "b", "n_arenas": 2, "arena": 2}),
         (lambda: by_hand([0, 1], [0, 0, 0]), {"what": "arena", "actual": 2, "expected": 3}),
     ],
 )
@@ -362,7 +362,7 @@ def test_parts_are_allocations_of_their_own():
     assert (second.buffers.names, second.size, second.proven) == (("b",), 4, True)
     assert isinstance(first, Allocation)
     assert split.sizes == (6, 4)
-    with raises(AllocationError, numbered="there are 2 arenas, 0 to 1", arena=2):
+    with raises(AllocationError, n_arenas=2, arena=2):
         split.part(2)
     with raises(ArgumentTypeError, what="buffers", found="a str", wanted="a Buffers"):
         SplitAllocation("a", [], [], (1,), "by hand")

@@ -1045,7 +1045,7 @@ def test_values_may_have_ids_of_their_own(tmp_path):
     (tmp_path / "X.values.csv").write_text("node,id,name,memory\n1,,,8\n1,7,mask,2\n")
     assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == {"d": [], "c": ["mask", "d"]}
     (tmp_path / "X.values.csv").write_text("node,id,name,memory\n1,,,8\n1,2,mask,2\n")
-    with raises(GraphError, where="X.values.csv, line 3", key="2"):
+    with raises(GraphError, source="X.values.csv", line=3, key="2"):
         read_graph(tmp_path / "X.nodes.csv")
 
 

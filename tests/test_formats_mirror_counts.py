@@ -67,7 +67,7 @@ def test_a_name_comes_before_an_id(counts):
 
 
 def test_a_gradient_may_stand_there_only_for_a_complaint(counts):
-    with raises(GraphError, source="m, line 2", name="grad(d)"):
+    with raises(GraphError, source="m", line=2, name="grad(d)"):
         counts("node,count\ngrad(d),0\n")
 
 

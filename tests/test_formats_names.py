@@ -264,7 +264,7 @@ def test_a_known_key_of_json_in_the_wrong_place_is_refused_with_the_right_one(re
 @pytest.mark.parametrize("column", ["memory", "Memory (MB)", "time_ms", "workspace", "once", "output", "mark"])
 def test_what_nodes_have_is_refused_on_edges_of_tables(column, tmp_path):
     file = table(tmp_path, [{"memory": 1, "compute": 1}] * 2, {column: 1})
-    with raises(GraphError, place="the table of nodes (--nodes FILE)"):
+    with raises(GraphError, owner="the table of nodes (--nodes FILE)"):
         ra.read_graph(file)
 
 
@@ -272,12 +272,12 @@ def test_what_nodes_have_is_refused_on_edges_of_tables(column, tmp_path):
 def test_what_nodes_have_is_refused_on_values_of_tables(column, tmp_path):
     file = table(tmp_path, [{"memory": "", "compute": 1}] * 2)
     (tmp_path / "g.values.csv").write_text(f"node,memory,{column}\na,1,1\nb,2,1\n")
-    with raises(GraphError, name=column, place="the table of nodes"):
+    with raises(GraphError, name=column, owner="the table of nodes"):
         ra.read_graph(file)
 
 
 def test_what_values_and_edges_have_is_refused_on_nodes_of_tables(tmp_path):
-    with raises(GraphError, name="saved", place="the table of edges or of values"):
+    with raises(GraphError, name="saved", owner="the table of edges or of values"):
         ra.read_graph(table(tmp_path, [{"memory": 1, "compute": 1, "saved": 1}] * 2))
 
 
@@ -285,7 +285,7 @@ def test_what_values_and_edges_have_is_refused_on_nodes_of_tables(tmp_path):
 @pytest.mark.parametrize("name", ["memory", "bytes", "time", "flops_g", "memory_mb", "workspace"])
 def test_sizes_that_only_edges_have_are_refused(way, name, tmp_path):
     name = "GFLOPs" if name == "flops_g" else name
-    with raises(GraphError, what="attribute", name=name, place="nodes"):
+    with raises(GraphError, what="attribute", name=name, owner="nodes"):
         way(tmp_path, [{}, {}], {name: 5})
 
 

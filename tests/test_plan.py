@@ -642,10 +642,10 @@ def test_of_two_budgets_both_hold_at_the_least_overhead(memory, overhead):
 
 def test_a_device_smaller_than_the_residents_is_an_infeasible_budget():
     for device in 0, 110:
-        with raises(BudgetError, device=device, residents="111 B") as error:
+        with raises(BudgetError, device=device, residents=111) as error:
             solve(GRAPH, Budget(device=device))
         assert error.value.reached in [peak for peak, _ in POINTS]
-    with raises(BudgetError, limit="0 B"):
+    with raises(BudgetError, limit=0):
         solve(GRAPH, Budget(device=111))
 
 
@@ -673,9 +673,8 @@ def test_too_little_overhead_says_what_was_reached():
 
 
 def test_an_infeasible_budget_says_what_was_reached_and_what_forces_it():
-    with raises(BudgetError, limit="1 B", lowest=f"{min(POINTS)[0]} B", reached=min(POINTS)[0]) as error:
+    with raises(BudgetError, limit=1, reached=min(POINTS)[0]) as error:
         solve(GRAPH, 1)
-    assert error.value.fields["bound"] == f"{error.value.lower_bound} B"
     assert error.value.nodes == ()  # all results together force it
 
 

@@ -157,7 +157,7 @@ def test_what_is_proven_to_fit_nowhere_is_said_with_the_proof():
     graph = ComputationGraph.from_edges(edges, memory=[10, 10, 1, 10, 10, 1, 1], once=once)
     (bound,) = [bound for bound in bounds(graph, 25) if bound.infeasible]
     assert (bound.nodes, bound.forced, bound.source) == ((4,), 30, "closure")
-    with raises(BudgetError, limit="25 B", lower_bound=30, forcing=["4"]):
+    with raises(BudgetError, limit=25, lower_bound=30, forcing=["4"]):
         solve(graph, 25)
 
 

@@ -261,7 +261,7 @@ def test_polish_lowers_the_peak_where_there_is_nothing_to_hold(limit):
 def test_unsound_schedules_and_unknown_options_are_refused():
     graph = named("AB BC")
     for change in (drop_dead_runs, sink_runs, lambda g, s: reuse_values(g, s, 9)):
-        with raises(ScheduleError, name="C", output="B", step=1):
+        with raises(ScheduleError, name="C", value_name="B", step=1):
             after(change, graph, "AC")
     sound = Schedule([0, 1, 2])
     with raises(ArgumentError, key="cost", keys="'density' or 'chain'"):

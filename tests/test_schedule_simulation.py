@@ -177,8 +177,8 @@ def test_a_recompute_mark_on_a_pinned_value_that_the_backward_part_reads_cannot_
 def test_messages_speak_in_names():
     graph = graph_of([[], [0], [1]], labels=Labels(names=("conv", "relu", "loss"), value_names={1: "y"}))
     for order, fields in (
-        ([0, 2], {"step": 1, "name": "loss", "output": "y"}),
-        ([0, 1], {"step": 2, "name": "loss", "output": "loss"}),
+        ([0, 2], {"step": 1, "name": "loss", "value_name": "y"}),
+        ([0, 1], {"step": 2, "name": "loss", "value_name": "loss"}),
         ([3], {"step": 0, "node": 3, "last": 2}),
     ):
         with raises(ScheduleError, **fields):

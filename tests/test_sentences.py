@@ -43,7 +43,11 @@ def faults(call):
     if not given and not own:
         return  # a sentence without fields is printed as it is
     names, letters = ({each[i] for each in shown(call.template)} for i in (0, 1))
-    yield from (set() if call.more else names - given - own, given - own - names, letters - {None, *SHOWN})
+    yield from (
+        set() if call.more else names - given - own,
+        given - own - names - call.others,
+        letters - {None, *SHOWN},
+    )
 
 
 def test_a_template_shows_its_fields_and_no_others():
@@ -68,12 +72,12 @@ ANYTHING = [
 def test_whatever_a_field_holds_the_sentence_is_short_and_printable(value, letter):
     if letter == "t" and not isinstance(value, str):
         pytest.skip("takes a name")
-    if letter == "l" and not isinstance(value, str | list):
+    if letter in ("l", "f", "c") and not isinstance(value, str | list):
         pytest.skip("takes names")
     given = OSError(value) if letter == "e" else value
     text = sentence("x is {x!" + letter + "}" if letter else "x is {x}", {"x": given})
     assert text.isprintable()
-    assert len(text) <= (1_100 if letter in ("w", "t") else 500)
+    assert len(text) <= (1_100 if letter in ("w", "t", "c") else 500)
     assert errors.GraphError("x is {x}", x=value).fields["x"] is value
 
 

@@ -23,7 +23,6 @@ from remat_algos.solvers.formula_chains import formula_frontier, least_budget, m
 from remat_algos.solvers.methods import liveness_dp
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
-from remat_algos.text.units import exact_bytes
 from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle
 from tests.raising import raises
@@ -227,7 +226,7 @@ def test_below_the_least_budget_the_error_names_it(family, graph):
     if least == 0:
         return
     for strategy in (None, "time", "memory", "cache"):
-        with raises(BudgetError, family=family, least=exact_bytes(least)):
+        with raises(BudgetError, family=family, least=least):
             planned(graph, least - 1, family, strategy)
 
 

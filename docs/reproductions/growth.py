@@ -12,7 +12,7 @@ from docs.reproductions.case import Case
 from docs.reproductions.page import Figure, Table
 from remat_algos.plot.axes import ink, legend_beside, of_size
 from remat_algos.plot.colours import CURVES, GREY
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from docs.reproductions.page import Figure, Page, Part, Table, gigabytes
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 NOTE = """\
 Quick page: the networks here are small ones, not those of the paper, and no number here can be compared with the \

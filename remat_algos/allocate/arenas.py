@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from remat_algos.allocate.buffers import NO_LIMIT, Buffers
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
-from remat_algos.errors import AllocationError, CapacityError, GraphError
+from remat_algos.errors import AllocationError, CapacityError, GraphError, extended
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
@@ -80,11 +81,8 @@ class SplitAllocation:
         outside = (self.arena < 0) | (self.arena >= len(self.capacities))
         if outside.any():
             i = int(np.argmax(outside))
-            raise AllocationError(
-                "buffer {name} is in arena {arena}; {numbered!w}",
-                name=self.buffers.name(i),
-                arena=self.arena[i],
-                numbered=_numbered(self.capacities),
+            raise _unknown_arena(
+                "buffer {name} is in arena {arena}", self.capacities, name=self.buffers.name(i), arena=self.arena[i]
             )
 
     def part(self, arena: int) -> Allocation:
@@ -96,9 +94,7 @@ class SplitAllocation:
             For an unknown arena, or if a chain of in-place buffers is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
-            raise AllocationError(
-                "unknown arena {arena!r}; {numbered!w}", arena=arena, numbered=_numbered(self.capacities)
-            )
+            raise _unknown_arena("unknown arena {arena!r}", self.capacities, arena=arena)
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
         if apart.any():
             i = int(np.argmax(apart))
@@ -147,7 +143,7 @@ class SplitAllocation:
             try:
                 part.verify()
             except AllocationError as error:
-                raise AllocationError("arena {arena}: " + error.template, arena=arena, **error.fields) from error
+                raise extended(error, "arena {arena}: ", arena=arena) from error
             if part.size > capacity:
                 raise AllocationError(
                     "arena {arena} has {capacity} bytes, and its buffers reach to {size}",
@@ -394,11 +390,8 @@ class _ArenaRow:
         rounded = buffers.rounded(alignment)
         if buffers.arena.max(initial=0) >= len(capacities):
             i = int(np.argmax(buffers.arena))
-            raise AllocationError(
-                "buffer {name} belongs to arena {arena}; {numbered!w}",
-                name=buffers.name(i),
-                arena=buffers.arena[i],
-                numbered=_numbered(capacities),
+            raise _unknown_arena(
+                "buffer {name} belongs to arena {arena}", capacities, name=buffers.name(i), arena=buffers.arena[i]
             )
         # No arena needs more than all buffers side by side above the fixed ones.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
@@ -651,7 +644,9 @@ def _named(capacities: Sequence[int]) -> str:
     return shortened(f"arenas of {listed([f'{capacity:,}' for capacity in capacities], 4)} bytes", LONGEST_PATH)
 
 
-def _numbered(capacities: Sequence[int]) -> str:
-    """Text of the numbers of the arenas."""
+def _unknown_arena(template: str, capacities: Sequence[int], **fields: Any) -> AllocationError:
+    """Return the error for an arena that does not exist; it names those that do."""
     n = len(capacities)
-    return "there is arena 0 only" if n == 1 else f"there are {n} arenas, 0 to {n - 1}"
+    if n == 1:
+        return AllocationError(template + "; there is arena 0 only", **fields)
+    return AllocationError(template + "; there are {n_arenas} arenas, 0 to {last}", **fields, n_arenas=n, last=n - 1)

@@ -57,8 +57,12 @@ def is_alignment(number: Any) -> bool:
 def check_alignment(alignment: Any) -> int:
     """Return an alignment; AllocationError if it is none."""
     if not is_alignment(alignment):
-        remedy = "the alignment is {alignment!r}; give a power of two below 2**53, such as 64"
-        raise about("alignment", AllocationError(remedy, alignment=alignment))
+        raise about(
+            "alignment",
+            AllocationError(
+                "the alignment is {alignment!r}; give a power of two below 2**53, such as 64", alignment=alignment
+            ),
+        )
     return int(alignment)
 
 

@@ -10,8 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
-from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, exact_bytes, format_bytes
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.shared_options import add, check_overwrite, naming
-from remat_algos.errors import RematError, ScheduleError, warn
+from remat_algos.errors import RematError, ScheduleError, extended, warn
 from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
@@ -186,14 +186,7 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
     except ScheduleError as error:
         forward = graph.is_training and graph.forward[schedule.order].all()
         remedy = "; the order has no gradients (--inference adds none)" if forward else ""
-        raise ScheduleError(
-            "{source!w}: {error!w}{remedy!w}",
-            source=order.source,
-            error=error,
-            remedy=remedy,
-            step=error.step,
-            node=error.node,
-        ) from error
+        raise extended(error, "{source!p}: ", remedy, source=order.source) from error
 
 
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
@@ -207,9 +200,7 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
         with naming(Path(file).name):  # counts may add up to too many runs
             return simulate(graph, mirror_schedule(graph, counts))
     except ScheduleError as error:  # counts violate a mark
-        raise ScheduleError(
-            "{name!p}: {error!w}", name=Path(file).name, error=error, step=error.step, node=error.node
-        ) from error
+        raise extended(error, "{file!p}: ", file=Path(file).name) from error
 
 
 # ---------------------------------------------------------------- writing

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.output import TEXT, progress_line, terminal_columns
 from remat_algos.context import check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
-from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about
-from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.wording import comma_separated
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about, extended
+from remat_algos.text.units import parse_bytes
+from remat_algos.wording import comma_separated, format_bytes
 
 if TYPE_CHECKING:
     from remat_algos.cost.links import Link
@@ -430,18 +430,18 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
         between = format_bytes((base + bound) // 2).replace(" ", "")
         raise RematError(
-            "no budget is given; the peak without rematerialization is {peak!w}, the lower bound "
-            "{bound!w}; give --budget 80%, --budget {between!w} or --budget least, for example",
-            peak=format_bytes(base),
-            bound=format_bytes(bound),
+            "no budget is given; the peak without rematerialization is {peak!b}, the lower bound "
+            "{bound!b}; give --budget 80%, --budget {between} or --budget least, for example",
+            peak=base,
+            bound=bound,
             between=between,
         )
     size, largest = (memory or "").strip(), int(graph.node_memory.max(initial=0))
     if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
         raise RematError(
-            "--budget {size} is {size:byte}, and one node alone has {largest!w}; did you mean {size}%?",
+            "--budget {size} is {size:byte}, and one node alone has {largest!b}; did you mean {size}%?",
             size=int(size),
-            largest=format_bytes(largest),
+            largest=largest,
         )
     unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
@@ -529,7 +529,7 @@ def naming(file: str, remedy: str = "") -> Iterator[None]:
     except GraphError as error:
         if not file or hasattr(error, "parameter"):
             raise
-        raise GraphError("{file!p}: {error!w}{remedy!w}", file=file, error=error, remedy=remedy) from error
+        raise extended(error, "{file!p}: ", remedy, file=file) from error
 
 
 @contextlib.contextmanager
@@ -540,10 +540,10 @@ def _options(arguments: argparse.Namespace) -> Iterator[None]:
     except (ArgumentError, ArgumentTypeError) as error:
         if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
             raise
+        about("options", error)
         if str(error).startswith((f"{arguments.solver} ", f"{arguments.solver}: ")):
-            about("options", error)
             raise
-        raise about("options", ArgumentError("{solver}: {error!w}", solver=arguments.solver, error=error)) from error
+        raise extended(error, "{solver}: ", solver=arguments.solver) from error
 
 
 def steps_of(arguments: argparse.Namespace, count: int) -> range | None:

@@ -11,7 +11,7 @@ from typing import Any
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import FORMS, Link, host_limit, plain_name
 from remat_algos.cost.shapes import element_bytes, unknown_name
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, extended
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
@@ -312,7 +312,7 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
         return _device(record)
     except GraphError as error:
-        raise GraphError("{file!p}: {error!w}", file=file, error=error) from error
+        raise extended(error, "{file!p}: ", file=file) from error
 
 
 def _device(record: Any) -> Device:

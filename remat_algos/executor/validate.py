@@ -26,8 +26,8 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.layout import labelled
-from remat_algos.text.units import exact_bytes, format_bytes, format_seconds
-from remat_algos.wording import counted, shortened
+from remat_algos.text.units import format_seconds
+from remat_algos.wording import counted, exact_bytes, format_bytes, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -507,9 +507,9 @@ def _check_room(device: Backend, needed: int) -> None:
     free = free_memory(device)
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
-            "the run needs {needed!w}, residents included, and {free!w} are free on "
+            "the run needs {needed!b}, residents included, and {free!b} are free on "
             "{device}; take a smaller batch, or divide all sizes (remat run --shrink)",
-            needed=format_bytes(needed),
-            free=format_bytes(free),
+            needed=needed,
+            free=free,
             device=device.device,
         )

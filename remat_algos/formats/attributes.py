@@ -134,8 +134,8 @@ class _AttributeReader:
                 if meaning is None:
                     continue
                 if meaning.column in texts:
-                    where = f"{self.source}, {called(i)}"
-                    raise fault(where, "{column} occurs twice; keep one", column=meaning.column)
+                    twice = "{column} occurs twice; keep one"
+                    raise fault(self.source, twice, where=called(i), column=meaning.column)
                 text = str(entry)
                 texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
                 if meaning.column in COSTS and text.strip():

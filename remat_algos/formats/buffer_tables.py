@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import AllocationError, GraphError
+from remat_algos.errors import AllocationError, GraphError, extended
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.wording import shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 FIXED = ("offset", "arena")
@@ -67,36 +67,39 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     offset, arena = (_numbers(table, column, optional=True) for column in FIXED)
     lines: dict[str, int] = {}
     for row, (name, begin, end) in enumerate(zip(ids, lower, upper, strict=True)):
-        where = table.where(row)
         if not name:
-            raise AllocationError("{where!w}: the buffer has no id; give it one", where=where)
+            raise _fault(table, row, "the buffer has no id; give it one")
         if name in lines:
-            raise AllocationError(
-                "{where!w}: id {name!r} is already on line {lines}; rename one of them",
-                where=where,
-                name=name,
-                lines=lines[name],
+            raise _fault(
+                table, row, "id {name!r} is already on line {first}; rename one of them", name=name, first=lines[name]
             )
         if end <= begin:
-            order = "ends before it begins" if end < begin else "ends with its first step"
-            wrong = f"{{where!w}}: buffer {{name!r}}, {{begin}} to {{end}}, {order}; "
-            wrong += "upper is the first step without it, above lower"
-            raise AllocationError(wrong, where=where, name=name, begin=begin, end=end)
+            raise _fault(
+                table,
+                row,
+                "buffer {name!r}, {begin} to {end}, ends before it begins; "
+                "upper is the first step without it, above lower"
+                if end < begin
+                else "buffer {name!r}, {begin} to {end}, ends with its first step; "
+                "upper is the first step without it, above lower",
+                name=name,
+                begin=begin,
+                end=end,
+            )
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
         raise AllocationError(
-            "{source!w}: the sizes add up to 2**53 or more; give them in a coarser unit", source=table.source
+            "{source!p}: the sizes add up to 2**53 or more; give them in a coarser unit", source=table.source
         )
     for column, remedy in REFUSED.items():
         for row, text in enumerate(table.texts(column)):
             if text not in MEANINGLESS[column]:
                 fields = {"column": column, "name": ids[row], "cell": text, "remedy": remedy}
-                wrong = "{where!w}: {column} of buffer {name!r} is {cell!r}; {remedy!w}"
-                raise AllocationError(wrong, where=table.where(row), **fields)
+                raise _fault(table, row, "{column} of buffer {name!r} is {cell!r}; {remedy!w}", **fields)
     try:
         return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
     except AllocationError as error:
-        raise AllocationError("{source!w}: {error!w}", source=table.source, error=error) from error
+        raise extended(error, "{source!p}: ", source=table.source) from error
 
 
 @checked_arguments
@@ -166,35 +169,27 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     table: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
         raise AllocationError(
-            "{source!w}, line 1: missing columns `op` and `read`, or `value` and `over` (found: {header!l})",
+            "{source!p}, line 1: missing columns `op` and `read`, or `value` and `over` (found: {header!l})",
             source=cells.source,
             header=list(cells.header),
         )
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
     for row, (op, read, value, over) in enumerate(rows):
-        name, where = op or value, cells.where(row)
+        name = op or value
         if bool(op or read) == bool(value or over) or not name:
-            raise AllocationError(
-                "{where!w}: a row has an op and its read, or a value and what it is written over", where=where
-            )
+            raise _fault(cells, row, "a row has an op and its read, or a value and what it is written over")
         if value and not over:
-            raise AllocationError(
-                "{where!w}: {value!r} is written over nothing; name a value under over", where=where, value=value
-            )
+            raise _fault(cells, row, "{value!r} is written over nothing; name a value under over", value=value)
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            raise AllocationError(
-                "{where!w}: read of {op!r} is {read!r}; write a place from 0, or none", where=where, op=op, read=read
-            )
+            raise _fault(cells, row, "read of {op!r} is {read!r}; write a place from 0, or none", op=op, read=read)
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
         if name not in table:
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
-            raise AllocationError(
-                "{where!w}: {name!r} is there already; give each value or place one row, none alone",
-                where=where,
-                name=name,
+            raise _fault(
+                cells, row, "{name!r} is there already; give each value or place one row, none alone", name=name
             )
         else:
             table[name] = (*places, place)
@@ -204,7 +199,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
 def _read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """Return the cells of a CSV file under the known columns; AllocationError if it is not one."""
     try:
-        return read_table(read_text(path), shortened_path(Path(path).name), known, required)
+        return read_table(read_text(path), Path(path).name, known, required)
     except GraphError as error:
         raise AllocationError(error.template, **error.fields) from error
 
@@ -222,6 +217,11 @@ def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequ
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             expected += ", or nothing for any" if optional else ""
             fields = {"column": column, "name": table.texts("id")[row], "cell": text, "expected": expected}
-            raise AllocationError("{where!w}: " + wrong + "; write {expected!w}", where=table.where(row), **fields)
+            raise _fault(table, row, wrong + "; write {expected!w}", **fields)
         numbers.append(int(text))
     return numbers
+
+
+def _fault(table: ColumnTable, row: int, template: str, **fields: Any) -> AllocationError:
+    """The error at a row."""
+    return AllocationError("{source!p}, line {line}: " + template, source=table.source, line=table.line(row), **fields)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from remat_algos.errors import ArgumentError, GraphError, warn
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.wording import quoted, shortened
+from remat_algos.wording import quoted
 
 SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_workspace", "param_memory"))
 COSTS = frozenset(("compute", "grad_compute"))
@@ -114,7 +114,7 @@ def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> 
     if len(units) > 1 or (units and "compute" in bare):
         found_units = [*units, *(["no unit"] if bare else [])]
         raise GraphError(
-            "{source!w}: costs are in {units!l}; give all of them in one unit", source=source, units=found_units
+            "{source!p}: costs are in {units!l}; give all of them in one unit", source=source, units=found_units
         )
     return units[0] if units else ""
 
@@ -182,16 +182,12 @@ class ColumnTable:
         """Return the line of a row, 0 if it has none."""
         return self.lines[row] if self.lines is not None else 0
 
-    def where(self, row: int) -> str:
-        """File and place of a row, for messages."""
-        if self.lines is not None:
-            return f"{self.source}, line {shortened(self.lines[row])}"
-        ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
-        return f"{self.source}, {self.noun} {ends or quoted(self._name(row))}"
-
     def fail(self, row: int, template: str, **fields: Any) -> NoReturn:
         """GraphError at a row."""
-        raise GraphError("{where!w}: " + template, where=self.where(row), **fields)
+        if self.lines is not None:
+            raise fault(self.source, template, self.lines[row], **fields)
+        ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
+        raise fault(self.source, template, where=f"{self.noun} {ends or quoted(self._name(row))}", **fields)
 
     def texts(self, column: str) -> list[str]:
         """Cells without the white space around them; empty if the column is missing."""
@@ -274,39 +270,46 @@ def aliases(known: Known) -> dict[str, str]:
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 
-def fault(source: str, template: str, line: int = 0, **fields: Any) -> GraphError:
-    """GraphError in a file, at a line if one is given."""
-    if not line:
-        return GraphError("{source!w}: " + template, source=source, **fields)
-    return GraphError("{source!w}, line {line}: " + template, source=source, line=line, **fields)
+def fault(source: str, template: str, line: int = 0, where: str = "", **fields: Any) -> GraphError:
+    """GraphError in a file, at a line or another place if one is given."""
+    if line:
+        return GraphError("{source!p}, line {line}: " + template, source=source, line=line, **fields)
+    if where:
+        return GraphError("{source!p}, {where!w}: " + template, source=source, where=where, **fields)
+    return GraphError("{source!p}: " + template, source=source, **fields)
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
     """Warn once about all ignored names."""
     ignored = list(dict.fromkeys(names))
     if ignored:
-        warn("{source!w}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)
+        warn("{source!p}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)
 
 
-def meanings(where: str, names: Iterable[str], known: Known, what: str) -> dict[str, Meaning | None]:
-    """The meaning of each name, None if unknown; GraphError for a size whose unit, in brackets, is not one of bytes."""
+def meanings(source: str, names: Iterable[str], known: Known, what: str, **place: Any) -> dict[str, Meaning | None]:
+    """The meaning of each name, None if unknown; GraphError for a size whose unit, in brackets, is not one of bytes.
+
+    `place` is the line or the other place that errors name.
+    """
     column_of = aliases(known)
     found: dict[str, Meaning | None] = {}
     for name in names:
         try:
             found[name] = meaning_of(name, column_of)
         except ValueError as error:
-            raise fault(where, "{what} `{name}`: {error!w}", what=what, name=name, error=error) from error
+            raise fault(source, "{what} `{name}`: {error!w}", **place, what=what, name=name, error=error) from error
     return found
 
 
 def check_unknown(
-    where: str,
+    source: str,
     unknown: Iterable[str],
     known: Known,
     present: Container[str | None],
     elsewhere: Mapping[str, Mapping[str, str]],
     what: str,
+    line: int = 0,
+    where: str = "",
 ) -> None:
     """Raise GraphError for an unknown name that is known `elsewhere` (plain names to columns, by place) or misspelt.
 
@@ -314,10 +317,10 @@ def check_unknown(
     the name has five letters or fewer.
     """
     for name in unknown:
-        for place, column_of in elsewhere.items():
+        for owner, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:
-                lost = "{what} `{name}` belongs to {place!p}; give it there, or remove it"
-                raise fault(where, lost, what=what, name=name, place=place)
+                lost = "{what} `{name}` belongs to {owner!p}; give it there, or remove it"
+                raise fault(source, lost, line, where, what=what, name=name, owner=owner)
     names = {
         name: column
         for column, others in known.items()
@@ -329,7 +332,7 @@ def check_unknown(
         near = next((name for word in _spellings(given_name) for name in names if _near(word, name)), None)
         if near is not None:
             misspelt = "{what} `{given_name}` is not known; did you mean `{near}`? Rename it, or remove it"
-            raise fault(where, misspelt, what=what, given_name=given_name, near=near)
+            raise fault(source, misspelt, line, where, what=what, given_name=given_name, near=near)
 
 
 def _near(word: str, name: str) -> bool:

@@ -78,8 +78,7 @@ def read_table(
     del lines[0]
     if len(header) == 1 and any(other in header[0] for other in "| "):
         raise fault(source, "separate the columns by commas, semicolons or tabs", line=1)
-    where = f"{source}, line 1"
-    meaning = meanings(where, header, known, "column")
+    meaning = meanings(source, header, known, "column", line=1)
     names = [found and found.column for found in map(meaning.get, header)]
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
@@ -89,7 +88,7 @@ def read_table(
             same = "columns `{first}` and `{second}` mean the same; keep one"
             raise fault(source, same, line=1, first=first, second=header[i])
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
-    check_unknown(where, list(map(plain, unknown)), known, names, elsewhere or {}, "column")
+    check_unknown(source, list(map(plain, unknown)), known, names, elsewhere or {}, "column", line=1)
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
             found = [name or '""' for name in header]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import ArgumentTypeError, GraphError, warn
+from remat_algos.errors import ArgumentTypeError, GraphError, extended, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables
 from remat_algos.formats.columns import ColumnTable, aliases, fault
@@ -141,7 +141,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
                 raise GraphError("{name!p} is {other!w}", name=each.name, other=other) from error
         if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
-        raise GraphError("{name!p}: {error!w}", name=file.name, error=error) from error
+        raise extended(error, "{file!p}: ", file=file.name) from error
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
@@ -192,9 +192,9 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
             )
         form = replace(form, read=functools.partial(form.read, dims=dims))
     if nodes is not None:
-        found: Tables | ComputationGraph = _with_nodes(form, content, shortened_path(file.name), nodes)
+        found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
     else:
-        found = _table(content, file) if form is TABLE else _parsed(form, content, shortened_path(file.name))
+        found = _table(content, file) if form is TABLE else _parsed(form, content, file.name)
     if isinstance(found, ComputationGraph):
         return found, []
     graph = ComputationGraph.from_tables(found)
@@ -209,11 +209,11 @@ def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | Computatio
     except GraphError as error:
         if form is not edge_list.GRAPH_FORMAT or _ending(Path(source)) in form.endings:
             raise
-        others = "{error!w}; if it is no edge list, give tables, or one of {formats!l}"
-        raise GraphError(others, error=error, formats=_names()) from error
+        others = "; if it is no edge list, give tables, or one of {formats!l}"
+        raise extended(error, "", others, formats=_names()) from error
     if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
         return found
-    wrong = "{source!w}: read of format {name} returned a {kind}; it must return Tables"
+    wrong = "{source!p}: read of format {name} returned a {kind}; it must return Tables"
     wrong += "" if form.edges_only else " or a ComputationGraph"
     raise ArgumentTypeError(wrong, source=source, name=form.name, kind=type(found).__name__)
 
@@ -224,7 +224,7 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
     for form in graph_formats():
         if form.binary and claims(form, data, _ending(file)):
             return form, data
-    text = _text(data, shortened_path(file.name))
+    text = _text(data, file.name)
     return _format_of(text, file), text
 
 
@@ -347,7 +347,7 @@ def _table(text: str, file: Path) -> Tables:
             alone = "{name!p} is a table of nodes without edges; "
             alone += "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
             raise GraphError(alone, name=file.name)
-        return csv_tables.parse_edges(text, shortened_path(file.name))
+        return csv_tables.parse_edges(text, file.name)
     nodes = tables["nodes"]
     # X.csv next to X.edges.csv may be another edge list, with X.nodes.csv missing.
     if nodes.exists() and _stem(nodes)[1] is None and _names_edges(_first_line(_named_text(nodes)[0])):
@@ -382,7 +382,7 @@ def _values(file: Path) -> tuple[str, str] | None:
 
 
 def _named_text(file: Path) -> tuple[str, str]:
-    return _text(_bytes(file), shortened_path(file.name)), shortened_path(file.name)
+    return _text(_bytes(file), file.name), file.name
 
 
 def _bytes(file: Path) -> bytes:

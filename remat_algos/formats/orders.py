@@ -17,7 +17,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import Link
-from remat_algos.errors import GraphError, PlanError, ScheduleError
+from remat_algos.errors import GraphError, PlanError, ScheduleError, extended
 from remat_algos.files import decoded, read_bytes, read_text
 from remat_algos.formats.columns import Known, fault
 from remat_algos.formats.csv_tables import read_table
@@ -30,13 +30,13 @@ from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiate
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import listed, shortened_path
+from remat_algos.wording import listed
 
 COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 COUNT_FORMS = "a table with the columns node and count, or a JSON object of names and counts"
 MAX_COUNT = 2**31 - 1
-Row = tuple[str, str, Any]
-"""The place in the file, for messages; the node; its count."""
+Row = tuple[int, str, Any]
+"""The line in the file, or 0; the node; its count."""
 
 
 @checked_arguments
@@ -73,12 +73,12 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     ...     read_mirror_counts(graph, file).tolist()
     [2, 1, 0]
     """
-    text, source = read_text(path, f"give {COUNT_FORMS}"), shortened_path(Path(path).name)
+    text, source = read_text(path, f"give {COUNT_FORMS}"), Path(path).name
     if text.lstrip()[:1] in ("{", "["):
-        return _counts(graph, _counts_in_json(text, source))
+        return _counts(graph, source, _counts_in_json(text, source))
     table = read_table(text, source, COUNT_COLUMNS, ("node", "count"))
-    places = map(table.where, range(len(table)))
-    return _counts(graph, zip(places, table.texts("node"), table.texts("count"), strict=True))
+    lines = map(table.line, range(len(table)))
+    return _counts(graph, source, zip(lines, table.texts("node"), table.texts("count"), strict=True))
 
 
 def _counts_in_json(text: str, source: str) -> list[Row]:
@@ -90,47 +90,58 @@ def _counts_in_json(text: str, source: str) -> list[Row]:
         raise fault(source, "not a JSON object; give {forms!w}", forms=COUNT_FORMS)
     if found.get("format") == FORMAT:
         raise fault(source, "a plan, not mirror counts; give {forms!w}", forms=COUNT_FORMS)
-    return [(source, name, count) for name, count in found.items()]
+    return [(0, name, count) for name, count in found.items()]
 
 
-def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
+def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
     count, named = np.zeros(graph.n_nodes, np.int64), set()
-    for where, name, value in rows:
+    for line, name, value in rows:
         try:
             node = _node(graph, name)
         except GraphError as error:
-            raise fault(where, "{error!w}", error=error) from error
+            raise fault(source, error.template, line, **error.fields) from error
         if node < 0:
-            raise fault(where, "there is no node {name}; nodes are 0 to {last}", name=name, last=graph.n_nodes - 1)
+            raise fault(
+                source, "there is no node {name}; nodes are 0 to {last}", line, name=name, last=graph.n_nodes - 1
+            )
         shown = graph.labels[node]
         if node in named:
-            raise fault(where, "{name} is named twice; keep one of its counts", name=shown)
+            raise fault(source, "{name} is named twice; keep one of its counts", line, name=shown)
         named.add(node)
-        count[node] = _count(where, shown, value)
+        count[node] = _count(source, line, shown, value)
         if not graph.forward[node]:
-            raise fault(where, "{name} is a gradient, which runs once; leave it out", name=shown)
+            raise fault(source, "{name} is a gradient, which runs once; leave it out", line, name=shown)
         if count[node] and graph.once[node]:
             once = "{name} must run only once, so its count is 0, not {value!w}"
-            raise fault(where, once, name=shown, value=value)
+            raise fault(source, once, line, name=shown, value=value)
         if count[node] and graph.mark is not None and graph.mark[node] == KEEP:
             kept = "{name} is marked to be kept, so its count is 0, not {value!w}"
-            raise fault(where, kept, name=shown, value=value)
+            raise fault(source, kept, line, name=shown, value=value)
     return count
 
 
-def _count(where: str, name: str, value: Any) -> int:
+def _count(source: str, line: int, name: str, value: Any) -> int:
     """Return a count: text in a table, a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise fault(
-            where, "the count of {name} is {found}; give a whole number, 0 or more", name=name, found=text or "empty"
+            source,
+            "the count of {name} is {found}; give a whole number, 0 or more",
+            line,
+            name=name,
+            found=text or "empty",
         )
     if text.startswith("-") and digits.strip("0"):
-        raise fault(where, "the count of {name} is {text}; counts are 0 or more", name=name, text=text)
+        raise fault(source, "the count of {name} is {text}; counts are 0 or more", line, name=name, text=text)
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
         raise fault(
-            where, "the count of {name} is {text}; give at most {max_count}", name=name, text=text, max_count=MAX_COUNT
+            source,
+            "the count of {name} is {text}; give at most {max_count}",
+            line,
+            name=name,
+            text=text,
+            max_count=MAX_COUNT,
         )
     return int(digits)
 
@@ -166,7 +177,7 @@ class Order:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
         """Read a file; PlanError if it holds no order."""
-        source = shortened_path(Path(path).name)
+        source = Path(path).name
         try:
             data = read_bytes(path)
             if data[:4] in ZIP:
@@ -183,7 +194,7 @@ class Order:
         try:
             return differentiated(graph, self.derivation)
         except PlanError as error:
-            raise PlanError("{source!w}: {error!w}", source=self.source, error=error) from error
+            raise extended(error, "{source!p}: ", source=self.source) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """Return the schedule on a graph.
@@ -201,21 +212,21 @@ class Order:
             loads, stores = ([(step, x) for deed, step, x in others if deed == kind] for kind in ("load", "store"))
             simulation = simulate(graph, with_copies(graph, schedule, loads, (), stores))
         except ScheduleError as error:
-            raise self._fault("{error!w}", error.step, error.node, error=error) from error
+            raise extended(error, "{source!p}: ", source=self.source) from error
         return self._as_written(simulation, others)
 
     def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
         """Names of nodes, and the actions other than `compute`; None without any: then the list is an order."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
-            raise PlanError("{source!w}: the file is empty; give {forms!w}", source=self.source, forms=FORMS)
+            raise PlanError("{source!p}: the file is empty; give {forms!w}", source=self.source, forms=FORMS)
         deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
         actions = [line for line in lines if line.startswith(deeds)]
         if 0 < len(actions) < len(lines) and not all(line in known for line in actions):
             wrong = next(line for line in lines if not line.startswith(deeds))
             some = listed([COMPUTE.strip(), *OTHERS])
             raise PlanError(
-                "{source!w}: {wrong!r} is no action; lines of an action list begin with {some!w}",
+                "{source!p}: {wrong!r} is no action; lines of an action list begin with {some!w}",
                 source=self.source,
                 wrong=wrong,
                 some=some,
@@ -330,7 +341,7 @@ class Order:
         return instance
 
     def _fault(self, template: str, step: int, node: int = -1, **fields: Any) -> ScheduleError:
-        return ScheduleError("{source!w}: " + template, source=self.source, step=step, node=node, **fields)
+        return ScheduleError("{source!p}: " + template, source=self.source, step=step, node=node, **fields)
 
 
 def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
@@ -406,11 +417,11 @@ def _json(text: str, source: str) -> Order:
     try:
         content = json_of(text)
     except ValueError as error:
-        raise PlanError("{source!w}: {error!w}; give {forms!w}", source=source, error=error, forms=FORMS) from error
+        raise PlanError("{source!p}: {error!w}; give {forms!w}", source=source, error=error, forms=FORMS) from error
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(
-                '{source!w}: not a plan: it has no "format": "{known}" with a "schedule"; give {forms!w}',
+                '{source!p}: not a plan: it has no "format": "{known}" with a "schedule"; give {forms!w}',
                 source=source,
                 known=FORMAT,
                 forms=FORMS,
@@ -419,7 +430,7 @@ def _json(text: str, source: str) -> Order:
         try:
             derivation, copied, link = derivation_of(content), copies(content), link_of(content)
         except PlanError as error:
-            raise PlanError("{source!w}: {error!w}", source=source, error=error) from error
+            raise extended(error, "{source!p}: ", source=source) from error
         return Order(source, steps, is_plan=True, derivation=derivation, copies=copied, link=link)
     return Order(source, _steps(content, source))
 
@@ -429,7 +440,7 @@ def _steps(content: Any, source: str) -> list[str | int]:
         isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in content
     ):
         raise PlanError(
-            "{source!w}: the list contains an entry that is neither the name nor the id of a node", source=source
+            "{source!p}: the list contains an entry that is neither the name nor the id of a node", source=source
         )
     return content
 
@@ -437,7 +448,7 @@ def _steps(content: Any, source: str) -> list[str | int]:
 def _lines(text: str, source: str) -> Order:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        raise PlanError("{source!w}: the file is empty; give {forms!w}", source=source, forms=FORMS)
+        raise PlanError("{source!p}: the file is empty; give {forms!w}", source=source, forms=FORMS)
     return Order(source, lines=lines)
 
 
@@ -448,15 +459,15 @@ def _matrices(data: bytes, source: str) -> Order:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
         raise PlanError(
-            "{source!w}: not an npz file that can be read; give {forms!w}", source=source, forms=FORMS
+            "{source!p}: not an npz file that can be read; give {forms!w}", source=source, forms=FORMS
         ) from error
     if "R" not in matrices:
-        raise PlanError("{source!w}: the npz file has no matrix R; give {forms!w}", source=source, forms=FORMS)
+        raise PlanError("{source!p}: the npz file has no matrix R; give {forms!w}", source=source, forms=FORMS)
     for name, matrix in matrices.items():
         numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
         if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
             raise PlanError(
-                "{source!w}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node",
+                "{source!p}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node",
                 source=source,
                 name=name,
             )

@@ -10,7 +10,6 @@ from remat_algos.formats.graphs.pace_text import check_header, edge, header, num
 from remat_algos.ir.arrays import Int32
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.wording import shortened_path
 
 # ---------------------------------------------------------------- graphs
 
@@ -43,7 +42,7 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     ...     read_gr(f"{folder}/path.gr").edges().tolist()
     [[0, 1], [1, 2]]
     """
-    return _graph(read_text(path), shortened_path(Path(path).name))
+    return _graph(read_text(path), Path(path).name)
 
 
 def _graph(text: str, source: str) -> UndirectedGraph:
@@ -119,7 +118,7 @@ def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     ...     read_td(f"{folder}/path.td").bag(1)
     [1, 2]
     """
-    return _decomposition(read_text(path), shortened_path(Path(path).name))
+    return _decomposition(read_text(path), Path(path).name)
 
 
 def _decomposition(text: str, source: str) -> TreeDecomposition:

@@ -62,7 +62,7 @@ class _RowReader:
 
     def __init__(self, nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None) -> None:
         if not len(nodes):
-            raise GraphError("{source!w}: there are no nodes; add one", source=nodes.source)
+            raise GraphError("{source!p}: there are no nodes; add one", source=nodes.source)
         self.table = nodes
         self.nodes: dict[str, NodeRow] = {}
         self.residents: dict[str, ResidentRow] = {}

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import LARGEST_SUM, whole_bytes, whole_costs
-from remat_algos.wording import listed, quoted
+from remat_algos.wording import quoted
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -103,11 +103,10 @@ def index_of(values: Any) -> list[Any] | None:
 def as_array(values: Any, what: str) -> NDArray[Any]:
     """The array that NumPy makes of an argument; GraphError if its rows differ in length, or its entries have names."""
     if (names := entry_names(values)) is not None:
-        some = listed(list(map(str, names)), 3)
         raise GraphError(
-            "{what!w} has entries by name ({some!w}); give a list or an array, in the order of the ids",
+            "{what!w} has entries by name ({names!f}); give a list or an array, in the order of the ids",
             what=what,
-            some=some,
+            names=list(map(str, names)),
         )
     try:
         return np.asarray(values)

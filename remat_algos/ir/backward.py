@@ -113,7 +113,7 @@ class Derivation:
             or not isinstance(record["options"], dict)
         ):
             raise GraphError(
-                '{source!w}: "derivation" is not as it was written, expected "source_hash" and "options"', source=source
+                '{source!p}: "derivation" is not as it was written, expected "source_hash" and "options"', source=source
             )
         return cls(record["source_hash"], _without_decimals(record["options"]))
 

@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, 
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.wording import did_you_mean, listed
+from remat_algos.wording import did_you_mean
 
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
@@ -138,11 +138,10 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
         )
     missing = [name for name in known if name not in entries]
     if missing and what in COMPLETE:
-        some = listed(missing, 3)
         raise GraphError(
-            "{what!w} has no entry for {some!w}; give one for each of the {n_known:node}",
+            "{what!w} has no entry for {missing!f}; give one for each of the {n_known:node}",
             what=what,
-            some=some,
+            missing=missing,
             n_known=len(known),
         )
     return [entries.get(name, 0) for name in known]

@@ -47,8 +47,7 @@ from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables, assemble
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, did_you_mean, one_line, spelled
+from remat_algos.wording import counted, did_you_mean, format_bytes, one_line, spelled
 
 MAX_VALUES = 2**31
 

@@ -19,10 +19,8 @@ from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes, whole_costs
-from remat_algos.wording import shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
-LONGEST_CYCLE = 20  # names shown in a message
 
 
 Number = int | Decimal
@@ -110,14 +108,6 @@ class Tables:
     ignored: Sequence[str] = ()
 
 
-def shown_path(names: Sequence[str]) -> str:
-    """Names with arrows between them, the middle of a long path left out."""
-    shown = [shortened(name) for name in names]
-    if len(shown) > LONGEST_CYCLE:
-        shown[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = ["..."]
-    return " -> ".join(shown)
-
-
 def assemble(tables: Tables) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`.
 
@@ -153,9 +143,10 @@ class _NameIndex:
 
     def fail(self, row: Any, template: str, **fields: Any) -> NoReturn:
         """Raise GraphError with the file, and the line of the row if it has one."""
-        line = row.line if row is not None else 0
-        where = "{source!w}, line {line}: " if line else "{source!w}: "
-        raise GraphError(where + template, source=self.tables.source, line=line, **fields)
+        if row is not None and row.line:
+            place = {"source": self.tables.source, "line": row.line}
+            raise GraphError("{source!p}, line {line}: " + template, **place, **fields)
+        raise GraphError("{source!p}: " + template, source=self.tables.source, **fields)
 
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):
@@ -186,8 +177,8 @@ class _NameIndex:
                     self.fail(None, missing, view=seen[-1], base=base)
                 return self.place[base]
             if canonical in seen:
-                cycle = shown_path([*seen, canonical])
-                self.fail(None, "views form a cycle: {cycle!w}; give one of them its own memory", cycle=cycle)
+                cycle = [*seen, canonical]
+                self.fail(None, "views form a cycle: {cycle!c}; give one of them its own memory", cycle=cycle)
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
@@ -274,7 +265,7 @@ class _Assembly:
             u = sources[u]
         places = list(path)
         names = [self.tables.nodes[i].name for i in [*places[places.index(u) :], u][::-1]]
-        self.names.fail(None, "the graph has a cycle: {cycle!w}; remove one of these edges", cycle=shown_path(names))
+        self.names.fail(None, "the graph has a cycle: {cycle!c}; remove one of these edges", cycle=names)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arguments of `ComputationGraph.from_arrays`."""

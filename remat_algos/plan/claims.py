@@ -377,15 +377,23 @@ def _prove_by_nodes(
     claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
     if proven >= claim.compute:
         return claim
-    if certain or strict:
+    facts = {
+        "claimed": claim.compute,
+        "what": "compute" if times is None else "time",
+        "nodes": [graph.labels[v] for v in claim.nodes],
+        "proven": proven,
+    }
+    if certain:
         raise ClaimError(
-            "the plan claims the lower bound {claimed} on {what}, by the first run{s} of {nodes!l}; "
-            + ("that proves {proven}" if certain else f"{PROVING} s proved {{proven}}"),
-            claimed=claim.compute,
-            what="compute" if times is None else "time",
-            s="s" if len(claim.nodes) > 1 else "",
-            nodes=[graph.labels[v] for v in claim.nodes],
-            proven=proven,
+            "the plan claims the lower bound {claimed} on {what}, by {nodes!l} at the first run; that proves {proven}",
+            **facts,
+        )
+    if strict:
+        raise ClaimError(
+            "the plan claims the lower bound {claimed} on {what}, by {nodes!l} at the first run; {seconds} s proved "
+            "{proven}",
+            **facts,
+            seconds=PROVING,
         )
     return replace(claim, proven=False)
 

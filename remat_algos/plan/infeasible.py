@@ -16,7 +16,6 @@ from remat_algos.plan.problem import Problem
 from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import find_solver
-from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.wording import listed
 
 FORCING_NODES_NAMED = 3
@@ -80,7 +79,7 @@ def budget_error(
         message.add(LATE)
     if skipped:
         message.add("; skipped: {skipped!w}", skipped=skipped_text(skipped))
-    message.add("; no schedule goes below {bound!w}", bound=format_bytes(bound))
+    message.add("; no schedule goes below {lower_bound!b}")
     if nodes and [*nodes] == two_path_bound(graph)[1]:
         one, other = map(graph.labels.__getitem__, nodes)
         message.add(", needed while {one} or {other} runs", one=one, other=other)
@@ -135,9 +134,9 @@ def _shortage(
     graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)
     if problem.limit is not None and problem.limit < 0:
         return Message(
-            "the device budget {device} is less than the residents, {residents}; give more",
+            "the device budget {device} is less than the residents, {residents!b}; give more",
             device=problem.budget.device,
-            residents=format_bytes(graph.resident_memory),
+            residents=graph.resident_memory,
         )
     if within:
         return Message(
@@ -147,18 +146,14 @@ def _shortage(
         )
     if problem.limit is None:
         return Message("no schedule was found")
-    message = Message("no schedule within {limit!w} was found", limit=exact_bytes(problem.limit))
+    message = Message("no schedule within {limit!B} was found", limit=problem.limit)
     exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
     if bound > problem.limit or (proof is not None and proof.infeasible):
-        message.template = "no schedule within {limit!w} exists"
+        message.template = "no schedule within {limit!B} exists"
     elif exact is not None and _peak_bound(exact) > problem.limit:
         message.add(", and none of any order exists, which {prover} proved", prover=exact.solver)
     if lowest is not None:
-        message.add(
-            "; the lowest reached is {lowest!w}, by {solver}",
-            lowest=exact_bytes(lowest.figures[0]),
-            solver=lowest.solver,
-        )
+        message.add("; the lowest reached is {reached!B}, by {solver}", solver=lowest.solver)
     return message
 
 
@@ -169,9 +164,10 @@ def _add_violation(
     constraints, best = problem.constraints, min(dropped, key=problem.rank, default=None)
     if constraints is None or best is None or not (problem.fits(best) or not candidates):
         return False
-    fits = " fits but" if problem.fits(best) else ""
     message.add(
-        f"; a schedule of {{best}}{fits} violates a constraint: {{violation!w}}",
+        "; a schedule of {best} fits but violates a constraint: {violation!w}"
+        if problem.fits(best)
+        else "; a schedule of {best} violates a constraint: {violation!w}",
         best=best.solver,
         violation=constraints.violation(best.simulated),
     )
@@ -183,28 +179,28 @@ def reserved_error(
 ) -> BudgetError:
     """Return the error if the peak fits the budget but the reserved bytes do not."""
     bound, nodes = least_peak_bound(problem.graph)
-    peak = candidate.figures[0]
+    lowest = "; the lowest reached is {reserved!B}, for a peak of {reached!b} by {solver}"
+    message = Message("no schedule that packs into {limit!B} was found" + lowest + "; give more")
     if least.bound is None:
-        within = "no schedule for which {allocator} reserves at most {limit!w} was found"
-        remedy = "give more, or pack into an arena (--allocator arena)"
-        fields: dict[str, Any] = {"allocator": least.allocator}
-    else:
-        within = "no schedule that packs into {limit!w} was found"
-        aligned = least.alignment > 1
-        remedy = "give more, or an alignment below {alignment}" if aligned else "give more"
-        fields = {"alignment": least.alignment} if aligned else {}
+        message = Message(
+            "no schedule for which {allocator} reserves at most {limit!B} was found"
+            + lowest
+            + "; give more, or pack into an arena (--allocator arena)",
+            allocator=least.allocator,
+        )
+    elif least.alignment > 1:
+        message.add(", or an alignment below {alignment}", alignment=least.alignment)
     return BudgetError(
-        f"{within}; the lowest reached is {{lowest!w}}, for a peak of {{peak!w}} by {{solver}}; {remedy}",
-        limit=exact_bytes(problem.limit or 0),
-        lowest=exact_bytes(least.memory),
-        peak=format_bytes(peak),
+        message.template,
+        limit=problem.limit or 0,
+        reserved=least.memory,
         solver=candidate.solver,
-        reached=peak,
+        reached=candidate.figures[0],
         lower_bound=bound,
         nodes=nodes,
         plan=lowest_plan(problem, [candidate], least, report),
         names=problem.graph.labels.names_of(nodes),
-        **fields,
+        **message.fields,
     )
 
 
@@ -223,8 +219,7 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
     values = sorted(forced_values(graph, nodes[0]), key=lambda x: -graph.memory[x])
     if values:
         largest = values[:FORCED_VALUES_NAMED]
-        live = [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest]
-        message.add(", with {live!l}", live=live)
+        message.add(", with {live!m}", live={graph.value_name(x): int(graph.memory[x]) for x in largest})
         if len(values) > len(largest):
             message.add(" and {more_values:,} more", more_values=len(values) - len(largest))
         message.add(" live")

@@ -28,7 +28,6 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.constraints import may_leave
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
-from remat_algos.text.units import exact_bytes, format_bytes
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
@@ -382,22 +381,23 @@ def _shortage(
     graph, lowest = request.graph, simulate(request.graph, lowest.schedule)
     bound, nodes = peak_bound_with_copies(graph)
     violation = None if request.constraints is None else request.constraints.violation(lowest)
-    missing = "exists" if bound > limit else "was found"
     message = Message(
-        f"no plan within {{limit!w}} {missing}, even with copies over {{link!w}}",
-        limit=exact_bytes(limit),
+        "no plan within {limit!B} exists, even with copies over {link!w}"
+        if bound > limit
+        else "no plan within {limit!B} was found, even with copies over {link!w}",
+        limit=limit,
         link=str(link),
     )
     if link.host is not None and bound <= limit:
-        message.add(" and at most {host!w} on the host", host=exact_bytes(link.host))
-    message.add("; the lowest peak is {lowest!w}", lowest=exact_bytes(lowest.peak_memory))
+        message.add(" and at most {host!B} on the host", host=link.host)
+    message.add("; the lowest peak is {reached!B}")
     if violation is not None:
         message.add("; it violates a constraint: {violation!w}", violation=violation)
     reasons = () if alone is None else alone.reasons
     message.add_each(reasons)
     if stop is Stop.DEADLINE:
         message.add(LATE)
-    message.add("; no schedule goes below {bound!w}", bound=format_bytes(bound))
+    message.add("; no schedule goes below {lower_bound!b}")
     if nodes:
         # A node that must run once can be loaded, so it forces nothing.
         recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
@@ -429,9 +429,9 @@ def _too_slow(plan: Plan, allowed: int) -> BudgetError:
     """Return the error if the fastest plan takes more time than the budget allows."""
     labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
     return BudgetError(
-        "overhead {allowed!w} in time is too low: the lowest reached within {limit!w} is {overhead!w}",
+        "overhead {allowed!w} in time is too low: the lowest reached within {limit!B} is {overhead!w}",
         allowed=labels.compute(allowed),
-        limit=exact_bytes(plan.limit or plan.peak_memory),
+        limit=plan.limit or plan.peak_memory,
         overhead=labels.compute(plan.overhead_in_time),
         reached=plan.peak_memory,
         lower_bound=bound[0],

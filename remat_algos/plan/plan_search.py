@@ -12,7 +12,7 @@ from remat_algos.allocate.reservation import Reservation
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
-from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
 from remat_algos.forks import cached_property
 from remat_algos.ir.budget import LEAST
 from remat_algos.plan.infeasible import budget_error, lowest_plan, reserved_error
@@ -192,13 +192,7 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
         return
     error = result.error
     if isinstance(error, ScheduleError):
-        raise ScheduleError(
-            "{name!w} cannot serve this graph: {error!w}",
-            name=solver.name,
-            error=error,
-            step=error.step,
-            node=error.node,
-        ) from error
+        raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
     if error is not None and not (
         isinstance(error, MemoryError) and any(map(portfolio.problem.fits, result.candidates))
     ):

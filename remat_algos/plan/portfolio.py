@@ -11,7 +11,7 @@ from typing import Any
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.effort import FAST, SMALL
-from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError
+from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError, extended
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
 from remat_algos.plan.problem import Problem
@@ -503,12 +503,7 @@ class Portfolio:
             if not evaluated or clock.overdue > GRACE:
                 clock.check()
         if against_mark is not None and not result.simulated:
-            raise ScheduleError(
-                "it cannot honour a mark: {error!w}",
-                error=against_mark,
-                step=against_mark.step,
-                node=against_mark.node,
-            ) from against_mark
+            raise extended(against_mark, "it cannot honour a mark: ") from against_mark
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _keep(self, candidate: Candidate, result: SolverResult, clock: Clock) -> None:

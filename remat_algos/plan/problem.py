@@ -23,7 +23,6 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import BASELINE
-from remat_algos.text.units import exact_bytes
 
 # Shares of the progress; the rest is for the bound, and for addresses.
 SEARCHING, SEARCHING_FIRST = 0.9, 0.6
@@ -173,12 +172,12 @@ class Problem:
         name, needed, node = bound
         lower_bound, nodes = least_peak_bound(self.graph)
         raise BudgetError(
-            "no schedule keeps region {region} within {limit!w}: while {node} runs, it has {needed!w} live in every "
+            "no schedule keeps region {region} within {limit!B}: while {node} runs, it has {needed!B} live in every "
             "schedule; give it that or more",
             region=name,
-            limit=exact_bytes(self.constraints.regions[name][1]),
+            limit=self.constraints.regions[name][1],
             node=self.graph.labels[node],
-            needed=exact_bytes(needed),
+            needed=needed,
             reached=self.base,
             lower_bound=lower_bound,
             nodes=nodes,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from remat_algos.cost.links import Link
-from remat_algos.errors import GraphError, PlanError
+from remat_algos.errors import GraphError, PlanError, extended
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import LARGEST_SUM, is_count
 from remat_algos.ir.differentiate import differentiate_as
@@ -88,7 +88,7 @@ def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answ
     try:
         return use(record)
     except PlanError as error:
-        raise type(error)("{file!p}: {error!w}", file=Path(path).name, error=error) from error
+        raise extended(error, "{file!p}: ", file=Path(path).name) from error
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError, about, extended
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -161,10 +161,8 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         found = as_schedule(graph, schedule, "start")
         # A start has no late frees: the search decides which values linger.
         return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
-    except ScheduleError as error:
-        raise ScheduleError("start: {error!w}", error=error, step=error.step, node=error.node) from error
-    except GraphError as error:
-        raise GraphError("start: {error!w}", error=error) from error
+    except (ScheduleError, GraphError) as error:
+        raise extended(error, "start: ") from error
 
 
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:

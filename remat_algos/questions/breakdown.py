@@ -22,7 +22,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import live_at
 from remat_algos.text.layout import tabulated
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"

@@ -25,8 +25,8 @@ from remat_algos.plan.solve import answered
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver
-from remat_algos.text.units import format_bytes, percent
-from remat_algos.wording import counted, one_line
+from remat_algos.text.units import percent
+from remat_algos.wording import counted, format_bytes, one_line
 
 SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows
 LOWEST_SHARE = 0.5  # share of that for the lowest peak, if the first solvers find no plan within the limit

@@ -10,8 +10,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.plan.plan import Plan
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, listed, printable, shortened
+from remat_algos.wording import counted, format_bytes, listed, printable, shortened
 
 NAMED = 12
 

@@ -20,7 +20,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 CACHED_GRAPHS = 32
 MAX_VALUE = 4096

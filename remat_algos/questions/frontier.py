@@ -27,8 +27,8 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import BASELINE
-from remat_algos.text.units import format_bytes, percent
-from remat_algos.wording import counted, one_line
+from remat_algos.text.units import percent
+from remat_algos.wording import counted, format_bytes, one_line
 
 POINTS = 20
 NEAR = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans

@@ -12,13 +12,13 @@ import numpy as np
 
 from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.bounds.memory import forced_bytes
-from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, PlanError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, PlanError, about, extended
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.wording import counted, listed, one_line, shortened
+from remat_algos.text.units import parse_bytes
+from remat_algos.wording import counted, exact_bytes, format_bytes, one_line, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
 NAMES_SHOWN = 3
@@ -133,8 +133,9 @@ class Constraints:
         """
         if isinstance(constraints, Mapping):
             if unknown := [name for name in constraints if name not in KEYS]:
-                some = listed(unknown, NAMES_SHOWN)
-                raise ArgumentTypeError("constraints has {some!w}; it may have {known!l}", some=some, known=KEYS)
+                raise ArgumentTypeError(
+                    "constraints has {unknown!f}; it may have {known!l}", unknown=unknown, known=KEYS
+                )
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:
             return None
@@ -430,11 +431,10 @@ def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
         names = graph.node_names()
         nodes = [v for v, name in enumerate(names) if fnmatchcase(name, members)]
         if not nodes:
-            some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
-            raise about(
-                "regions",
-                ArgumentError("{what!w}: no node matches {members!r}{some!w}", what=what, members=members, some=some),
-            )
+            error = ArgumentError("{what!w}: no node matches {members!r}", what=what, members=members)
+            if names:
+                error = extended(error, "", "; nodes are called {names!f}", names=names)
+            raise about("regions", error)
     else:
         nodes = sorted({_node(graph, name, what) for name in as_list(members, f"nodes of {what}")})
         if not nodes:
@@ -447,18 +447,16 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
         return graph.node_id(name)
     except GraphError as error:
         parameter = "regions" if what.startswith("region ") else what
-        raise about(parameter, GraphError("{what!w}: {error!w}", what=what, error=error)) from error
+        raise about(parameter, extended(error, "{what!w}: ", what=what)) from error
 
 
 def _bytes(amount: Any, what: str) -> int:
     """Check a limit in bytes, and clip it to the largest sum of a graph."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
-    except ValueError as error:
-        raise about(
-            "regions" if what.startswith("region") else what,
-            ArgumentError("{what!w}: {error!w}", what=what, error=error),
-        ) from error
+    except ArgumentError as error:
+        parameter = "regions" if what.startswith("region") else what
+        raise about(parameter, extended(error, "{what!w}: ", what=what)) from error
     if limit is None or limit < 0:
         kind = ArgumentTypeError if limit is None else ArgumentError
         raise kind("{what!w} has the limit {amount!r}; give bytes, or text as 4GiB", what=what, amount=amount)

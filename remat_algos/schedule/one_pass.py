@@ -17,7 +17,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states

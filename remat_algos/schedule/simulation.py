@@ -30,8 +30,8 @@ from remat_algos.kernels.lifetimes import (
 )
 from remat_algos.schedule.emission import awaited
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
-from remat_algos.text.units import format_bytes, percent
-from remat_algos.wording import counted, one_line, shortened
+from remat_algos.text.units import percent
+from remat_algos.wording import counted, format_bytes, one_line, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -500,18 +500,35 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
             value=about,
             last=graph.n_values - 1,
         )
-    output, maker = graph.value_name(about), int(graph.producer[about])
+    value, maker = graph.value_name(about), int(graph.producer[about])
+    if law == NEVER_COMPUTED:
+        name = graph.labels[maker]
+        return ScheduleError(
+            "output {value_name} is never made; run {name}", step=step, node=maker, value_name=value, name=name
+        )
+    if law == UNKNOWN_STEP:
+        return ScheduleError(
+            "{value_name} is loaded at step {step}; steps are 0 to {last}",
+            step=step,
+            node=maker,
+            value_name=value,
+            last=len(schedule) - 1,
+        )
     template = {
-        NEVER_COMPUTED: "output {output} is never made; run {name}",
-        UNKNOWN_STEP: "{output} is loaded at step {step}; steps are 0 to {last}",
-        LOADED_UNMADE: "step {step} loads {output} before it has been made",
-        STORED_UNMADE: "{output} is stored before step {step}, where it has not been made; store it later",
-        LOADED_OUTPUT: "step {step} loads output {output}, which never leaves; take the load out",
+        LOADED_UNMADE: "step {step} loads {value_name} before it has been made",
+        STORED_UNMADE: "{value_name} is stored before step {step}, where it has not been made; store it later",
+        LOADED_OUTPUT: "step {step} loads output {value_name}, which never leaves; take the load out",
     }.get(law)
-    node = maker if template else int(schedule.order[step])
-    template = template or "step {step} runs {name}, which reads {output} before it has been made"
-    last = len(schedule) - 1
-    return ScheduleError(template, step=step, node=node, name=graph.labels[node], output=output, last=last)
+    if template is not None:
+        return ScheduleError(template, step=step, node=maker, value_name=value)
+    node = int(schedule.order[step])
+    return ScheduleError(
+        "step {step} runs {name}, which reads {value_name} before it has been made",
+        step=step,
+        node=node,
+        name=graph.labels[node],
+        value_name=value,
+    )
 
 
 def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:

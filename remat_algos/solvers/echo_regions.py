@@ -13,8 +13,7 @@ from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.regions import connected_components
 from remat_algos.solvers.echo_choice import Choice, FeatureMaps
 from remat_algos.text.layout import tabulated
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, shortened
+from remat_algos.wording import counted, format_bytes, shortened
 
 RECOMPUTED, KEPT = "recompute", "keep"
 COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")

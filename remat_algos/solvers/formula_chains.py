@@ -24,8 +24,7 @@ from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coar
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
-from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, format_bytes
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
@@ -301,17 +300,20 @@ def memory_centric_budgets(low: int, high: int) -> list[int]:
 
 def formula_bytes(budget: int | str) -> int:
     """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    wrong = ArgumentError(
-        "formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB", budget=budget
-    )
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:
-        raise wrong from error
+        raise _wrong_budget(budget) from error
     limit = amount.memory_limit(0, 0)
     if limit is None or amount.least or "%" in str(budget):
-        raise wrong
+        raise _wrong_budget(budget)
     return min(limit, 2**62)
+
+
+def _wrong_budget(budget: int | str) -> ArgumentError:
+    return ArgumentError(
+        "formula_budget is {budget!r}; give bytes, such as 2100000000, or an amount, such as 2.1GB", budget=budget
+    )
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
@@ -319,13 +321,12 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        "no chain of the family {family} keeps formula (2) within {budget!w}; the minimum is "
-        "{least!w}; give that much{wider!w}; no_remat has a peak of {peak!w}",
+        "no chain of the family {family} keeps formula (2) within {budget!B}; the minimum is "
+        "{least!B}; give that much{wider!w}; no_remat has a peak of {reached!B}",
         family=family,
-        budget=exact_bytes(budget),
-        least=exact_bytes(least),
+        budget=budget,
+        least=least,
         wider=wider,
-        peak=exact_bytes(peak),
         reached=peak,
         lower_bound=bound,
         nodes=nodes,

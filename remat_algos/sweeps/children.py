@@ -27,8 +27,7 @@ from typing import IO, Any
 from remat_algos.errors import SweepError
 from remat_algos.files import write_whole
 from remat_algos.sweeps.worker import FAILED, receive, send
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import first_line, shortened
+from remat_algos.wording import first_line, format_bytes, shortened
 
 LOOK, SIGN = 0.05, 1.0  # seconds between checks of a job's memory, and of its process
 START = 120.0  # seconds for a process to import everything

@@ -40,7 +40,7 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
     if any(a != b for a, b in zip(amounts, whole, strict=True)):
-        warn("{source!w}: sizes with parts of a byte were rounded up", source=source)
+        warn("{source!p}: sizes with parts of a byte were rounded up", source=source)
     return whole
 
 
@@ -64,13 +64,13 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
             known: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
                 raise GraphError(
-                    "{source!w}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
+                    "{source!p}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
                     "those that do not count",
                     **known,
                 )
             digits = min(costs).scaleb(places).adjusted() + 1
             warn(
-                "{source!w}: costs from {smallest:.3g} to {largest:.3g} were rounded to 1e-{places}, so the smallest "
+                "{source!p}: costs from {smallest:.3g} to {largest:.3g} were rounded to 1e-{places}, so the smallest "
                 "has {digits:digit}",
                 **known,
                 places=places,

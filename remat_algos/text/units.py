@@ -5,14 +5,13 @@ from decimal import ROUND_CEILING, Decimal
 
 from remat_algos.errors import ArgumentError
 from remat_algos.text.decimals import decimal
+from remat_algos.wording import LETTERS, ROUNDS_UP, three_digits
 
-ROUNDS_UP = 999.5  # what is more has four digits
 UNSCALED = 100_000
-_LETTERS = "kMGTPE"
 _TIMES = ("ns", "us", "ms", "s")
 _SCALED = {"FLOPs": "FLOP", "FLOP": "FLOP", "flops": "FLOP", "MACs": "MAC", "MAC": "MAC"}
 _UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate(_LETTERS, start=1):
+for _power, _letter in enumerate(LETTERS, start=1):
     for _name in {_letter, _letter.upper(), _letter.lower()}:
         _UNITS[_name] = _UNITS[f"{_name}B"] = _UNITS[f"{_name}b"] = 1000**_power
         _UNITS[f"{_name}i"] = _UNITS[f"{_name}iB"] = _UNITS[f"{_name}ib"] = 1024**_power
@@ -46,33 +45,6 @@ def no_size(entry: object) -> ValueError:
     )
 
 
-def format_bytes(amount: int) -> str:
-    """Bytes in binary units and three digits, for reading.
-
-    Examples
-    --------
-    >>> format_bytes(2132279296), format_bytes(1023), format_bytes(1023 * 1024)
-    ('1.99 GiB', '1023 B', '0.999 MiB')
-    """
-    if abs(amount) < 1024:
-        return f"{amount} B"
-    power = 1
-    while power < len(_LETTERS) and abs(amount) >= ROUNDS_UP * 1024**power:
-        power += 1
-    return f"{_three_digits(amount / 1024**power)} {_LETTERS[power - 1].upper()}iB"
-
-
-def exact_bytes(amount: int) -> str:
-    """Bytes in a binary unit, followed by all digits.
-
-    Examples
-    --------
-    >>> exact_bytes(2132279296), exact_bytes(999)
-    ('1.99 GiB (2,132,279,296 bytes)', '999 B')
-    """
-    return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1024 else format_bytes(amount)
-
-
 def format_compute(amount: float, unit: str = "") -> str:
     """Compute with its unit, in three digits: times in ns, us, ms or s, others in k, M, G, ... of the unit.
 
@@ -88,8 +60,8 @@ def format_compute(amount: float, unit: str = "") -> str:
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:
-        letters = ("", *_LETTERS)
-        if unit[:1] in _LETTERS and unit[1:] in _SCALED:  # GFLOPs
+        letters = ("", *LETTERS)
+        if unit[:1] in LETTERS and unit[1:] in _SCALED:  # GFLOPs
             letters, unit = letters[letters.index(unit[0]) :], unit[1:]
         name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
         names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in letters)
@@ -99,7 +71,7 @@ def format_compute(amount: float, unit: str = "") -> str:
     while power < len(names) - 1 and abs(amount) >= ROUNDS_UP * 1000**power:
         power += 1
     scaled = amount / 1000**power
-    shown = f"{scaled:,.0f}" if scaled == int(scaled) else _three_digits(scaled)
+    shown = f"{scaled:,.0f}" if scaled == int(scaled) else three_digits(scaled)
     return f"{shown} {names[power]}".rstrip()
 
 
@@ -135,7 +107,3 @@ def fine_percent(part: float, whole: float) -> str:
     """
     share = 100 * part / whole if whole else 0
     return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
-
-
-def _three_digits(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"

@@ -10,8 +10,7 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, one_line
+from remat_algos.wording import counted, format_bytes, one_line
 
 Shape = tuple[int, ...]
 

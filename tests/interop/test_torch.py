@@ -22,7 +22,7 @@ from remat_algos.interop.torch.compiled import _partitioners
 from remat_algos.interop.torch.joint import read_joint_graph, tidy
 from remat_algos.plan import plan_cache
 from remat_algos.plan.solve import answered
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 from tests.interop.torch_models import MODELS, SMALL, Made, make
 from tests.raising import raises
 

@@ -24,7 +24,7 @@ from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.peaks import _Storages
 from remat_algos.plan import plan as plans
 from remat_algos.schedule.schedule import with_copies
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 from tests.interop.test_torch import assert_equal, check, peaks_of, two_steps
 from tests.interop.test_torch_lowering import Drawn, drawn_inputs, drawn_order, with_drawn_copies
 from tests.interop.torch_models import make

@@ -10,7 +10,7 @@ from docs.reproductions.chen2016.plans import IN_PLACE, NO_OPTIMIZATION, SHARING
 from docs.reproductions.chen2016.time import Timed
 from docs.reproductions.order import OrderClaim, order_table
 from docs.reproductions.page import Table
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 NOTE = (
     "The paper prints no figure of these plans for one network, but for those in the table above. `drop bn-relu` is in "

@@ -18,7 +18,7 @@ from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import CURVES
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 NO_OPTIMIZATION, IN_PLACE, SHARING = "no optimization", "in-place", "sharing"
 LOOKS = dict(zip((NO_OPTIMIZATION, IN_PLACE, SHARING, SUBLINEAR, RECURSIVE, DROP), CURVES, strict=False))

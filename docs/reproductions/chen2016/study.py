@@ -42,7 +42,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.candidates import Task, evaluated
 from remat_algos.solvers.methods.chen_greedy import chen_greedy
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)
 STEPS, QUICK_STEPS = (8, 16, 32, 64, 128, 256), (4, 6)

@@ -12,7 +12,7 @@ from docs.reproductions.page import Table, percent
 from remat_algos.context import Progress
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import HEAVY
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it
     "RNN alone": {"only": "cell"},

@@ -13,7 +13,7 @@ from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.plot.axes import byte_axis
 from remat_algos.plot.colours import BLUE, GREEN, GREY, ORANGE
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from docs.reproductions.kumar2019.algorithms import GREEDY, TWREMAT, length
 from docs.reproductions.kumar2019.trade import Trade
 from docs.reproductions.order import OrderClaim, Pairs, order_table
 from docs.reproductions.page import Table
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 ALGORITHMS = (NO_REMAT, GREEDY, TWREMAT)  # in the order of the columns of table 2
 Quoted = Mapping[str, Sequence[tuple[float, float]]]

@@ -21,7 +21,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.ir.budget import Budget
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 STEPS: Mapping[str, Mapping[str, Any]] = {
     "more trees": {"recursion_limit": 1, "batching": False, "raw": True},

@@ -44,7 +44,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.greedy_remat import MAX_LENGTH, walk
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 GIB = 1 << 30
 LOW = 6  # the width of control-flow graphs of programs in C, which section 2 calls similarly low

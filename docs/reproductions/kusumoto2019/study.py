@@ -26,7 +26,7 @@ from docs.reproductions.quick import quick_page
 from remat_algos.context import Progress
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.structure.lower_sets import LowerSets
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 QUICK = (
     PaperNetwork("unet of 188 pixels", "unet", 2, {"image": 188, "depth": 2, "width": 8}),

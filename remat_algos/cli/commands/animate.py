@@ -10,7 +10,7 @@ from remat_algos.cli.output import print_note, print_result
 from remat_algos.cli.shared_options import add, number, steps_of, writable
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

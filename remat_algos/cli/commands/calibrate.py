@@ -8,7 +8,7 @@ from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_json, print_row, print_table, print_text
 from remat_algos.cli.shared_options import add
 from remat_algos.cost.calibration import calibrate
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from remat_algos.cli.output import draw, print_json, print_note, print_reasons, 
 from remat_algos.cli.shared_options import add, add_plot, constraints_of, link_of, searching, whole_number
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.wording import exact_bytes, format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_json, print_table, print_text
 from remat_algos.cli.shared_options import add
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
     from remat_algos.zoo.network import Network

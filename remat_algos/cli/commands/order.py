@@ -17,7 +17,8 @@ from remat_algos.files import write_whole
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import exact_bytes, percent
+from remat_algos.text.units import percent
+from remat_algos.wording import exact_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

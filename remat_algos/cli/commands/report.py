@@ -9,7 +9,7 @@ from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add
 from remat_algos.files import write_whole
 from remat_algos.plan.plan import Plan
-from remat_algos.text.units import format_bytes
+from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

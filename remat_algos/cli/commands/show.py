@@ -15,8 +15,7 @@ from remat_algos.ir.resident import ROLES
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.schedule.baseline import baseline
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, listed, shortened
+from remat_algos.wording import counted, format_bytes, listed, shortened
 
 NAMED = 8
 BY = ("layer", "operation")

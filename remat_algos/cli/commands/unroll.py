@@ -16,8 +16,7 @@ from remat_algos.cli.output import draw, print_result
 from remat_algos.cli.shared_options import add, add_plot
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll
-from remat_algos.text.units import exact_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, exact_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

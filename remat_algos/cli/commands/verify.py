@@ -12,8 +12,7 @@ from remat_algos.cli.shared_options import add
 from remat_algos.errors import ClaimError
 from remat_algos.plan.claims import NEVER_CHECKED
 from remat_algos.plan.plan import Plan, read_plan
-from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, listed, shortened
+from remat_algos.wording import counted, exact_bytes, format_bytes, listed, shortened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,6 @@ _LOCK = threading.Lock()
 """pydot reads one text at a time."""
 release_after_fork(_LOCK)
 
-TOO_LONG = "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read"
 OTHERWISE = "give the graph as GraphML or node-link JSON, which are read in linear time"
 
 Texts = dict[str, str]
@@ -51,7 +50,13 @@ Texts = dict[str, str]
 def _parse(text: str, source: str) -> Tables:
     """Rows from DOT text; nodes in the order of first appearance, drawing attributes skipped."""
     if len(text) > MAX_READ:
-        raise fault(source, f"{TOO_LONG}; {{otherwise!w}}", n=len(text), max_read=MAX_READ, otherwise=OTHERWISE)
+        raise fault(
+            source,
+            "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read; {otherwise!w}",
+            n=len(text),
+            max_read=MAX_READ,
+            otherwise=OTHERWISE,
+        )
     _check_work(text, source)
     graph, drawing = _read(text, source), Drawing()
     _draw(drawing, graph, {}, {}, source)
@@ -162,7 +167,12 @@ def _dump(graph: ComputationGraph) -> str:
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
     text = "\n".join(["digraph {", *lines, "}", ""])
     if len(text) > MAX_READ:
-        warn(f"{TOO_LONG}; write JSON, npz or GraphML to read the graph again", n=len(text), max_read=MAX_READ)
+        warn(
+            "{n:,} characters of DOT can be drawn, but no more than {max_read:,} are read; write JSON, npz or GraphML "
+            "to read the graph again",
+            n=len(text),
+            max_read=MAX_READ,
+        )
     return text
 
 

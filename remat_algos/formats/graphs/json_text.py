@@ -301,24 +301,25 @@ class _Reader:
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
         """Entries by the plain names of their keys, and the meanings of the keys of costs."""
-        where = f"{self.source}, {what}"
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
         unknown = []
-        for name, meaning in meanings(where, record, known, "key").items():
+        for name, meaning in meanings(self.source, record, known, "key", where=what).items():
             if meaning is None:
                 unknown.append(name)
                 continue
             (key, unit), entry = meaning, record[name]
             if key in entries:
-                raise fault(where, '"{name}" and another key mean "{key}"; keep one', name=name, key=key)
+                twice = '"{name}" and another key mean "{key}"; keep one'
+                raise fault(self.source, twice, where=what, name=name, key=key)
             number = not isinstance(entry, bool) and isinstance(entry, int | Decimal | str)
             entries[key] = with_unit(str(entry), unit) if unit and number and key in SIZES else entry
             if key in COSTS:
                 costs[key] = meaning
         if "id" in unknown and "name" in known and "name" not in entries:
-            raise fault(where, "key `id` is not known; did you mean `name`? Rename it, or remove it")
-        check_unknown(where, sorted(unknown), known, entries, elsewhere, "key")
+            misspelt = "key `id` is not known; did you mean `name`? Rename it, or remove it"
+            raise fault(self.source, misspelt, where=what)
+        check_unknown(self.source, sorted(unknown), known, entries, elsewhere, "key", where=what)
         self.ignored.update(dict.fromkeys(unknown))
         return _Fields(entries, self, what), costs
 

@@ -33,8 +33,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
 from remat_algos.text.layout import labelled
-from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.wording import counted, one_line
+from remat_algos.wording import counted, exact_bytes, format_bytes, one_line
 
 jax = require("jax", "jax")
 

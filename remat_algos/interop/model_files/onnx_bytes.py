@@ -18,7 +18,7 @@ def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> Co
     try:
         from remat_algos.interop import onnx
     except ImportError as error:  # with the command that installs it
-        raise GraphError("{source!w}: {error!e}", source=source, error=error) from error
+        raise GraphError("{source!p}: {error!e}", source=source, error=error) from error
     return onnx.capture(data, dims)
 
 

@@ -16,7 +16,7 @@ def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> Comp
 
         return stablehlo.capture(text.encode(), dims)
     except ImportError as error:  # with the command that installs it
-        raise GraphError("{source!w}: {error!e}", source=source, error=error) from error
+        raise GraphError("{source!p}: {error!e}", source=source, error=error) from error
 
 
 def _sniff(text: str, ending: str) -> bool:

@@ -35,8 +35,7 @@ from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, format_bytes
 
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 BOUNDARY = "boundary"

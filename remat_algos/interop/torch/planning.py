@@ -50,7 +50,6 @@ from remat_algos.plan.plan_cache import answered_before
 from remat_algos.plan.request import Request, check_link_goes_with
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.wording import counted, did_you_mean
 from remat_algos.zoo.optimizers import OPTIMIZERS
 
@@ -287,11 +286,11 @@ class Partitioner:
             if waiting and not self._warned_waiting and any(map(_is_accumulated, inputs)):
                 self._warned_waiting = True
                 warn_user(
-                    "{waiting!w} of the peak of {peak!w} are gradients that wait for the end of "
+                    "{waiting!b} of the peak of {peak!b} are gradients that wait for the end of "
                     "the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it is"
                     " made; compile the blocks of the model one by one, so that each hands over its own",
-                    waiting=format_bytes(waiting),
-                    peak=format_bytes(peak),
+                    waiting=waiting,
+                    peak=peak,
                 )
             results = run(inputs)
             pending[:] = [each for each in pending if each() is not None]
@@ -422,9 +421,9 @@ class Partitioner:
         self._warned_infeasible = True
         (error, peak), *others = self._infeasible
         warn_user(
-            "{error!w}; the plan of least peak runs: {peak}{others!w}",
+            "{error!w}; the plan of least peak runs: {peak!B}{others!w}",
             error=error,
-            peak=exact_bytes(peak),
+            peak=peak,
             others=f"; {counted(len(others), 'other graph')} of the model likewise" if others else "",
         )
 
@@ -442,10 +441,10 @@ class Partitioner:
         self._warned_above = True
         remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
         warn_user(
-            "the graphs of the model together peak at {whole!w}, above {limit!w}, since they are"
+            "the graphs of the model together peak at {whole!B}, above {limit!b}, since they are"
             " planned one after the other; {remedy!w}",
-            whole=exact_bytes(whole),
-            limit=format_bytes(limit),
+            whole=whole,
+            limit=limit,
             remedy=remedy,
         )
 

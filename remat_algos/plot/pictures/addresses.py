@@ -17,8 +17,7 @@ from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
 from remat_algos.plot.pictures.memory import MAX_WIDE
 from remat_algos.schedule.simulation import LOADED, Simulation
 from remat_algos.schedule.simulation import ROLES as COMPUTED
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted, shortened
+from remat_algos.wording import counted, format_bytes, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,8 +22,7 @@ from remat_algos.plot.colours import INKS
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import layout
 from remat_algos.schedule.step_rows import checked_steps
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import shortened
+from remat_algos.wording import format_bytes, shortened
 
 MAX_STEPS = MAX_NODES = 10_000
 # Seconds of the shortest and the longest default loop, of the pause at its end, and of the longest loop.

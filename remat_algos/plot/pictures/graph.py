@@ -20,8 +20,7 @@ from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,7 @@ from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
-from remat_algos.text.units import format_bytes
-from remat_algos.wording import counted
+from remat_algos.wording import counted, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,6 @@ from remat_algos.solvers.candidates import Candidate, Task, coarse_first, evalua
 from remat_algos.solvers.chain_stages import NO_CHAIN, ChainStages, StageMemory, chain_of_stages, stages_of
 from remat_algos.solvers.registry import solver
 from remat_algos.solvers.segments import check_positive
-from remat_algos.text.units import format_bytes
 
 MAX_STAGES = 240  # stages of a table by default
 SLOTS = 500  # slots of memory at least,
@@ -147,10 +146,10 @@ class ChainTable:
         width, rows = free // unit + 1, rows_of_table(k)
         if 4 * rows * width > MAX_TABLE:
             raise GraphError(
-                "a table of {stages:,} stages and {slots:,} slots takes {size}; give fewer slots or stages",
+                "a table of {stages:,} stages and {slots:,} slots takes {size!b}; give fewer slots or stages",
                 stages=k,
                 slots=width - 1,
-                size=format_bytes(4 * rows * width),
+                size=4 * rows * width,
             )
         costs = ChainCosts.of(chain)
         entries = np.empty(rows * width, np.float32)

@@ -80,7 +80,7 @@ def deepspeech2(
     """
     if convolutions > len(WINDOWS):
         raise net.fault(
-            "convolutions is {convolutions}; give 1 to {n_WINDOWS}", convolutions=convolutions, n_WINDOWS=len(WINDOWS)
+            "convolutions is {convolutions}; give 1 to {most}", convolutions=convolutions, most=len(WINDOWS)
         )
     x = _heard(net, batch, sequence, [(width, (11,), (2,))] if flat else WINDOWS[:convolutions])
     steps = x.shape[0] // batch

@@ -48,9 +48,9 @@ def mobilenet_v2(
     """
     if len(stages) != len(STAGES):
         raise net.fault(
-            "{n_stages} stages are given; give the blocks of each of the {n_STAGES}",
+            "{n_stages} stages are given; give the blocks of each of the {expected}",
             n_stages=len(stages),
-            n_STAGES=len(STAGES),
+            expected=len(STAGES),
         )
     x = net.input("image", (batch, 3, image, image))
     with net.block("stem"):
