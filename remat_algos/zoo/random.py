@@ -233,7 +233,7 @@ def layered_dag(
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)
     if not 1 <= fewest <= highest:
-        raise GraphError("reads is {reads!w}; give two numbers (least, largest) from 1 on", reads=reads)
+        raise GraphError("reads is {reads!w}; give two numbers (least, largest), 1 or more", reads=reads)
     if width is None:
         width = max(1, min(round(math.sqrt(n_nodes)), (reach + 1) // 2, reach + 1 - highest))
     _check_minimum(1, width=width)

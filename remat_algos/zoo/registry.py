@@ -31,7 +31,7 @@ class Family(Registered):
     """Models built by one function, `function(net, *, batch, ...)`, which builds into a `Layers`.
 
     `variants` has the name of each model, and its options that differ from the defaults; `grows` the ascending values
-    of an option, unless every number from 1 on is valid.
+    of an option, unless every number of 1 or more is valid.
     """
 
     variants: Variants
@@ -46,7 +46,7 @@ class Family(Registered):
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
     def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-        """Valid values of an option, given the other `options`; None if every number from 1 on is valid."""
+        """Valid values of an option, given the other `options`; None if every number of 1 or more is valid."""
         grown = self.grows.get(option)
         if not callable(grown):
             return grown
