@@ -22,7 +22,7 @@ from remat_algos.solvers.candidates import Task, pareto
 from remat_algos.solvers.chain_stages import chain_of_stages, stages_of
 from remat_algos.solvers.methods.chain_dp import ChainTable, chain_dp
 from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, unit_chain
-from remat_algos.solvers.registry import default_solvers, list_candidates
+from remat_algos.solvers.registry import default_solvers, get_solver, list_candidates
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.oracles import live_sets
@@ -30,7 +30,7 @@ from tests.oracles.chains import every_figure, every_schedule, is_exact, recurre
 from tests.raising import raises
 from tests.strategies import graphs, numbers, rows, stage_chains
 
-chains = stage_chains()
+chains = stage_chains().filter(lambda graph: get_solver("chain_dp").needs(graph) is None)
 
 
 def chain(n, **arrays):
@@ -194,13 +194,12 @@ def test_a_bound_holds_for_all_schedules_of_the_class(data, graph):
 
 
 @given(
-    n=st.integers(2, 3),
     sizes=st.lists(st.integers(1, 4), min_size=3, max_size=3),
     costs=st.lists(st.integers(1, 4), min_size=3, max_size=3),
 )
-def test_small_chains_lose_nothing_to_any_order(n, sizes, costs):
-    """Chains whose gradients read inputs and values: no other order, no other recomputation is better."""
-    graph = chain(n, memory=sizes[:n], compute=costs[:n])
+def test_small_chains_lose_nothing_to_any_order(sizes, costs):
+    """Chains of three nodes whose gradients read inputs and values: nothing is better in any order."""
+    graph = chain(3, memory=sizes, compute=costs)
     for peak, compute in frontier(graph):
         assert live_sets.least_compute(graph, peak)[0] == compute
     assert frontier(graph)[0][0] == live_sets.least_peak(graph)[0]
