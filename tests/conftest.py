@@ -61,6 +61,22 @@ def shared_graphs():
     return folder
 
 
+@pytest.fixture
+def plant(monkeypatch):
+    """Register a solver for one test."""
+    from remat_algos.solvers.registry import SOLVERS, Solver, any_graph, list_solvers
+
+    list_solvers()
+
+    def plant(function, **facts):
+        known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
+        solver = Solver(function, **known)
+        monkeypatch.setitem(SOLVERS.entries, function.__name__, solver)
+        return solver
+
+    return plant
+
+
 def shortened(level):
     """A level of effort with a small part of the work of all searches, and fewer last moments."""
     return replace(

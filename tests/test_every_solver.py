@@ -713,26 +713,26 @@ def optimum_or_proof(graph, task, clock):
     yield from optimum(graph, task, clock)
 
 
-def test_a_false_claim_of_an_optimum_is_found(monkeypatch):
-    false = plant(monkeypatch, everything_twice, optimal_in="any order")
+def test_a_false_claim_of_an_optimum_is_found(plant):
+    false = plant(everything_twice, optimal_in="any order", portfolio=True)
     with pytest.raises(AssertionError, match="is cheaper"):
         check_claim(false, chain(3), 100)
 
 
-def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(monkeypatch):
+def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(plant):
     def no_remat_is_all_there_is(graph, task, clock):
         yield baseline(graph).schedule
 
     graph = chain(4)
     lowest, _ = least_peak(graph)
     assert lowest < base_peak(graph)
-    false = plant(monkeypatch, no_remat_is_all_there_is, optimal_in="any order")
+    false = plant(no_remat_is_all_there_is, optimal_in="any order", portfolio=True)
     with pytest.raises(AssertionError, match="fits"):
         check_claim(false, graph, lowest)
 
 
-def test_a_claim_in_a_class_without_an_oracle_is_found(monkeypatch):
-    unknown = plant(monkeypatch, everything_twice, optimal_in="canonical")
+def test_a_claim_in_a_class_without_an_oracle_is_found(plant):
+    unknown = plant(everything_twice, optimal_in="canonical", portfolio=True)
     with pytest.raises(AssertionError, match="add it to OPTIMUM"):
         check_claim(unknown, chain(3), 100)
 
@@ -779,8 +779,8 @@ def test_a_node_that_never_runs_forces_no_bound():
 
 
 @pytest.mark.parametrize("budget", [None, "least", Budget(overhead="100%")], ids=str)
-def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatch, budget):
-    plant(monkeypatch, optimum)
+def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(plant, budget):
+    plant(optimum, portfolio=True)
     graph = loose_bound()
     plan = solve(graph, budget, solver="optimum", raw=True)
     assert plan.limit is None
@@ -790,14 +790,14 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatc
 
 
 @pytest.mark.parametrize("budget", [None, "least"], ids=str)
-def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(monkeypatch, budget):
+def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(plant, budget):
     def too_high(graph, task, clock):
         """The lowest schedule, with a bound for the limit, which is lower than its peak."""
         compute, order = least_compute(graph, least_peak(graph)[0])
         assert task.limit < least_peak(graph)[0]
         yield Candidate(Schedule(order), bound=compute, scope="any order")
 
-    plant(monkeypatch, too_high)
+    plant(too_high, portfolio=True)
     graph = loose_bound()
     plan = solve(graph, budget, solver="too_high", raw=True)
     assert plan.peak_memory == least_peak(graph)[0]
@@ -805,14 +805,6 @@ def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(monkeypa
 
 
 # ---------------------------------------------------------------- the guard, with solvers that should not be
-
-
-def plant(monkeypatch, function, **facts):
-    """Register a solver for one test."""
-    list_solvers()
-    known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": True} | facts
-    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
-    return registry.SOLVERS.entries[function.__name__]
 
 
 def everything_twice(graph, task, clock):
@@ -829,8 +821,8 @@ def impossible(graph, task, clock):
     yield
 
 
-def test_a_bad_solver_loses_to_no_rematerialization(monkeypatch):
-    plant(monkeypatch, everything_twice)
+def test_a_bad_solver_loses_to_no_rematerialization(plant):
+    plant(everything_twice, portfolio=True)
     graph = chain(5)
     for budget in None, 100, "least", Budget(overhead="100%"), Budget(memory=100, overhead="100%"):
         plan = solve(graph, budget, solver="everything_twice")
@@ -840,8 +832,8 @@ def test_a_bad_solver_loses_to_no_rematerialization(monkeypatch):
         assert raw.overhead == graph.needed_compute
 
 
-def test_a_bad_solver_is_no_way_around_the_budget(monkeypatch):
-    plant(monkeypatch, everything_twice)
+def test_a_bad_solver_is_no_way_around_the_budget(plant):
+    plant(everything_twice, portfolio=True)
     graph = chain(5)
     for budget in base_peak(graph) - 1, Budget(memory="100%", overhead=0):
         with pytest.raises(BudgetError):
@@ -851,8 +843,8 @@ def test_a_bad_solver_is_no_way_around_the_budget(monkeypatch):
     assert error.value.reached == base_peak(graph)
 
 
-def test_an_unsound_solver_is_told_the_law(monkeypatch):
-    plant(monkeypatch, nothing_at_all)
+def test_an_unsound_solver_is_told_the_law(plant):
+    plant(nothing_at_all, portfolio=True)
     for raw in False, True:
         with pytest.raises(ScheduleError, match="is never made"):
             solve(chain(5), "100%", solver="nothing_at_all", raw=raw)
@@ -860,32 +852,32 @@ def test_an_unsound_solver_is_told_the_law(monkeypatch):
 
 @pytest.mark.parametrize("function", [everything_twice, nothing_at_all, impossible])
 @pytest.mark.parametrize("budget", [None, "80%", "least", Budget(overhead="50%")], ids=str)
-def test_auto_survives_a_solver_that_should_not_be(monkeypatch, function, budget):
+def test_auto_survives_a_solver_that_should_not_be(plant, function, budget):
     graph = chain(8)
     wanted = solve(graph, budget, effort="fast")
     asked = []
-    plant(monkeypatch, lambda *arguments: asked.append(1) or function(*arguments), price=0.0)
+    plant(lambda *arguments: asked.append(1) or function(*arguments), price=0.0, portfolio=True)
     plan = solve(graph, budget, effort="fast")
     assert asked
     assert (plan.method, plan.peak_memory, plan.overhead) == (wanted.method, wanted.peak_memory, wanted.overhead)
 
 
-def test_auto_says_why_a_solver_gave_up(monkeypatch):
-    plant(monkeypatch, impossible)
+def test_auto_says_why_a_solver_gave_up(plant):
+    plant(impossible, portfolio=True)
     with pytest.raises(BudgetError, match=r"it was proved that nothing fits.* \(no plan from impossible\)"):
         solve(chain(5), 0)
 
 
-def test_a_proof_that_nothing_fits_reaches_the_user(monkeypatch):
-    plant(monkeypatch, impossible)
+def test_a_proof_that_nothing_fits_reaches_the_user(plant):
+    plant(impossible, portfolio=True)
     with pytest.raises(BudgetError, match="it was proved") as error:
         solve(chain(5), 0, solver="impossible")
     assert error.value.reached == 10**6
 
 
 @pytest.mark.parametrize("budget", ["least", Budget(overhead="100%"), Budget(memory="90%", overhead="100%")], ids=str)
-def test_a_proof_for_one_limit_does_not_end_a_search_over_limits(monkeypatch, budget):
-    plant(monkeypatch, optimum_or_proof)
+def test_a_proof_for_one_limit_does_not_end_a_search_over_limits(plant, budget):
+    plant(optimum_or_proof, portfolio=True)
     graph = loose_bound()
     assert least_peak_bound(graph)[0] < least_peak(graph)[0] < base_peak(graph)
     plan = solve(graph, budget, solver="optimum_or_proof", raw=True)
@@ -915,7 +907,7 @@ def test_a_recompute_mark_switches_the_guard_off():
 # ---------------------------------------------------------------- what solvers are given
 
 
-def test_a_solver_is_given_its_task_its_options_and_a_clock(monkeypatch):
+def test_a_solver_is_given_its_task_its_options_and_a_clock(plant):
     given_to = []
 
     def curious(graph, task, clock, *, mode="a"):
@@ -924,7 +916,7 @@ def test_a_solver_is_given_its_task_its_options_and_a_clock(monkeypatch):
         clock.progress(1)
         yield baseline(graph).schedule
 
-    solver = plant(monkeypatch, curious, portfolio=False)
+    solver = plant(curious)
     assert solver.options == {"mode": "a"}
     told = []
     plan = solve(chain(4), 20, solver="curious", seed=7, time_limit=60, progress=lambda *a: told.append(a), mode="b")
@@ -937,7 +929,7 @@ def test_a_solver_is_given_its_task_its_options_and_a_clock(monkeypatch):
     assert len(given_to) == 1  # no part of the portfolio
 
 
-def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
+def test_who_improves_comes_last_and_is_given_what_others_found(plant):
     seen = []
 
     def a_better_one(graph, task, clock):
@@ -946,7 +938,7 @@ def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
 
     graph = chain(8)
     earlier = {solver.name for solver in default_solvers(graph) if not solver.improves}
-    plant(monkeypatch, a_better_one, improves=True)
+    plant(a_better_one, improves=True, portfolio=True)
     compare(graph, 8)  # which does not stop at a plan that meets the bound
     assert earlier <= {found.solver for found in seen}
     assert all(found.simulation.graph is graph for found in seen)

@@ -30,7 +30,7 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_candidates, list_solvers
+from remat_algos.solvers.registry import default_solvers, list_candidates, list_solvers
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
 from tests.strategies import differentiation, graphs, rows, training_graphs
@@ -80,13 +80,6 @@ def nameless(n=8):
 
 GRAPH = differentiate(source(), parameter_gradients=True)
 PLAN = solve(GRAPH, "85%")
-
-
-def plant(monkeypatch, function, **facts):
-    """Register a solver for one test."""
-    list_solvers()
-    known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
-    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
 
 
 def another(graph, task, clock):
@@ -325,9 +318,9 @@ def test_an_overhead_budget_is_kept_to_the_unit():
                 verify(GRAPH, record(budget=budget))
 
 
-def test_a_bound_may_be_what_is_computed_but_no_more(monkeypatch):
+def test_a_bound_may_be_what_is_computed_but_no_more(plant):
     for scope in ("canonical", "chain", "fixed order"):
-        plant(monkeypatch, another, optimal_in=scope)
+        plant(another, optimal_in=scope)
         claim = {"bound_scope": scope, "bound_source": "another", "gap": None, "details": {}}
         with raises(ClaimError, prover="another", seconds=30):
             verify(GRAPH, record(bound=PLAN.simulation.compute, **claim))
@@ -515,7 +508,7 @@ def test_a_plan_that_gains_by_order_alone_says_so():
     assert "schedule     5 steps; no node recomputed" in str(alone)
 
 
-def test_a_bound_names_its_source(monkeypatch, tmp_path):
+def test_a_bound_names_its_source(plant, tmp_path):
     """One pass, if no solver knows better; else the solver, also in a file."""
     plan = solve(GRAPH, "100%", solver="chen_sqrt")
     assert (plan.bound.compute, plan.bound.source) == (GRAPH.needed_compute, "one pass")
@@ -524,7 +517,7 @@ def test_a_bound_names_its_source(monkeypatch, tmp_path):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), bound=graph.needed_compute + 5, scope="any order")
 
-    plant(monkeypatch, bounded, optimal_in="any order")
+    plant(bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert (plan.bound.source, plan.record()["bound_source"]) == ("bounded", "bounded")
     share = 100 * 5 / GRAPH.needed_compute
@@ -540,12 +533,12 @@ def test_large_sizes_are_said_twice():
 
 
 @pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
-def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch, tmp_path, scope):
+def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(plant, tmp_path, scope):
     def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), bound=graph.needed_compute + 25, scope=scope)
 
-    plant(monkeypatch, bounded, optimal_in=scope)
+    plant(bounded, optimal_in=scope)
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert (plan.bound.compute, plan.bound.scope, plan.bound.source) == (GRAPH.needed_compute, "any order", "one pass")
     assert plan.gap == 25 / GRAPH.needed_compute
@@ -558,12 +551,12 @@ def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch,
     same(Plan.load(tmp_path / "plan.json", GRAPH), plan)
 
 
-def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
+def test_a_bound_of_any_order_makes_the_gap(plant):
     def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), {"tried": 3}, bound=graph.needed_compute + 5, scope="any order")
 
-    plant(monkeypatch, bounded, optimal_in="any order")
+    plant(bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert plan.gap == 20 / (GRAPH.needed_compute + 5)
     assert plan.details == {"tried": 3}
@@ -734,10 +727,10 @@ def of_chain(graph):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_under_an_overhead_a_solver_is_asked_for_its_whole_frontier(monkeypatch, raw):
+def test_under_an_overhead_a_solver_is_asked_for_its_whole_frontier(plant, raw):
     calls = []
     climbing, points = stairs(calls)
-    plant(monkeypatch, climbing)
+    plant(climbing)
     graph = differentiate(nameless())
     for most in range(max(overhead for _, overhead in points) + 2):
         calls.clear()
@@ -748,10 +741,10 @@ def test_under_an_overhead_a_solver_is_asked_for_its_whole_frontier(monkeypatch,
         assert calls == [None]
 
 
-def test_the_least_is_searched_by_an_impossible_limit(monkeypatch):
+def test_the_least_is_searched_by_an_impossible_limit(plant):
     calls = []
     climbing, points = stairs(calls)
-    plant(monkeypatch, climbing)
+    plant(climbing)
     graph = differentiate(nameless())
     for budget in None, "least":
         plan = solve(graph, budget, solver="climbing")
@@ -779,21 +772,21 @@ def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
         assert entry.plan.method == entry.solver
 
 
-def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
+def test_compare_shows_what_each_solver_can_do_itself(plant):
     def twice(graph, task, clock):
         order = baseline(graph).schedule.order.tolist()
         yield Schedule([order[0], *order])
 
-    plant(monkeypatch, twice)
+    plant(twice)
     entry = compare(GRAPH, solvers=["twice"], polish=False).entries[0]
     assert entry.plan.overhead == 25
 
 
-def test_compare_says_why_there_is_no_plan(monkeypatch):
+def test_compare_says_why_there_is_no_plan(plant):
     def unsound(graph, task, clock):
         yield Schedule([])
 
-    plant(monkeypatch, unsound)
+    plant(unsound)
     comparison = compare(GRAPH, 1, solvers=["no_remat", "unsound", "chen_sqrt"])
     assert [entry.solver for entry in comparison.entries] == ["chen_sqrt", "no_remat", "unsound"]
     assert [entry.reached is None for entry in comparison.entries] == [False, False, True]

@@ -19,9 +19,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
 from remat_algos.questions.compare import Entry
 from remat_algos.schedule.baseline import baseline
-from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import Solver, any_graph
 from tests.raising import raises
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -187,13 +185,6 @@ def test_an_entry_is_refused_alike_where_the_order_alone_is_read(tmp_path, name,
 # ---------------------------------------------------------------- bounds
 
 
-def plant(monkeypatch, function, **facts):
-    """Register a solver for one test."""
-    ra.list_solvers()
-    known = {"paper": "", "needs": any_graph, "optimal_in": "any order", "portfolio": False} | facts
-    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
-
-
 def believer(graph, task, clock):
     """A solver that is said to prove bounds, and proves none here."""
     yield Candidate(baseline(graph).schedule)
@@ -207,9 +198,9 @@ def claiming(source, **changes):
 
 
 @pytest.fixture
-def claimed(monkeypatch, tmp_path):
+def claimed(monkeypatch, plant, tmp_path):
     """A plan whose bound is the word of a solver, and its file."""
-    plant(monkeypatch, believer)
+    plant(believer, optimal_in="any order")
     (tmp_path / "graph.txt").write_text("".join(f"{u} {v}\n" for u, v in EDGES))
     (tmp_path / "plan.json").write_text(json.dumps(claiming("believer")))
     monkeypatch.chdir(tmp_path)

@@ -24,8 +24,8 @@ from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidates, registry
-from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers
+from remat_algos.solvers import candidates
+from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -61,18 +61,6 @@ def sweep(monkeypatch):
     for module in candidates, portfolio_module:
         monkeypatch.setattr(module, "simulate", simulator)
     return simulator
-
-
-@pytest.fixture
-def plant(monkeypatch):
-    """Register a solver for one test."""
-    list_solvers()
-
-    def plant(function, **facts):
-        known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
-        monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
-
-    return plant
 
 
 def figures(simulation):

@@ -33,10 +33,10 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.mirror import checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidates, registry
+from remat_algos.solvers import candidates
 from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.search import bends, search
-from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
+from remat_algos.solvers.registry import default_solvers, training_graph
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation
@@ -56,18 +56,6 @@ CHAIN = differentiate(chain(12))
 
 def figures(plan):
     return plan.peak_memory, plan.simulation.compute
-
-
-@pytest.fixture
-def plant(monkeypatch):
-    """Register a solver for one test."""
-    list_solvers()
-
-    def plant(function, **facts):
-        known = {"paper": "", "needs": any_graph, "optimal_in": None, "portfolio": False} | facts
-        monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
-
-    return plant
 
 
 def keeping(graph, distance):

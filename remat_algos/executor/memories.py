@@ -210,7 +210,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """Return a memory hook that counts the bytes of one pool and their maximum; a function, since its base is CuPy's.
+    """Return a memory hook that counts the bytes of one pool and their maximum; its base class is known with CuPy only.
 
     It counts requests while `ours` is set, and the frees of their memory.
     """

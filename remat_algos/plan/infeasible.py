@@ -112,7 +112,7 @@ def lowest_plan(
         return None
     unlimited = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
     return unlimited.plan(
-        replace(lowest, bound=None, scope=None),  # they hold for the limit only
+        replace(lowest, bound=None, scope=None),  # proven for the limit only
         solver=lowest.solver,
         options={},
         seconds=0.0,

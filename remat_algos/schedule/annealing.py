@@ -227,7 +227,7 @@ def with_late_stores(
 
 
 def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
-    """Yield rows of stores, each time with another store moved behind one for which something waits."""
+    """Yield rows of stores in which one store is moved behind a later one whose end a node or load waits for."""
     values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
     steps = played.simulation.store_instances[1].tolist()
     awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])

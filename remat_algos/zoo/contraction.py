@@ -81,7 +81,7 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
 
 
 def able(graph: ComputationGraph, rules: Backward) -> Bool:
-    """bool[n]: nodes that can have a gradient: they read a value with a gradient, or a parameter."""
+    """bool[n]: True for a node that can have a gradient, because it reads a parameter or a value that has one."""
     flags = np.zeros(graph.n_nodes, bool)
     flags[row_of(graph.read_indptr)[(rules.grad_memory >= 0)[graph.read_indices]]] = True
     if graph.resident is not None:
@@ -92,7 +92,7 @@ def able(graph: ComputationGraph, rules: Backward) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contraction:
-    """Blocks of the nodes and values of the original graph."""
+    """The block of each node, and what becomes of each value, by ids of the original graph."""
 
     group: Int64  # [n] the block of each node
     size: Int64  # [blocks] number of its nodes
@@ -126,27 +126,27 @@ class _Contraction:
 
     @property
     def merged(self) -> Bool:
-        """bool[blocks]: blocks of more than one node."""
+        """bool[blocks]: True for a block of more than one node."""
         return self.size > 1
 
     @property
     def alone(self) -> Bool:
-        """bool[n]: nodes that are a block by themselves."""
+        """bool[n]: True for a node that is the only one of its block."""
         return ~self.merged[self.group]
 
     def sums(self, amounts: Int64 | Bool) -> Int64:
-        """int64[blocks]: sums over the nodes of each block."""
+        """int64[blocks]: the sum of the amounts of each block's nodes."""
         total = np.zeros(self.size.size, np.int64)
         np.add.at(total, self.group, amounts)
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """An entry per new value: that of the old value, or of the inner values of its block."""
+        """int64[new values]: `old` of the value that stays, or `inner` of the block whose inner values are one."""
         owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
-        """Entries of nodes as rows of their blocks, without duplicates, in order of first appearance."""
+        """(indptr, entries): the distinct entries of each block's nodes, in order of first appearance."""
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
@@ -154,7 +154,7 @@ class _Contraction:
 
 
 def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> Int64:
-    """int64[n]: the block of each node, numbered topologically."""
+    """int64[n]: the block of each node; blocks are numbered in topological order."""
     codes: dict[str, int] = {}
     code = np.array([codes.setdefault(name, len(codes)) for name in block])
     alone = graph.once | (code == codes.get("", -1))
@@ -176,7 +176,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """The first node to read a value with a gradient, of each run that reads no such value from outside."""
+    """int64[...]: where gradients begin in runs of nodes that read no value with a gradient from outside the run."""
     reader = row_of(graph.read_indptr)
     bears = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[bears], graph.producer[graph.read_indices[bears]]
@@ -186,7 +186,7 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: all values of single nodes, and outputs and values of blocks that are read outside."""
+    """bool[n_values]: True for a value that stays one: of a single node, an output, or read outside its block."""
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True

@@ -58,7 +58,7 @@ def _bags(arguments: Mapping[str, Any]) -> list[int]:
 
 
 def _copied(arguments: Mapping[str, Any]) -> list[int]:
-    """Return the whole storage of the destination, unless its elements share places."""
+    """Return the whole storage of the destination, or 0 if its elements overlap."""
     into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]

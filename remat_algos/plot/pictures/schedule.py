@@ -127,7 +127,7 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
 
 
 def _legend(cells: Int8) -> list[tuple[Any, str]]:
-    """Return the colours of the cells that are there."""
+    """Return a legend entry (patch, label) for each kind of cell in the picture."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     return [(axes.patch(style, GREY), style.label) for style in styles]
 

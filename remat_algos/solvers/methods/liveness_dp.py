@@ -218,5 +218,5 @@ def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, c
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
-    """Return a chain of a subfamily, by rows of the whole family."""
+    """Return the point with row numbers of the whole family in place of those of the subfamily."""
     return replace(point, rows=rows[point.rows].tolist())
