@@ -22,7 +22,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from tests import test_plan_copies
 from tests.raising import raises
-from tests.test_plan_claims import GRAPH, TRAINING, plant, record
+from tests.test_plan_claims import GRAPH, TRAINING, record
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -312,14 +312,14 @@ def test_a_bound_holds_within_the_limit_and_for_the_least_peak_within_the_plans_
         verify(GRAPH, closure)
 
 
-def claiming_solver(monkeypatch, bound, scope, optimal_in="any order"):
+def claiming_solver(plant, bound, scope, optimal_in="any order"):
     """Register a solver that claims a bound for schedules of a scope."""
 
     def oracle(graph, task, clock):
         yield Schedule(range(graph.n_nodes))
         yield Candidate(task.candidates[0].schedule, bound=bound, scope=scope, simulation=task.candidates[0].simulation)
 
-    plant(monkeypatch, oracle, optimal_in=optimal_in)
+    plant(oracle, optimal_in=optimal_in)
 
 
 @pytest.mark.parametrize(
@@ -336,8 +336,8 @@ def claiming_solver(monkeypatch, bound, scope, optimal_in="any order"):
         (14, "canonical", "canonical", False),
     ],
 )
-def test_a_second_proof_by_a_solver_has_the_scope_and_the_figure(monkeypatch, bound, scope, claim, proven):
-    claiming_solver(monkeypatch, bound, scope, optimal_in=claim)
+def test_a_second_proof_by_a_solver_has_the_scope_and_the_figure(plant, bound, scope, claim, proven):
+    claiming_solver(plant, bound, scope, optimal_in=claim)
     made = shaped(bounded("auto", 15, "oracle", claim))
     assert checked(GRAPH, made).bound.proven is proven
     if proven:
@@ -348,8 +348,8 @@ def test_a_second_proof_by_a_solver_has_the_scope_and_the_figure(monkeypatch, bo
 
 
 @pytest.mark.parametrize(("bound", "proven"), [(15, True), (14, False)])
-def test_a_narrower_bound_is_proven_by_verify_and_claimed_by_a_loaded_plan(monkeypatch, bound, proven):
-    claiming_solver(monkeypatch, bound, "canonical", optimal_in="canonical")
+def test_a_narrower_bound_is_proven_by_verify_and_claimed_by_a_loaded_plan(plant, bound, proven):
+    claiming_solver(plant, bound, "canonical", optimal_in="canonical")
     made = record("search", method="oracle")
     made["details"]["narrower_bound"] = {"bound": 15, "scope": "canonical"}
     assert not plan_of(made, GRAPH).narrower.proven
@@ -360,16 +360,16 @@ def test_a_narrower_bound_is_proven_by_verify_and_claimed_by_a_loaded_plan(monke
             verify(GRAPH, made)
 
 
-def test_a_bound_of_one_pass_needs_no_prover(monkeypatch):
-    claiming_solver(monkeypatch, None, None, optimal_in="canonical")
+def test_a_bound_of_one_pass_needs_no_prover(plant):
+    claiming_solver(plant, None, None, optimal_in="canonical")
     made = record("search", method="oracle")
     made["details"]["narrower_bound"] = {"bound": 13, "scope": "canonical"}
     verify(GRAPH, made)
-    claiming_solver(monkeypatch, None, None)
+    claiming_solver(plant, None, None)
     verify(GRAPH, bounded("auto", 13, "oracle"))
 
 
-def test_solvers_prove_within_their_time(monkeypatch):
+def test_solvers_prove_within_their_time(monkeypatch, plant):
     """A proof that never ends is stopped: its bound stays open."""
 
     def endless(graph, task, clock):
@@ -378,7 +378,7 @@ def test_solvers_prove_within_their_time(monkeypatch):
             clock.check()
         yield Schedule([])
 
-    plant(monkeypatch, endless)
+    plant(endless, optimal_in="any order")
     monkeypatch.setattr(claims, "PROVING_AGAIN", 0.05)
     monkeypatch.setattr(claims, "PROVING", 0.1)
     made = shaped(bounded("auto", 15, "endless"))
