@@ -28,7 +28,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from docs import console, contributing
-from docs.marked import filled
+from docs.page_parts import filled
 from tests.benchmarks.occasion import Occasion, commit
 
 DOCS = Path(__file__).resolve().parent
@@ -108,8 +108,8 @@ def packings_claim() -> str:
 
 
 def measured_pages() -> tuple[str, ...]:
-    """The pages of `SENTENCES` in docs/measured.py."""
-    names = re.findall(r'^        "([\w/]+\.md)",$', (DOCS / "measured.py").read_text("utf-8"), re.MULTILINE)
+    """The pages of `SENTENCES` in docs/measured_figures.py."""
+    names = re.findall(r'^        "([\w/]+\.md)",$', (DOCS / "measured_figures.py").read_text("utf-8"), re.MULTILINE)
     return tuple(f"docs/{name}" for name in dict.fromkeys(names))
 
 
@@ -121,7 +121,7 @@ ITEMS = (
     Item(
         "headlines",
         "the figures that the first page leads with, and its picture",
-        "python docs/headlines.py",
+        "python docs/headline_figures.py",
         ("docs/figures/before_and_after.svg",),
         ("README.md", "docs/index.md"),
     ),
@@ -135,7 +135,7 @@ ITEMS = (
     Item(
         "measured",
         "numbers in the sentences of pages on solvers and algorithms",
-        "python docs/measured.py",
+        "python docs/measured_figures.py",
         pages=measured_pages(),
     ),
     Item(

@@ -29,8 +29,8 @@ project = "remat_algos"
 author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
 extensions = [
-    "docs.kernels",
-    "docs.once",
+    "docs.notebook_kernels",
+    "docs.sphinx_cache",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",

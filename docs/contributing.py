@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from remat_algos.kernels._built import STAMP, source_hash
 
 from docs import console
-from docs.marked import filled
+from docs.page_parts import filled
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.marked import filled
+from docs.page_parts import filled
 from remat_algos.wording import format_bytes
 from tests.benchmarks.occasion import Occasion
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, descendants, moment_bound
+from remat_algos.bounds.rising import rising_bounds
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.labels import KEEP

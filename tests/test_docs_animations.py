@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs import animations
-from docs.marked import part
+from docs.page_parts import part
 
 PICTURES = sorted((animations.DOCS / "figures").glob("animated_*.svg"))
 

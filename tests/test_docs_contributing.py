@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docs import console, contributing
-from docs.marked import part
+from docs.page_parts import part
 
 EXAMPLES = contributing.examples()
 PAGE = contributing.PAGE.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from docs import console, measured, zoo
+from docs import console, measured_figures, zoo
 from docs.reproductions.__main__ import main as reproduce
 from docs.reproductions.registry import list_papers
 from remat_algos.allocate.allocators import registry as allocators
@@ -121,16 +121,16 @@ def test_reproductions_are_what_the_command_writes(paper, tmp_path):
 # figures in sentences
 
 
-@pytest.mark.parametrize(("name", "sentence"), [(name, sentence) for name, sentence, _ in measured.SENTENCES])
+@pytest.mark.parametrize(("name", "sentence"), [(name, sentence) for name, sentence, _ in measured_figures.SENTENCES])
 def test_sentences_with_figures_are_on_their_pages(name, sentence):
-    assert measured.place(PAGES[name], sentence)
+    assert measured_figures.place(PAGES[name], sentence)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "sentence", "measure"), measured.SENTENCES)
+@pytest.mark.parametrize(("name", "sentence", "measure"), measured_figures.SENTENCES)
 def test_figures_in_sentences_are_what_the_script_measures(name, sentence, measure):
-    """`python docs/measured.py` writes them."""
-    assert measured.renewed(PAGES[name], sentence, measure()) == PAGES[name]
+    """`python docs/measured_figures.py` writes them."""
+    assert measured_figures.renewed(PAGES[name], sentence, measure()) == PAGES[name]
 
 
 # Python

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
-from docs import console, headlines
-from docs.marked import part
+from docs import console, headline_figures
+from docs.page_parts import part
 from docs.reproductions.__main__ import main as reproduce
 from remat_algos.cli.main import main
 
@@ -112,33 +112,33 @@ def test_the_readme_shows_what_its_commands_print():
 
 @pytest.fixture(scope="module")
 def plans():
-    return headlines.network()
+    return headline_figures.network()
 
 
 def test_headlines_are_what_the_script_measures(plans):
-    """`python docs/headlines.py` writes them."""
-    lines = headlines.block(*plans)
-    for page, docs in headlines.PAGES.items():
+    """`python docs/headline_figures.py` writes them."""
+    lines = headline_figures.block(*plans)
+    for page, docs in headline_figures.PAGES.items():
         assert part("headlines").search(page.read_text("utf-8"))[0] == lines(docs=docs)
 
 
 def test_the_plan_of_the_headline_fits_where_the_run_without_it_does_not(plans):
-    before, after = map(headlines.peak, plans)
-    assert before > headlines.GPU > 11 * 2**30 >= after
+    before, after = map(headline_figures.peak, plans)
+    assert before > headline_figures.GPU > 11 * 2**30 >= after
 
 
 def test_the_picture_shows_what_the_script_measures(plans, tmp_path):
-    ra.plot.save(headlines.draw(*plans), tmp_path / "now.svg")
+    ra.plot.save(headline_figures.draw(*plans), tmp_path / "now.svg")
     now, shown = (
         [text for text in re.findall(r"<!-- (.*?) -->", path.read_text("utf-8")) if not text.isdigit()]
         for path in (tmp_path / "now.svg", ROOT / "docs" / "figures" / "before_and_after.svg")
     )
     assert now == shown
-    assert f"without recomputation: {headlines.gib(headlines.peak(plans[0]))}" in shown
+    assert f"without recomputation: {headline_figures.gib(headline_figures.peak(plans[0]))}" in shown
 
 
 def test_no_schedule_of_the_chain_goes_below_the_lowest_peak_shown():
-    chain = headlines.chain()
+    chain = headline_figures.chain()
     lowest = ra.solve(chain, "least", solver="greedy_remat").peak_memory
     with pytest.raises(ra.BudgetError) as caught:
         ra.solve(chain, lowest - 1, solver="greedy_remat")
@@ -204,7 +204,7 @@ def messages(tree):
 
 
 @pytest.mark.parametrize(
-    "page", [page.read_text(encoding="utf-8") for page in headlines.PAGES], ids=["README", "index"]
+    "page", [page.read_text(encoding="utf-8") for page in headline_figures.PAGES], ids=["README", "index"]
 )
 def test_the_first_pages_use_the_words_of_the_field(page):
     assert re.findall(PRIVATE, console.BLOCK.sub("", page)) == []  # what commands print has tests of its own

@@ -15,7 +15,7 @@ from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.allocate.traces import Trace
 from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError, StaleValueError
 from remat_algos.executor import run as run_module
-from remat_algos.executor.execution import live_memory
+from remat_algos.executor.measurements import live_memory
 from remat_algos.executor.memories import TrackingMemory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute

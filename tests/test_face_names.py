@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.cost.compute import compute_costs
+from remat_algos.cost.node_costs import compute_costs
 from remat_algos.errors import GraphError, RematError
 from remat_algos.ir.arrays import entry_names
 from tests.strategies import graphs

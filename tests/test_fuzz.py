@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from tests.fuzz import api, files, graphs, portfolio, seeds, signals, units
 from tests.fuzz.__main__ import DRIVERS
 from tests.fuzz.campaign import Campaign, Report, run_case

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 import remat_algos.plan.problem as problem_module
-from remat_algos.bounds.certificate import bound_curve, rising_bounds
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
+from remat_algos.bounds.rising import bound_curve, rising_bounds
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
@@ -322,7 +322,7 @@ def test_bounds_of_a_comparison_under_an_allocator_are_computed_within_it(bounds
 
 
 def test_a_moment_bound_that_takes_too_long_is_refused_by_verify_and_a_claim_of_a_loaded_plan(monkeypatch, tmp_path):
-    from remat_algos.plan import claims as room
+    from remat_algos.plan import check_claims as room
 
     plan = solve(GRAPH, "50%")
     assert plan.bound.source == "moments"

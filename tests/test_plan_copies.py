@@ -15,7 +15,7 @@ import remat_algos as ra
 from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.link_bound import TIME_SOURCES
 from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.cli.main import main
@@ -120,7 +120,7 @@ def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
 RECORD = planned().record(frees=True)
 
 
-# Forged figures of such a plan are in `test_plan_claims_forgeries`.
+# Forged figures of such a plan are in `test_plan_verify_forgeries`.
 @pytest.mark.parametrize(
     ("change", "words"),
     [

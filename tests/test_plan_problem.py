@@ -3,7 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.ir.budget import Budget

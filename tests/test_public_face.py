@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.bounds.certificate import bound_curve
+from remat_algos.bounds.rising import bound_curve
 from remat_algos.context import Clock
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.labels import GradientNames

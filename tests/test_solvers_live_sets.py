@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remat_algos.solvers.methods.live_set_search as module
-from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.live_sets import BITS, live_set_graph, moment_potentials
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError

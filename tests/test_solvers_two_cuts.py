@@ -2,7 +2,7 @@
 
 import pytest
 
-from remat_algos.bounds.compute import ComputeBound, closure_sides, overhead_bound
+from remat_algos.bounds.closure import ComputeBound, closure_sides, overhead_bound
 from remat_algos.effort import FAST, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate

@@ -19,7 +19,7 @@ NAMED_FOR_ANOTHER = {
     "cli/commands": "a command is named for the function that it calls: remat fit, questions/fit.py",
     "plot/pictures": "a picture is named for what it draws: plot/pictures/frontier.py, questions/frontier.py",
     "formats/graphs": "a format is named for its file extension or its community",
-    "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
+    "bounds": "a bound is named for what it bounds: bounds/closure.py, cost/node_costs.py",
 }
 EVERYWHERE = {
     "__init__": "every package has one",

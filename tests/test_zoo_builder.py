@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.cost.compute import COSTS
+from remat_algos.cost.node_costs import COSTS
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.simulation import simulate

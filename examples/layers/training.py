@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import backend as backend_of
-from remat_algos.executor.execution import Execution
+from remat_algos.executor.measurements import Execution
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate

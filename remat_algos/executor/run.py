@@ -30,8 +30,8 @@ from remat_algos.errors import (
 )
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
-from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.host_copies import HostCopies
+from remat_algos.executor.measurements import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.ir.arrays import Int64

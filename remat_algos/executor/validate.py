@@ -17,7 +17,7 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, BackendError, StaleValueError, about
 from remat_algos.executor.array_backend import Array, Backend, free_memory
 from remat_algos.executor.array_backend import backend as backend_of
-from remat_algos.executor.execution import Execution, live_memory, times
+from remat_algos.executor.measurements import Execution, live_memory, times
 from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.compute import Cost, operator_costs
+from remat_algos.cost.node_costs import Cost, operator_costs
 from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.interop.onnx_flops import operator_flops
 from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths

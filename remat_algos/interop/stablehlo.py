@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.compute import Cost, operator_costs
+from remat_algos.cost.node_costs import Cost, operator_costs
 from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.files import decoded, read_bytes
 from remat_algos.interop.open_dims import check_known, checked_dims, length_of, missing_lengths, symbols_of

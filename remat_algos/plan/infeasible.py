@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.bounds.compute import ANY_ORDER, ComputeBound, forced_values
+from remat_algos.bounds.closure import ANY_ORDER, ComputeBound, forced_values
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Budget

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
+from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Stop, until_stopped
@@ -417,7 +417,7 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: boo
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:
     """Verify the record of a plan; `strict` as in `checked`."""
-    from remat_algos.plan.claims import checked
+    from remat_algos.plan.check_claims import checked
 
     record = shaped(record)
     found = checked(graph, record, strict)

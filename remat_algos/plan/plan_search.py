@@ -9,7 +9,7 @@ from functools import cache
 
 from remat_algos.allocate.buffers import NO_LIMIT
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
+from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended

@@ -7,10 +7,10 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import check_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
-from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import ANY_ORDER, MOMENTS, ComputeBound
+from remat_algos.bounds.closure import ANY_ORDER, MOMENTS, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.rising import rising_bounds
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.errors import ArgumentError, BudgetError, about
 from remat_algos.ir.arrays import LARGEST_SUM

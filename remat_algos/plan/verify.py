@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.claims import Checked, checked
+from remat_algos.plan.check_claims import Checked, checked
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import from_file, shaped
 from remat_algos.schedule.simulation import Simulation

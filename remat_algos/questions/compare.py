@@ -9,7 +9,7 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT, FAST

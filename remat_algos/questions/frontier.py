@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
-from remat_algos.bounds.certificate import BoundCurve, bound_curve
-from remat_algos.bounds.compute import ANY_ORDER, ONE_PASS
+from remat_algos.bounds.closure import ANY_ORDER, ONE_PASS
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import as_seed
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ScheduleError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers.methods as package
-from remat_algos.bounds.compute import ANY_ORDER
+from remat_algos.bounds.closure import ANY_ORDER
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.moments import choose_moments, moment_bound
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.zoo.registry import build

@@ -23,10 +23,10 @@ from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
 
 import remat_algos as ra
 from remat_algos.interop.torch.costs import price
-from remat_algos.interop.torch.joint import read_joint_graph, tidy
+from remat_algos.interop.torch.joint_graph import read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
-from remat_algos.interop.torch.private import export_joint
-from remat_algos.interop.torch.private import n_forward as n_forward_of
+from remat_algos.interop.torch.private_names import export_joint
+from remat_algos.interop.torch.private_names import n_forward as n_forward_of
 from tests.benchmarks.occasion import RESULTS, Occasion
 from tests.interop.torch_models import MODELS, make
 

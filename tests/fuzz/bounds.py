@@ -1,9 +1,9 @@
 """The closure bound against the program that it relaxes, the schedules of every solver, and the optimum."""
 
 import remat_algos as ra
-from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import closure_cut, closure_proof, overhead_bound
+from remat_algos.bounds.closure import closure_cut, closure_proof, overhead_bound
 from remat_algos.bounds.memory import forced_bytes
+from remat_algos.bounds.rising import rising_bounds
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from tests.fuzz.graphs import EXPONENTIAL, SMALL_NODES, Subject
 from tests.fuzz.random_graphs import random_graph

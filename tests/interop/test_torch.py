@@ -19,7 +19,7 @@ from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import compiled
 from remat_algos.interop.torch.compiled import _partitioners
-from remat_algos.interop.torch.joint import read_joint_graph, tidy
+from remat_algos.interop.torch.joint_graph import read_joint_graph, tidy
 from remat_algos.plan import plan_cache
 from remat_algos.plan.solve import answered
 from remat_algos.wording import format_bytes
@@ -302,7 +302,7 @@ def test_private_names_of_pytorch_stand_in_one_file():
         file.name: [line for line in file.read_text().splitlines() if private.search(line)]
         for file in folder.glob("*.py")
     }
-    assert lines.pop("private.py")
+    assert lines.pop("private_names.py")
     assert not any(lines.values())
 
 
@@ -310,9 +310,9 @@ def test_a_private_name_that_moved_is_named(monkeypatch):
     from torch._functorch import aot_autograd
 
     monkeypatch.delattr(aot_autograd, "aot_export_joint_with_descriptors")
-    monkeypatch.delitem(sys.modules, "remat_algos.interop.torch.private")
+    monkeypatch.delitem(sys.modules, "remat_algos.interop.torch.private_names")
     with pytest.raises(ImportError, match=r"has no .*aot_export_joint_with_descriptors \(tested: 2.13\)"):
-        importlib.import_module("remat_algos.interop.torch.private")
+        importlib.import_module("remat_algos.interop.torch.private_names")
 
 
 class Broken(Layers):

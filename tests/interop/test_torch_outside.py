@@ -12,7 +12,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.outside import UnplannedPart
 from remat_algos.interop.torch.peaks import allocator_peak
-from remat_algos.interop.torch.private import record_breaks
+from remat_algos.interop.torch.private_names import record_breaks
 from remat_algos.interop.torch.report import waiting_gradients
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.bounds.certificate import BoundCurve, bound_curve
-from remat_algos.bounds.compute import RESULTS, TWO_PATHS, ComputeBound, closure_cut
+from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_cut
+from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_note, print_result, print_table, progress_line

@@ -10,7 +10,7 @@ from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import print_json, print_text
 from remat_algos.cli.shared_options import add
 from remat_algos.errors import ClaimError
-from remat_algos.plan.claims import NEVER_CHECKED
+from remat_algos.plan.check_claims import NEVER_CHECKED
 from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed, shortened
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.compute import Cost
+from remat_algos.cost.node_costs import Cost
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.jax.captured import CapturedFunction, capture

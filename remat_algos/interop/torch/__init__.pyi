@@ -3,7 +3,7 @@ from .compiled import backend as backend
 from .compiled import capture as capture
 from .compiled import partition_fn as partition_fn
 from .compiled import reports as reports
-from .joint import Captured as Captured
+from .joint_graph import Captured as Captured
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize
 from .peaks import Peaks as Peaks

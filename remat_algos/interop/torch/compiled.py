@@ -13,12 +13,12 @@ import torch
 from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.compute import AnyDevice
+from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
-from remat_algos.interop.torch.joint import Captured
+from remat_algos.interop.torch.joint_graph import Captured
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
-from remat_algos.interop.torch.private import (
+from remat_algos.interop.torch.private_names import (
     CustomPartitioner,
     DataDependent,
     InputMutation,

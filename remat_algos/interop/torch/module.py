@@ -13,7 +13,7 @@ from remat_algos.interop.torch.calls import is_draw
 from remat_algos.interop.torch.compiled import BY_NAME, export
 from remat_algos.interop.torch.outside import hooked_modules
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
-from remat_algos.interop.torch.private import (
+from remat_algos.interop.torch.private_names import (
     FakeTensor,
     InputMutation,
     Parameter,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from remat_algos.errors import warn
-from remat_algos.interop.torch.private import Break
+from remat_algos.interop.torch.private_names import Break
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 NAMED = 3  # parts that one warning describes

@@ -10,7 +10,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
+from remat_algos.interop.torch.private_names import (
+    DispatchMode,
+    allocated_bytes,
+    ran_compiled,
+    storage_key,
+    tree_leaves,
+)
 from remat_algos.interop.torch.storages import tensors
 
 

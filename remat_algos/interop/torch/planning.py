@@ -13,15 +13,15 @@ import torch
 from torch import fx
 
 from remat_algos.context import Clock
-from remat_algos.cost.compute import AnyDevice, Cost
 from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
+from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
 from remat_algos.interop.torch.calls import STATE, wait_for_copies
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
-from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
+from remat_algos.interop.torch.joint_graph import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
-from remat_algos.interop.torch.private import (
+from remat_algos.interop.torch.private_names import (
     COMPILE_MORE,
     ONE_GRAPH_OF_DDP,
     OUTSIDE,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.bounds.moments import ancestors
-from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.private import checkpoint_region
+from remat_algos.interop.torch.joint_graph import Captured
+from remat_algos.interop.torch.private_names import checkpoint_region
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline, baseline_peak

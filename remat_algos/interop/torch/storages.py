@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from remat_algos.interop.torch.private import storage_key
+from remat_algos.interop.torch.private_names import storage_key
 
 STORAGES = "storages"
 """Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""

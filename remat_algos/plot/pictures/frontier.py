@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.certificate import BoundCurve
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.rising import BoundCurve
 from remat_algos.plan.plan import Plan
 from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, row_at, wrapped
@@ -262,7 +262,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from remat_algos import plot
-    >>> from remat_algos.bounds.certificate import bound_curve
+    >>> from remat_algos.bounds.rising import bound_curve
     >>> from remat_algos.context import Clock
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph

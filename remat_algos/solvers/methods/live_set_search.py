@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.live_sets import BITS, MomentPotential, live_set_graph, moment_potentials, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from remat_algos.bounds.compute import ComputeBound, closure_sides, overhead_bound
+from remat_algos.bounds.closure import ComputeBound, closure_sides, overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int32, Int64

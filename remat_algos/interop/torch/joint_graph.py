@@ -13,7 +13,7 @@ from torch import fx
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
-from remat_algos.interop.torch.private import (
+from remat_algos.interop.torch.private_names import (
     OUTSIDE,
     RECOMPUTE,
     SYMBOLS,

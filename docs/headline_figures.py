@@ -1,6 +1,6 @@
 """The figures that README.md and docs/index.md lead with, measured when this script runs.
 
-Usage: python docs/headlines.py [FOLDER for the picture]
+Usage: python docs/headline_figures.py [FOLDER for the picture]
 
 It draws docs/figures/before_and_after.svg and writes the part `headlines` of both pages; a test compares them. Takes
 about ten seconds.
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.marked import filled
+from docs.page_parts import filled
 from remat_algos.plot.colours import BLUE, GREY, ORANGE, VERMILION
 from remat_algos.wording import format_bytes
 
@@ -43,7 +43,7 @@ recomputation; a plan for **{budget}** peaks at {after} and does **{more}** more
   `remat run 'model:gpt2_small?batch=1&sequence=256' --budget 50%`
 - **You teach** or study the methods: a chain of {layers} layers of unequal size peaks at {no_remat} bytes. The lowest
   peaks are {chen_sqrt} by equal segments, {exact_dp} by dynamic programming, and {greedy_remat} by a greedy search: the
-  minimum of all schedules. `python docs/headlines.py` finds them, and draws the picture above.
+  minimum of all schedules. `python docs/headline_figures.py` finds them, and draws the picture above.
 """
 
 

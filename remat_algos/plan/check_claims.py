@@ -13,11 +13,11 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
-from remat_algos.bounds.certificate import prove
-from remat_algos.bounds.compute import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
+from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
+from remat_algos.bounds.rising import prove
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.cost.links import Link
 from remat_algos.effort import BEST, FAST

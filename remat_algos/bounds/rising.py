@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from remat_algos.bounds.compute import RESULTS, TWO_PATHS, ComputeBound, closure_bounds, closure_proof
+from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.link_bound import TimeBound, time_bounds, time_proof
 from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
 from remat_algos.bounds.moments import PROGRAMS, STOPPED_EARLY, LinkTimes, choose_moments, moment_bound

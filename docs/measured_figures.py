@@ -1,6 +1,6 @@
 """Figures in the sentences of pages, measured when this script runs.
 
-Usage: python docs/measured.py
+Usage: python docs/measured_figures.py
 
 It writes them into the pages; a slow test compares. A sentence of `SENTENCES` is found in its page
 however its lines break; each `{name}` in it is a number that the function beside it measures.
@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 import remat_algos as ra
 from docs.reproductions.chen2016.networks import resnet
-from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.effort import Effort
 from remat_algos.schedule.annealing import SearchKernel

@@ -22,10 +22,10 @@ class Build:
 def build(monkeypatch):
     from jupyter_client.provisioning import KernelProvisionerFactory
 
-    from docs import kernels
+    from docs import notebook_kernels
 
     build = Build()
-    kernels.setup(build)
+    notebook_kernels.setup(build)
     yield build
     build.finish()
     KernelProvisionerFactory.clear_instance()

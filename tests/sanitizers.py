@@ -1,7 +1,7 @@
 """Build the kernels with bounds checks and sanitizers in a folder of their own, and run a command on them there.
 
-`python -m tests.checked python -m pytest -s tests/test_structure_elimination.py`; without a command it only builds. The
-exit code is that of the command; what a sanitizer finds ends it.
+`python -m tests.sanitizers python -m pytest -s tests/test_structure_elimination.py`; without a command it only builds.
+The exit code is that of the command; what a sanitizer finds ends it.
 """
 
 import os

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from remat_algos.kernels.closure import ClosureSearch
 
 import remat_algos as ra
-from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_cut, closure_proof, overhead_bound
+from remat_algos.bounds.closure import ComputeBound, closure_bounds, closure_cut, closure_proof, overhead_bound
 from remat_algos.bounds.memory import _one_pass_bound as cut_of_one_pass
 from remat_algos.bounds.memory import bytes_in_id_order, forced_bytes, least_peak_bound, one_pass_bound
 from remat_algos.context import Clock
@@ -287,7 +287,7 @@ def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph
         return ClosureSearch(arrays, single, cost, **units)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("remat_algos.bounds.compute.ClosureSearch", search)
+        patch.setattr("remat_algos.bounds.closure.ClosureSearch", search)
         patch.setattr("remat_algos.bounds.memory.ClosureSearch", search)
         one_pass_bound(graph)
         closure_proof(graph, 9, int(np.flatnonzero(graph.needed)[0]), (1, 0))

@@ -1,4 +1,4 @@
-"""For each check of `remat_algos.plan.claims`: a true record, and a forged one that only this check refuses."""
+"""For each check of `remat_algos.plan.check_claims`: a true record, and a forged one that only this check refuses."""
 
 import copy
 import json
@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 import remat_algos as ra
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
-from remat_algos.plan import claims
-from remat_algos.plan.claims import checked
+from remat_algos.plan import check_claims as room
+from remat_algos.plan.check_claims import checked
 from remat_algos.plan.plan import plan_of
 from remat_algos.plan.record import shaped
 from remat_algos.plan.verify import verify
@@ -22,7 +22,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from tests import test_plan_copies
 from tests.raising import raises
-from tests.test_plan_claims import GRAPH, TRAINING, record
+from tests.test_plan_verify import GRAPH, TRAINING, record
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -379,8 +379,8 @@ def test_solvers_prove_within_their_time(monkeypatch, plant):
         yield Schedule([])
 
     plant(endless, optimal_in="any order")
-    monkeypatch.setattr(claims, "PROVING_AGAIN", 0.05)
-    monkeypatch.setattr(claims, "PROVING", 0.1)
+    monkeypatch.setattr(room, "PROVING_AGAIN", 0.05)
+    monkeypatch.setattr(room, "PROVING", 0.1)
     made = shaped(bounded("auto", 15, "endless"))
     assert not checked(GRAPH, made).bound.proven
     with raises(ClaimError, prover="endless", seconds=0.1):
@@ -395,13 +395,13 @@ def test_a_bound_of_an_arena_is_capped_at_what_is_proven(monkeypatch):
         del made[name]
     with raises(ClaimError, claimed=8, memory=7):
         checked(GRAPH, shaped(made))
-    reserve = claims.Allocator.reserve
+    reserve = room.Allocator.reserve
     for proven in (None, 7, 8):
 
         def searched(self, simulation, clock=None, bound=proven, **options):
             return replace(reserve(self, simulation, clock, **options), memory=8, bound=bound)
 
-        monkeypatch.setattr(claims.Allocator, "reserve", searched)
+        monkeypatch.setattr(room.Allocator, "reserve", searched)
         assert checked(GRAPH, shaped(made)).reservation.bound == (8 if proven == 8 else 7)
         if proven == 8:
             verify(GRAPH, made)
