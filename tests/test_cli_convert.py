@@ -9,7 +9,7 @@ from remat_algos.cli.main import main
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.formats.graphs import edge_list, pace_text
-from remat_algos.ir.csr import row
+from remat_algos.ir.arrays import row
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from tests.strategies import graphs

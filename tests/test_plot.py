@@ -24,7 +24,7 @@ from remat_algos.cli.main import main
 from remat_algos.context import Stop
 from remat_algos.errors import ArgumentError
 from remat_algos.formats.graph_files import write_graph
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels

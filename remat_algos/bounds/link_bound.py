@@ -13,8 +13,7 @@ from remat_algos.bounds.memory import bytes_in_id_order, runs_once
 from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.errors import ArgumentError, PlanError
-from remat_algos.ir.arrays import Int64, is_count
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Int64, is_count, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
 

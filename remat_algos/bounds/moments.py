@@ -22,8 +22,7 @@ from remat_algos.bounds.integer_program import (
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.arrays import Bool, Int8, Int64, frozen
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int8, Int64, frozen, row_of
 from remat_algos.ir.graph import ComputationGraph
 
 MAX_MOMENTS = 4

@@ -13,8 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.executor.memories import CHUNK
-from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, sealed
-from remat_algos.ir.csr import gather_rows, row_of
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, gather_rows, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 

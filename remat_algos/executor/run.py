@@ -34,8 +34,7 @@ from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.measurements import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
-from remat_algos.ir.arrays import Int64
-from remat_algos.ir.csr import to_lists
+from remat_algos.ir.arrays import Int64, to_lists
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verified

@@ -22,8 +22,7 @@ from remat_algos.files import decoded, read_bytes, read_text
 from remat_algos.formats.columns import Known, fault
 from remat_algos.formats.csv_tables import read_table
 from remat_algos.formats.graphs.npz_bytes import load_arrays
-from remat_algos.ir.arrays import Bool, Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of

@@ -10,8 +10,21 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, sizes, wrong_length
-from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
+from remat_algos.ir.arrays import (
+    Int32,
+    Int64,
+    brief,
+    by_fields,
+    check_indptr,
+    check_sizes,
+    frozen,
+    repeats,
+    row,
+    row_of,
+    sizes,
+    sorted_rows,
+    wrong_length,
+)
 from remat_algos.ir.labels import Labels
 
 

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int64, as_whole
-from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
+from remat_algos.ir.arrays import Bool, Int64, as_whole, gather_rows, indptr_of, join_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident

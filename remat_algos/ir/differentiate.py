@@ -11,9 +11,8 @@ import numpy as np
 
 from remat_algos.arguments import as_whole_number, checked_arguments
 from remat_algos.errors import ArgumentTypeError, GraphError, about
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, gather_rows, join_rows, select_entries
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.csr import gather_rows, join_rows, select_entries
 from remat_algos.ir.encode import BITS
 from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation

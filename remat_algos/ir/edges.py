@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, frozen, index_of, numbers, whole
-from remat_algos.ir.csr import group_rows
+from remat_algos.ir.arrays import (
+    LARGEST_SUM,
+    Bool,
+    Int32,
+    Int64,
+    entry_names,
+    frozen,
+    group_rows,
+    index_of,
+    numbers,
+    whole,
+)
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.wording import did_you_mean

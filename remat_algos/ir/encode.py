@@ -8,9 +8,8 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, about
-from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.arrays import Int32, Int64, group_rows, row_of
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.labels import Labels

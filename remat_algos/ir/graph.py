@@ -19,18 +19,20 @@ from remat_algos.ir.arrays import (
     Int64,
     PerName,
     by_fields,
+    check_indptr,
     check_place,
     check_sizes,
     costs,
     frozen,
     numbers,
+    row,
+    row_of,
     sealed,
     sizes,
     whole,
     wrong_length,
 )
 from remat_algos.ir.backward import Backward, Derivation, check_saved
-from remat_algos.ir.csr import check_indptr, row, row_of
 from remat_algos.ir.edges import (
     NAMED,
     are_topological,

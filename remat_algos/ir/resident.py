@@ -6,8 +6,21 @@ import numpy as np
 
 from remat_algos.arguments import as_list, as_text
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen, sizes
-from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
+from remat_algos.ir.arrays import (
+    Int8,
+    Int32,
+    Int64,
+    brief,
+    by_fields,
+    check_indptr,
+    check_sizes,
+    frozen,
+    repeats,
+    row,
+    row_of,
+    sizes,
+    sorted_rows,
+)
 
 ROLES = ("input", "parameter", "state")
 INPUT = ROLES.index("input")

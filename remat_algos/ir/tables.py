@@ -11,9 +11,19 @@ from typing import Any, NoReturn
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
+from remat_algos.ir.arrays import (
+    LARGEST_SUM,
+    Bool,
+    Int32,
+    Int64,
+    gather_rows,
+    group_rows,
+    indptr_of,
+    row_of,
+    select_entries,
+    unique_rows,
+)
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.csr import gather_rows, group_rows, indptr_of, row_of, select_entries, unique_rows
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import topological_order, transpose_rows

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.ir.arrays import Int64
-from remat_algos.ir.csr import indptr_of, row_of
+from remat_algos.ir.arrays import Int64, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import depths
 from remat_algos.kernels.layer_order import nearest_rising, reduce_crossings

@@ -12,8 +12,7 @@ import numpy as np
 
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, sealed
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.resident import ROLES

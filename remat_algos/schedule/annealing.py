@@ -13,8 +13,7 @@ import numpy as np
 
 from remat_algos.context import Clock, Ending, Stop, until_stopped
 from remat_algos.cost.links import Link
-from remat_algos.ir.arrays import Bool, Float64, Int32, Int64
-from remat_algos.ir.csr import gather_rows, indptr_of
+from remat_algos.ir.arrays import Bool, Float64, Int32, Int64, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph, updates_and_readers
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.graph import GraphArrays

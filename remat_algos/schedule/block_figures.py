@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
-from remat_algos.ir.csr import check_indptr, group_rows, indptr_of, row_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.schedule.mirror import clamp_counts

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
+from remat_algos.ir.arrays import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident

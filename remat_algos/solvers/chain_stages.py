@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remat_algos.bounds.memory import runs_once
-from remat_algos.ir.arrays import Bool, Int32, Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.emission import emit

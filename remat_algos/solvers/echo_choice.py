@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.errors import ArgumentError, GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
 from remat_algos.ir.labels import KEEP, RECOMPUTE

@@ -10,8 +10,7 @@ from remat_algos.bounds.memory import runs_once
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
-from remat_algos.ir.arrays import Bool, Int32, as_whole
-from remat_algos.ir.csr import group_rows, row_of
+from remat_algos.ir.arrays import Bool, Int32, as_whole, group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.emission import emit

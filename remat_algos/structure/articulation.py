@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.ir.arrays import Bool, Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Bool, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 
 

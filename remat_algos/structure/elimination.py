@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
-from remat_algos.ir.csr import check_indptr, row, row_of
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, row_of
 from remat_algos.kernels.elimination import (
     DEGREE,
     DENSITY,

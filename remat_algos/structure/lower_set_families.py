@@ -9,8 +9,18 @@ from numpy.typing import NDArray
 from remat_algos.arguments import as_list, check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.forks import cached_property
-from remat_algos.ir.arrays import Int32, Int64, by_fields, check_place, frozen, sealed
-from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
+from remat_algos.ir.arrays import (
+    Int32,
+    Int64,
+    by_fields,
+    check_indptr,
+    check_place,
+    frozen,
+    gather_rows,
+    row_of,
+    sealed,
+    select_entries,
+)
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
-from remat_algos.ir.csr import group_rows, row, row_of
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, group_rows, row, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.decomposition import (
     branch_layout,

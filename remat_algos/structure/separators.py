@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen
-from remat_algos.ir.csr import check_indptr, group_rows, row_of
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen, group_rows, row_of
 from remat_algos.kernels.decomposition import balanced_bag, separators
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 

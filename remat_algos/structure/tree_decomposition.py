@@ -10,8 +10,7 @@ import numpy as np
 
 from remat_algos.arguments import as_list, as_whole_number, checked_arguments
 from remat_algos.errors import ArgumentTypeError, GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
-from remat_algos.ir.csr import check_indptr, gather_rows, indptr_of, row
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, gather_rows, indptr_of, row
 from remat_algos.kernels.decomposition import (
     CONNECTED,
     EDGE,

@@ -13,9 +13,8 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import compute_costs
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.backward import Backward
-from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph

@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int64
-from remat_algos.ir.csr import indptr_of
+from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 

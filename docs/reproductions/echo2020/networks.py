@@ -11,7 +11,7 @@ import numpy as np
 
 from docs.reproductions.echo2020.sockeye import sockeye_transformer
 from docs.reproductions.quick import as_reference
-from remat_algos.ir.csr import from_lists
+from remat_algos.ir.arrays import from_lists
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph

@@ -11,7 +11,7 @@ import numpy as np
 from docs.reproductions.quick import as_reference
 from remat_algos.context import Clock, Progress
 from remat_algos.forks import cached_property
-from remat_algos.ir.csr import row_of, select_entries
+from remat_algos.ir.arrays import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind

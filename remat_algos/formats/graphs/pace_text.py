@@ -6,7 +6,7 @@ from itertools import chain
 
 from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 

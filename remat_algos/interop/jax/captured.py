@@ -25,7 +25,7 @@ from remat_algos.interop.jax.program import (
     literal_array,
 )
 from remat_algos.interop.optional import require
-from remat_algos.ir.csr import from_lists, indptr_of
+from remat_algos.ir.arrays import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident

@@ -30,8 +30,7 @@ from remat_algos.interop.torch.private_names import (
     writes_into_arguments,
 )
 from remat_algos.interop.torch.storages import STORAGES, real_storages, storages, tensors
-from remat_algos.ir.arrays import Int64
-from remat_algos.ir.csr import from_lists, indptr_of
+from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.arrays import frozen
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import frozen, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted, wrapped

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.arrays import Int8, Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.arrays import Int8, Int64, row_of
 from remat_algos.plot import axes
 from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
