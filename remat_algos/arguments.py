@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError, about
-from remat_algos.text.decimals import ABSURD
+from remat_algos.text.amounts import ABSURD
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

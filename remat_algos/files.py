@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from remat_algos.errors import GraphError
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import first_line, format_bytes, shortened_path
 
 READ_LIMIT = 2**29

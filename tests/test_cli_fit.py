@@ -9,7 +9,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import answered, solve
 from remat_algos.questions import fit as room
 from remat_algos.solvers.registry import default_solvers
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.zoo.registry import build, get_family
 from tests.command_line import complains
 

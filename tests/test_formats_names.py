@@ -10,7 +10,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.columns import COST_UNITS, SIZE_UNITS
 from remat_algos.formats.graphs.json_text import NODE_KEYS, VALUE_KEYS
 from remat_algos.formats.rows import NODE_COLUMNS
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from tests.command_line import runner
 from tests.raising import raises
 

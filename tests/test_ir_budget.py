@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.ir.budget import Budget
-from remat_algos.text.units import format_compute, parse_bytes
+from remat_algos.text.amounts import format_compute, parse_bytes
 from remat_algos.wording import format_bytes
 from tests.raising import raises, refused
 

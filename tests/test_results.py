@@ -49,7 +49,7 @@ CHANGES = {
     "": "0123456789ab",
     " M docs/benchmarks.md\n M docs/results/packings.json\n": "0123456789ab",
     " M docs/zoo.py\n": "0123456789ab with changes",
-    " M docs/zoo.md\n M remat_algos/text/units.py\n": "0123456789ab with changes",
+    " M docs/zoo.md\n M remat_algos/text/amounts.py\n": "0123456789ab with changes",
 }
 
 

@@ -11,7 +11,7 @@ from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.units import fine_percent, percent
+from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import format_bytes
 
 

@@ -19,7 +19,7 @@ from remat_algos.cli.output import TEXT, progress_line, terminal_columns
 from remat_algos.context import check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about, extended
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import comma_separated, format_bytes
 
 if TYPE_CHECKING:

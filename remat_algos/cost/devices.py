@@ -14,7 +14,7 @@ from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError, extended
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.text.untrusted_json import json_of
 
 FORMAT, VERSION = "remat-device", 1

@@ -14,7 +14,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph, derived
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 
 LATENCY = 1e-5
 """Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a

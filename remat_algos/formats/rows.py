@@ -9,7 +9,7 @@ from remat_algos.formats.columns import COSTS, ColumnTable, Known, Meaning, alia
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.text.decimals import MAX_PLACES
+from remat_algos.text.amounts import MAX_PLACES
 
 NODE_COLUMNS: Known = {
     "id": ("node",),

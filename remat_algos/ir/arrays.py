@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import ArgumentTypeError, GraphError
-from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.decimals import LARGEST_SUM, whole_bytes, whole_costs
+from remat_algos.text.amounts import LARGEST_SUM, Reading, cost_of, size_of, whole_bytes, whole_costs
 from remat_algos.wording import quoted
 
 Int64 = NDArray[np.int64]

@@ -8,8 +8,7 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
-from remat_algos.text.decimals import ABSURD, decimal
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import ABSURD, decimal, parse_bytes
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"

@@ -19,7 +19,7 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
-from remat_algos.text.decimals import LARGEST_SCALED
+from remat_algos.text.amounts import LARGEST_SCALED
 
 PARAMETER = ROLES.index("parameter")
 EXACT, DIGITS = 12, 7

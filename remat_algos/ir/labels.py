@@ -13,7 +13,7 @@ import numpy as np
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
-from remat_algos.text.units import format_compute
+from remat_algos.text.amounts import format_compute
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 

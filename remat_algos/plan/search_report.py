@@ -9,7 +9,7 @@ from typing import Any
 from remat_algos.context import Stop
 from remat_algos.ir.arrays import by_fields, is_count
 from remat_algos.ir.budget import NEAR_LOWEST, Budget
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3

@@ -15,7 +15,7 @@ from remat_algos.plot.colours import ROLES, Style
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import Timeline
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes
 
 Subject = Plan | Simulation | ComputationGraph

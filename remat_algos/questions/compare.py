@@ -25,7 +25,7 @@ from remat_algos.plan.solve import answered
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 
 SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows

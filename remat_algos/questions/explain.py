@@ -20,8 +20,8 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import LiveValue, live_at, live_set
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.solvers.registry import Report, find_solver
+from remat_algos.text.amounts import percent
 from remat_algos.text.layout import wrapped
-from remat_algos.text.units import percent
 from remat_algos.wording import counted, format_bytes, listed, shortened
 
 NAMED = 4

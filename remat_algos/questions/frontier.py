@@ -27,7 +27,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import BASELINE
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 
 POINTS = 20

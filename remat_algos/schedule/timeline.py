@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.timeline import timeline as play
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, one_line
 
 ENGINES = ("compute", "out", "in")

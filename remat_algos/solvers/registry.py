@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
-from remat_algos.text.decimals import ABSURD
+from remat_algos.text.amounts import ABSURD
 from remat_algos.wording import did_you_mean
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")

@@ -1,13 +1,188 @@
-"""Sizes and costs as people and programs write them, read in one way from files, attributes and Python."""
+"""Amounts as people and programs write them: exact decimals, bytes, compute and shares."""
 
-from collections.abc import Callable
-from decimal import Decimal
+import re
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 from numbers import Integral, Real
 from typing import Any
 
-from remat_algos.errors import ArgumentError
-from remat_algos.text.decimals import decimal
-from remat_algos.text.units import no_size, parse_bytes
+from remat_algos.errors import ArgumentError, GraphError, warn
+from remat_algos.wording import LETTERS, ROUNDS_UP, three_digits
+
+DIGITS = 9
+"""Decimal digits to which the smallest cost is kept if costs have no common unit."""
+LARGEST_SCALED = 2**51
+"""Sums of costs that are scaled and rounded stay below it, so that those of gradients can stay below 2**53."""
+LARGEST_SUM = 2**53
+"""Sums below it are exact in float64 and in every JSON reader."""
+MAX_PLACES = 300
+"""Decimals of scaled costs; floats of scaled costs and their scale stay far from overflow."""
+ABSURD = 2**63
+"""Largest number, so that 1e999999 does not become a million digits; checks of sums refuse it."""
+
+_ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than Decimal takes
+
+
+def decimal(text: str) -> int | Decimal:
+    """Return a number from text, clamped to `ABSURD`; ValueError if the text is not a number."""
+    try:
+        number = Decimal(text)
+    except DecimalException as error:
+        if _ENDLESS.fullmatch(text):
+            return ABSURD
+        raise ArgumentError("{text!r} is not a number", text=text) from error
+    if not number.is_finite():
+        raise ArgumentError("{text!r} is not a number", text=text)
+    return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
+
+
+def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
+    """Bytes rounded up, with one notice if any was changed."""
+    if set(map(type, amounts)) <= {int}:
+        return list(amounts)  # type: ignore[arg-type]
+    whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
+    if any(a != b for a, b in zip(amounts, whole, strict=True)):
+        warn("{source!p}: sizes with parts of a byte were rounded up", source=source)
+    return whole
+
+
+def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
+    """Costs times a power of ten, as integers, and that power. A cost of -1 (unknown) stays.
+
+    It is the smallest power that makes all costs whole. If their sum is then 2**53 or more, it is the smallest at which
+    every cost that is not 0 is rounded by less than 1e-9 of itself. If the sum is 2**51 or more at that one, it is the
+    largest that keeps the sum below, with a notice; GraphError if the smallest cost is then below 1.
+    """
+    places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
+    costs = [Decimal(a) for a in amounts if a > 0]
+    total = sum(costs, Decimal())
+    # Checks of sums refuse what is too large without any scale.
+    if places == 0 or total >= LARGEST_SUM:
+        return [int(a) for a in amounts], 1
+    if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:
+        places = max(0, DIGITS - min(costs).adjusted())
+        if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
+            places = (Decimal(LARGEST_SCALED) / total).adjusted()
+            known: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
+            if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
+                raise GraphError(
+                    "{source!p}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
+                    "those that do not count",
+                    **known,
+                )
+            digits = min(costs).scaleb(places).adjusted() + 1
+            warn(
+                "{source!p}: costs from {smallest:.3g} to {largest:.3g} were rounded to 1e-{places}, so the smallest "
+                "has {digits:digit}",
+                **known,
+                places=places,
+                digits=digits,
+            )
+    whole = [-1 if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
+    return whole, 10**places
+
+
+UNSCALED = 100_000
+_TIMES = ("ns", "us", "ms", "s")
+_SCALED = {"FLOPs": "FLOP", "FLOP": "FLOP", "flops": "FLOP", "MACs": "MAC", "MAC": "MAC"}
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate(LETTERS, start=1):
+    for _name in {_letter, _letter.upper(), _letter.lower()}:
+        _UNITS[_name] = _UNITS[f"{_name}B"] = _UNITS[f"{_name}b"] = 1000**_power
+        _UNITS[f"{_name}i"] = _UNITS[f"{_name}iB"] = _UNITS[f"{_name}ib"] = 1024**_power
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-z]*)\s*")
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of "4GiB", "1.5 MB" or "1024"; parts of a byte round up.
+
+    Raises ValueError if the text is not a size.
+
+    Examples
+    --------
+    >>> parse_bytes("4GiB"), parse_bytes("1.5 kB")
+    (4294967296, 1500)
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None or match[2] not in _UNITS:
+        raise no_size(text)
+    amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
+    if amount >= 2**63:
+        raise ArgumentError("{text!r} is 2**63 bytes or more; give a smaller size", text=text)
+    return int(amount.to_integral_value(ROUND_CEILING))
+
+
+def no_size(entry: object) -> ValueError:
+    """Return the error for an entry that is not a size."""
+    return ArgumentError(
+        "{entry!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB",
+        entry=str(entry) if isinstance(entry, str) else entry,  # NumPy's text too
+    )
+
+
+def format_compute(amount: float, unit: str = "") -> str:
+    """Compute with its unit, in three digits: times in ns, us, ms or s, others in k, M, G, ... of the unit.
+
+    Amounts below 100,000 stay as they are unless their unit is usually scaled.
+
+    Examples
+    --------
+    >>> format_compute(2374000000000, "FLOPs"), format_compute(161), format_compute(2400000, "ns")
+    ('2.37 TFLOP', '161', '2.4 ms')
+    >>> format_compute(2374, "GFLOPs")
+    '2.37 TFLOP'
+    """
+    if unit in _TIMES:
+        names = _TIMES[_TIMES.index(unit) :]
+    else:
+        letters = ("", *LETTERS)
+        if unit[:1] in LETTERS and unit[1:] in _SCALED:  # GFLOPs
+            letters, unit = letters[letters.index(unit[0]) :], unit[1:]
+        name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
+        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in letters)
+        if unit not in _SCALED and abs(amount) < UNSCALED:
+            names = names[:1]
+    power = 0
+    while power < len(names) - 1 and abs(amount) >= ROUNDS_UP * 1000**power:
+        power += 1
+    scaled = amount / 1000**power
+    shown = f"{scaled:,.0f}" if scaled == int(scaled) else three_digits(scaled)
+    return f"{shown} {names[power]}".rstrip()
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time in ns, us, ms or s, in three digits.
+
+    Examples
+    --------
+    >>> format_seconds(0.0123), format_seconds(75)
+    ('12.3 ms', '75 s')
+    """
+    return format_compute(1e9 * seconds, "ns")
+
+
+def percent(part: float, whole: float) -> str:
+    """Percent of the whole.
+
+    Examples
+    --------
+    >>> percent(64, 97), percent(0, 0)
+    ('66.0 %', '0.0 %')
+    """
+    return f"{100 * part / whole if whole else 0:.1f} %"
+
+
+def fine_percent(part: float, whole: float) -> str:
+    """Percent of the whole, with one digit that is not 0 if it is below 0.1 %.
+
+    Examples
+    --------
+    >>> fine_percent(64, 97), fine_percent(1, 30_000), fine_percent(0, 5)
+    ('66.0 %', '0.003 %', '0 %')
+    """
+    share = 100 * part / whole if whole else 0
+    return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
+
 
 LONGEST = 4000  # digits that int() accepts
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from remat_algos.errors import ArgumentError
-from remat_algos.text.decimals import decimal
+from remat_algos.text.amounts import decimal
 
 DEEPEST = 64
 """Levels of objects and lists; Python fails at about 1000, in any function that follows them."""

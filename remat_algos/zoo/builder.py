@@ -21,8 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.decimals import whole_bytes
+from remat_algos.text.amounts import Reading, cost_of, size_of, whole_bytes
 from remat_algos.zoo.contraction import contract
 from remat_algos.zoo.network import Layer, Network, Shape, Tensor
 from remat_algos.zoo.optimizers import optimizer_of, with_optimizer

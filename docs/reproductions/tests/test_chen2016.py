@@ -32,7 +32,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs
 

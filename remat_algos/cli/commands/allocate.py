@@ -19,7 +19,7 @@ from remat_algos.context import Clock, Stop, time_left
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write_allocation
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes
 
 MAX_LISTED = 40

@@ -16,7 +16,7 @@ from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
 from remat_algos.context import Clock, time_left
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.text.units import fine_percent
+from remat_algos.text.amounts import fine_percent
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
 
 if TYPE_CHECKING:

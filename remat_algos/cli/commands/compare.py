@@ -11,7 +11,7 @@ from remat_algos.cli.shared_options import add, budget_of, constraints_of, link_
 from remat_algos.ir.budget import LEAST
 from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.text.units import fine_percent
+from remat_algos.text.amounts import fine_percent
 from remat_algos.wording import format_bytes
 
 

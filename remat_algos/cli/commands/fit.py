@@ -18,7 +18,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.questions.fit import Fit, fit
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import did_you_mean, format_bytes, listed, shortened
 from remat_algos.zoo.reference import PREFIX
 from remat_algos.zoo.registry import build, get_family, options_of, read_reference

@@ -17,7 +17,7 @@ from remat_algos.files import write_whole
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes
 
 

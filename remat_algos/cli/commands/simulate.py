@@ -29,8 +29,8 @@ from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.step_rows import COLUMNS, live_set, step_table
 from remat_algos.schedule.timeline import timeline
+from remat_algos.text.amounts import percent
 from remat_algos.text.markdown import code, markdown_table
-from remat_algos.text.units import percent
 from remat_algos.wording import comma_separated, counted, exact_bytes, format_bytes, listed, shortened
 
 LISTED = 12

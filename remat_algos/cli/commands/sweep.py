@@ -17,7 +17,7 @@ from remat_algos.cli.shared_options import add, add_plot, check_overwrite, numbe
 from remat_algos.errors import ArgumentError, RematError
 from remat_algos.sweeps.driver import sweep
 from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes
 
 Region = tuple[int, ...]

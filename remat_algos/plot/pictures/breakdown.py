@@ -17,7 +17,7 @@ from remat_algos.plot.colours import TYPES, WHITE, Style
 from remat_algos.plot.lanes import Subject
 from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
 from remat_algos.questions.breakdown import breakdown as breakdown_of
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import ENGINES, Timeline
-from remat_algos.text.units import format_seconds, percent
+from remat_algos.text.amounts import format_seconds, percent
 from remat_algos.wording import counted, format_bytes
 
 if TYPE_CHECKING:

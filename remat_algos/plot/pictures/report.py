@@ -23,7 +23,7 @@ from remat_algos.questions.explain import Decision
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
-from remat_algos.text.units import percent
+from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, shortened
 
 FORMAT, VERSION = "remat-report", 1

@@ -15,8 +15,8 @@ from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import CURVES, GREY
 from remat_algos.sweeps.results import SweepResults
 from remat_algos.sweeps.worker import PLANNED
+from remat_algos.text.amounts import fine_percent, format_seconds, percent
 from remat_algos.text.layout import tabulated
-from remat_algos.text.units import fine_percent, format_seconds, percent
 from remat_algos.wording import counted, shortened
 
 if TYPE_CHECKING:
