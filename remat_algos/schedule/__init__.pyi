@@ -1,6 +1,5 @@
 from .canonical import canonical_schedule as canonical_schedule
 from .canonical import canonical_trace as canonical_trace
-from .emission import emit as emit
 from .matrix_stages import stage_matrices as stage_matrices
 from .mirror import checkpoint_schedule as checkpoint_schedule
 from .mirror import mirror_schedule as mirror_schedule
@@ -9,5 +8,6 @@ from .polishing import drop_dead_runs as drop_dead_runs
 from .polishing import polish as polish
 from .polishing import reuse_values as reuse_values
 from .polishing import sink_runs as sink_runs
+from .schedule import emit as emit
 from .step_rows import step_table as step_table
 from .unrolling import unroll as unroll

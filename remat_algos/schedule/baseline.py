@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph, derived
-from remat_algos.schedule.emission import emit
+from remat_algos.schedule.schedule import emit
 from remat_algos.schedule.simulation import Simulation, simulate, unchecked
 
 

@@ -8,9 +8,8 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
-from remat_algos.schedule.emission import emit
 from remat_algos.schedule.mirror import clamp_counts
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
 

@@ -9,8 +9,7 @@ from remat_algos.ir.edges import in_order
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
-from remat_algos.schedule.emission import emit
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, emit
 
 
 @checked_arguments

@@ -27,8 +27,7 @@ from remat_algos.kernels.lifetimes import (
     host_bytes,
     instance_lifetimes,
 )
-from remat_algos.schedule.emission import awaited
-from remat_algos.schedule.schedule import Order, Schedule, as_schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule, awaited
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line, shortened
 

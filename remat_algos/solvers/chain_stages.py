@@ -10,8 +10,7 @@ from remat_algos.bounds.memory import runs_once
 from remat_algos.ir.arrays import Bool, Int32, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.kernels.graph import needed_nodes
-from remat_algos.schedule.emission import emit
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.articulation import ForwardPart, alive_across
 

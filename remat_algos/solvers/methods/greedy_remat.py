@@ -13,9 +13,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.greedy import greedy_order
-from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import any_graph, solver

@@ -16,9 +16,8 @@ from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
-from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import OWN, Rows, solver
 from remat_algos.wording import counted, shortened

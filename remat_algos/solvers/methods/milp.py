@@ -24,8 +24,8 @@ from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph, changeable_reads
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.schedule import emit
 from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
 from remat_algos.solvers.registry import Rows, solver
 from remat_algos.wording import counted
