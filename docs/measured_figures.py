@@ -20,7 +20,7 @@ from remat_algos.bounds.closure import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.effort import Effort
 from remat_algos.schedule.annealing import SearchKernel
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Task

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.registry import SOLVERS, solver

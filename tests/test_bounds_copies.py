@@ -15,7 +15,7 @@ from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.bounds.rising import rising_time_bounds
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.zoo.random import chain, layered_dag
 from tests import strategies
 from tests.oracles import copies_exhaustive, live_sets

@@ -15,7 +15,7 @@ from remat_algos.executor import validate
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from tests.command_line import with_budget
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -6,7 +6,7 @@ import pytest
 
 from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.formats.graph_files import read_graph, write_graph
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from tests.test_schedule_one_pass import LAYERED
 
 

@@ -20,7 +20,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
 from remat_algos.questions.compare import SEARCH_SHARE, compare
 from remat_algos.questions.fit import fit
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.structure import treewidth
 from remat_algos.structure.undirected import UndirectedGraph

@@ -7,7 +7,7 @@ import pytest
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plot.colours import ORANGE
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll
 from tests.command_line import complains, process

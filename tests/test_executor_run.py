@@ -23,7 +23,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build

@@ -15,7 +15,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.emission import mirror_schedule
 from tests.raising import raises
 from tests.strategies import rows
 

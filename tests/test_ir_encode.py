@@ -19,7 +19,7 @@ from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.registry import build
 from tests.public import refusal

@@ -22,7 +22,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build
 from tests.raising import raises

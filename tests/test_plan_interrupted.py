@@ -21,8 +21,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
-from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.mirror import checkpoint_schedule
+from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates
 from remat_algos.solvers.registry import default_solvers

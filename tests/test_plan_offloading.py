@@ -19,7 +19,7 @@ from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import evict, linger, timeline

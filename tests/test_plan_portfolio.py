@@ -18,7 +18,7 @@ from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
-from remat_algos.schedule.mirror import checkpoint_schedule
+from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated, pareto

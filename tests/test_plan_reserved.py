@@ -24,7 +24,7 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import layered_dag, u_shape

@@ -18,7 +18,7 @@ from remat_algos.plan.record import KINDS, LINK_KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
 from remat_algos.questions.compare import Entry
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.solvers.candidates import Candidate
 from tests.raising import raises
 

@@ -38,7 +38,7 @@ from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.pictures.graph import node_kinds
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells
 from remat_algos.questions.frontier import Frontier, frontier
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.step_rows import live_at, live_set
 from remat_algos.wording import shortened

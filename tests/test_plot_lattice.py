@@ -18,7 +18,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import BLUE, PALE, WHITE
 from remat_algos.plot.pictures.lattice import TERMS, covers, peaks_of_blocks, places
-from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets

@@ -9,7 +9,7 @@ import remat_algos as ra
 from remat_algos import plot
 from remat_algos.context import Clock
 from remat_algos.schedule import matrix_stages as module
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Task

@@ -18,7 +18,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
 from remat_algos.questions.frontier import frontier
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph

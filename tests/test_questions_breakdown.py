@@ -25,7 +25,7 @@ from remat_algos.questions.breakdown import (
     optimizer_nodes,
     parameter_gradients,
 )
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.optimizers import with_optimizer
 from remat_algos.zoo.registry import build

@@ -17,7 +17,7 @@ from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.questions.explain import MAX_COUNTED, Decision, explain
-from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
 from tests.oracles.plain import plain

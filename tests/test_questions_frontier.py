@@ -29,8 +29,7 @@ from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
 from remat_algos.questions.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.schedule.annealing import Annealer, SearchKernel
-from remat_algos.schedule.baseline import baseline, baseline_peak
-from remat_algos.schedule.mirror import checkpoint_schedule, mirror_schedule
+from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates

@@ -12,7 +12,7 @@ from remat_algos.errors import PlanError
 from remat_algos.plot.pictures import report as report_page
 from remat_algos.plot.pictures.report import report
 from remat_algos.questions.explain import explain
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import layered_dag
 from tests.raising import raises

@@ -13,7 +13,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
+from remat_algos.schedule.emission import canonical_schedule, canonical_trace
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles.emitter import boundary, canonical, co_inputs

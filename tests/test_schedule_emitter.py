@@ -15,8 +15,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.schedule.canonical import canonical_schedule
-from remat_algos.schedule.mirror import checkpoint_schedule, clamp_counts, mirror_schedule
+from remat_algos.schedule.emission import canonical_schedule, checkpoint_schedule, clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll

@@ -12,7 +12,7 @@ from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.annealing import SearchKernel
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.one_pass import lower_passes, lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

@@ -21,8 +21,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.schedule.emission import baseline_peak, clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid

@@ -14,8 +14,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.mirror import clamp_counts
+from remat_algos.schedule.emission import baseline_peak, clamp_counts
 from remat_algos.solvers.candidates import cost_per_byte, pareto
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from remat_algos.solvers.registry import list_candidates

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
 from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Task, evaluated
 from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search

@@ -22,8 +22,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
 from remat_algos.schedule import annealing
 from remat_algos.schedule.annealing import SearchKernel
-from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import linger, timeline

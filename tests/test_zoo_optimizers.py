@@ -13,7 +13,7 @@ from remat_algos.ir.differentiate import PARAMETER, differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.zoo.optimizers import OPTIMIZERS, with_optimizer
 from tests.oracles.plain import plain

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.schedule.mirror import checkpoint_schedule
+from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.registry import build
 from tests.raising import raises

@@ -170,7 +170,7 @@ def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulatio
 
 def one_pass(graph: ComputationGraph) -> Simulation:
     """Return the simulation of one pass in the order of the graph; marks count, unlike in its baseline."""
-    from remat_algos.schedule.baseline import baseline
+    from remat_algos.schedule.emission import baseline
     from remat_algos.schedule.simulation import simulate
 
     return simulate(graph, baseline(graph).schedule)
@@ -192,7 +192,7 @@ def simulated(graph: ComputationGraph, order: Order) -> Simulation:
 def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
     """Return the simulation of the order by mirror counts; errors name their file."""
     from remat_algos.formats.orders import read_mirror_counts
-    from remat_algos.schedule.mirror import mirror_schedule
+    from remat_algos.schedule.emission import mirror_schedule
     from remat_algos.schedule.simulation import simulate
 
     counts = read_mirror_counts(graph, file)

@@ -423,7 +423,7 @@ def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
 def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
     """Return the budget; check that there is one, that it is no share without its sign, and the unit of --overhead."""
     from remat_algos.bounds.memory import least_peak_bound
-    from remat_algos.schedule.baseline import baseline_peak
+    from remat_algos.schedule.emission import baseline_peak
 
     memory, device = arguments.budget, arguments.device
     if memory is None and arguments.overhead is None and device is None:

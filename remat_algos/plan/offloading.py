@@ -24,8 +24,8 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.annealing import Annealed, Annealer
-from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.constraints import may_leave
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 

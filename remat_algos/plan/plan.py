@@ -25,8 +25,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.plan.record import FORMAT, VERSION, from_file, own_details, plain, shaped
 from remat_algos.plan.search_report import SearchReport
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule, named_copies
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline

@@ -29,7 +29,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered, near_lowest
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import AUTO, list_solvers
 

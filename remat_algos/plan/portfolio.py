@@ -17,7 +17,7 @@ from remat_algos.plan.infeasible import RULED_OUT
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate

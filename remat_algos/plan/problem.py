@@ -19,8 +19,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import BOUND_DETAILS
 from remat_algos.plan.search_report import SearchReport
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.candidates import Candidate, rank
 from remat_algos.solvers.registry import BASELINE
 

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.characters import bins
 from remat_algos.plot.colours import ROLES, Style
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.text.amounts import percent

@@ -17,7 +17,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.resident import ROLES
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import live_at
 from remat_algos.text.layout import tabulated

@@ -22,8 +22,8 @@ from remat_algos.plan.plan_search import BOUNDING
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import answered
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line

@@ -22,8 +22,8 @@ from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import answered
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import pareto
 from remat_algos.solvers.registry import BASELINE

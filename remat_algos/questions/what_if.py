@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.schedule.changed_runs import ChangedRuns, add_second_run, keep_first_run
-from remat_algos.schedule.mirror import checkpoint_schedule
+from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 

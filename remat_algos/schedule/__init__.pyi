@@ -1,8 +1,8 @@
-from .canonical import canonical_schedule as canonical_schedule
-from .canonical import canonical_trace as canonical_trace
+from .emission import canonical_schedule as canonical_schedule
+from .emission import canonical_trace as canonical_trace
+from .emission import checkpoint_schedule as checkpoint_schedule
+from .emission import mirror_schedule as mirror_schedule
 from .matrix_stages import stage_matrices as stage_matrices
-from .mirror import checkpoint_schedule as checkpoint_schedule
-from .mirror import mirror_schedule as mirror_schedule
 from .one_pass import lowest_pass as lowest_pass
 from .polishing import drop_dead_runs as drop_dead_runs
 from .polishing import polish as polish

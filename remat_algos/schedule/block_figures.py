@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
-from remat_algos.schedule.mirror import clamp_counts
+from remat_algos.schedule.emission import clamp_counts
 
 UNUSABLE = 2**62
 """The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""

@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
 from remat_algos.schedule.annealing import STEPS, WORK_OF_MOVE, Annealed, Annealer
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.wording import format_bytes

@@ -18,7 +18,7 @@ from remat_algos.errors import ArgumentError, ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 

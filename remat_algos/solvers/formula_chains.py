@@ -18,8 +18,7 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.canonical import canonical_schedule, kept_against
+from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
 from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread

@@ -18,7 +18,7 @@ from typing import Any
 
 import remat_algos as ra
 from remat_algos.cost.links import Link
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from tests.benchmarks.occasion import Occasion
 from tests.benchmarks.page import COPIES, line, missed_line, write_section
 

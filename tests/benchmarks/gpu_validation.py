@@ -34,7 +34,7 @@ from remat_algos.executor.run import execute, shrink
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.zoo.registry import build, list_families
 from tests.benchmarks.occasion import RESULTS, Occasion

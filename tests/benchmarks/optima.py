@@ -22,7 +22,7 @@ import numpy as np
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.methods.live_set_search import OPTIMAL
 from remat_algos.solvers.registry import list_candidates
 from tests.oracles import best_first, live_sets

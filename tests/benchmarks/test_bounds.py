@@ -7,7 +7,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.zoo.registry import build
 
 OVERHEADS = {  # that are to be proved, in per cent of one pass

@@ -7,7 +7,7 @@ import numpy as np
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import layered_dag
 

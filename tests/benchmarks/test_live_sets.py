@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from remat_algos.bounds.live_sets import live_set_graph
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import list_candidates
 from tests.benchmarks.optima import golden, graph_of
 

@@ -9,7 +9,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.moments import choose_moments, moment_bound
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.zoo.registry import build
 
 ONE_MOMENT = {  # overheads that are to be proved at the node of the closure bound, in per cent of one pass

@@ -6,7 +6,7 @@ import pytest
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.annealing import SearchKernel
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 

@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.cost.links import Link
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import evict, linger, timeline

@@ -7,7 +7,7 @@ chains of states, where nothing is random.
 
 import remat_algos as ra
 from remat_algos.formats.graphs.npz_bytes import to_npz
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from tests.fuzz.portfolio import graph_of
 
 UNIT = "graphs"

@@ -12,7 +12,7 @@ import remat_algos as ra
 from remat_algos.cost.links import PER_SECOND, Link
 from remat_algos.effort import NEAR
 from remat_algos.formats.graphs.npz_bytes import to_npz
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from tests.fuzz.portfolio import graph_of
 
 UNIT = "graphs"

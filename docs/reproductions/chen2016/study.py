@@ -39,7 +39,7 @@ from docs.reproductions.quick import quick_page
 from remat_algos.context import Clock, Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.candidates import Task, evaluated
 from remat_algos.solvers.methods.chen_greedy import chen_greedy
 from remat_algos.wording import format_bytes

@@ -16,7 +16,7 @@ from remat_algos.context import Clock, Progress
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.step_rows import live_at
 from remat_algos.solvers.candidates import Task

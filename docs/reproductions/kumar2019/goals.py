@@ -20,7 +20,7 @@ from docs.reproductions.page import Table, percent
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.ir.budget import Budget
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.wording import format_bytes
 
 STEPS: Mapping[str, Mapping[str, Any]] = {

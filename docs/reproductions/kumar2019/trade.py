@@ -13,7 +13,7 @@ from docs.reproductions.kumar2019.algorithms import GREEDY, TWREMAT, AlgorithmOn
 from docs.reproductions.kumar2019.plots import plot_trade
 from docs.reproductions.page import Figure, Table, percent
 from remat_algos.context import Progress
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import pareto

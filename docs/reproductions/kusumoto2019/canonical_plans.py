@@ -15,8 +15,7 @@ from remat_algos.ir.arrays import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
+from remat_algos.schedule.emission import baseline, canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Task, pareto

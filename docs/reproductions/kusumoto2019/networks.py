@@ -17,7 +17,7 @@ from docs.reproductions.kusumoto2019.canonical_plans import (
 from remat_algos.context import Progress
 from remat_algos.forks import cached_property
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 

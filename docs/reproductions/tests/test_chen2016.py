@@ -30,7 +30,7 @@ from remat_algos import plot
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.zoo.registry import build

@@ -36,7 +36,7 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.labels import KEEP
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from remat_algos.zoo.registry import build

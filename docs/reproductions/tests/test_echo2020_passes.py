@@ -10,7 +10,7 @@ from docs.reproductions.echo2020.passes import MXNET_HEAVY, by_algorithm_1, lite
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import Choice, heavy_nodes
 from tests.echo_cases import CASES, COUNT, attention, diamonds, echoed, mirror_all, network, nodes, random_networks

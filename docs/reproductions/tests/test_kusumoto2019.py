@@ -38,8 +38,7 @@ from docs.reproductions.kusumoto2019.networks import (
 from docs.reproductions.tests.quick_pages import quick_tables
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.emission import baseline, canonical_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import single_boundary_chain

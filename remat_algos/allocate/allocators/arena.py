@@ -26,7 +26,7 @@ def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.baseline import baseline
+    >>> from remat_algos.schedule.emission import baseline
     >>> reservation = arena(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock(), alignment=64)
     >>> reservation.memory, reservation.allocation.offset.tolist()
     (128, [64, 0, 64])

@@ -14,7 +14,7 @@ def cupy_pool(simulation: Simulation, clock: Clock) -> Reservation:
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.baseline import baseline
+    >>> from remat_algos.schedule.emission import baseline
     >>> cupy_pool(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
     1024
     """

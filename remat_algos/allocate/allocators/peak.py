@@ -13,7 +13,7 @@ def peak(simulation: Simulation, clock: Clock) -> Reservation:
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.baseline import baseline
+    >>> from remat_algos.schedule.emission import baseline
     >>> peak(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
     2
     """

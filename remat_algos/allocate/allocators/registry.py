@@ -10,7 +10,7 @@ from remat_algos.context import Clock
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import listed
 

@@ -9,7 +9,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_note, print_result
 from remat_algos.cli.shared_options import add, number, steps_of, writable
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.wording import format_bytes
 
 

@@ -15,7 +15,7 @@ from remat_algos.cli.output import draw, print_note, print_result, print_table, 
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
 from remat_algos.context import Clock, time_left
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
 

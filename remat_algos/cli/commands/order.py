@@ -14,7 +14,7 @@ from remat_algos.cli.output import draw, print_note, print_result, progress_line
 from remat_algos.cli.shared_options import add, add_plot, whole_number
 from remat_algos.context import Clock, Stop, time_left, until_stopped
 from remat_algos.files import write_whole
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent

@@ -13,7 +13,7 @@ from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.resident import ROLES
 from remat_algos.questions.breakdown import breakdown
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.wording import counted, format_bytes, listed, shortened
 

@@ -24,7 +24,7 @@ from remat_algos.errors import GraphError, RematError
 from remat_algos.formats.csv_tables import write_table
 from remat_algos.plan.plan import time_rows
 from remat_algos.questions.what_if import what_if
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.step_rows import COLUMNS, live_set, step_table

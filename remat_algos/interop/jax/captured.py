@@ -30,7 +30,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
 from remat_algos.text.layout import labelled
 from remat_algos.wording import counted, exact_bytes, format_bytes, one_line

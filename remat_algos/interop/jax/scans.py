@@ -22,7 +22,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 
 jax = require("jax", "jax")

@@ -9,7 +9,7 @@ from remat_algos.interop.torch.joint_graph import Captured
 from remat_algos.interop.torch.private_names import checkpoint_region
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import percent

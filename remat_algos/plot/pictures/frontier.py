@@ -15,7 +15,7 @@ from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, row_at, wrapped
 from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
 from remat_algos.questions.frontier import Frontier
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import counted, format_bytes
 

@@ -17,7 +17,7 @@ from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import DARK, GREY, NODES
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import counted, format_bytes
 

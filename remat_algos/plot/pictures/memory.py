@@ -16,7 +16,7 @@ from remat_algos.plot import axes
 from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, legend, row_at, stack, wrapped
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PALE, PLUM, ROLES, SKY, VERMILION, Style
 from remat_algos.plot.lanes import Lanes, Subject
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.amounts import format_seconds, percent

@@ -20,7 +20,7 @@ from remat_algos.plan.plan import Plan, plan_rows
 from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
 from remat_algos.questions.explain import Decision
-from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.amounts import percent

@@ -10,9 +10,8 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
-from remat_algos.schedule.canonical import canonical_schedule
+from remat_algos.schedule.emission import baseline_peak, canonical_schedule
 from remat_algos.solvers.candidates import Candidate, Details, Task, coarse_first, evaluated
 from remat_algos.solvers.chain_program import ONE_OF_MANY, ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of

@@ -17,8 +17,7 @@ from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, Annealed, Annealer
-from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated, rank
