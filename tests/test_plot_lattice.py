@@ -20,8 +20,7 @@ from remat_algos.plot.colours import BLUE, PALE, WHITE
 from remat_algos.plot.pictures.lattice import TERMS, covers, peaks_of_blocks, places
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import FAMILIES, LowerSets, lower_set_family
 from remat_algos.zoo.random import chain
 from tests.raising import raises
 from tests.strategies import graphs, lower_set_chains, training_graphs

@@ -16,8 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.structure.lower_set_families import lower_set_family
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import LowerSets, lower_set_family
 from tests.raising import refused
 from tests.strategies import graphs, lower_set_chains, rows, training_graphs
 

@@ -22,7 +22,7 @@ from remat_algos.solvers.chain_program import LEVELS
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget, memory_centric_budgets
 from remat_algos.solvers.methods import liveness_dp
 from remat_algos.solvers.registry import get_solver, list_candidates
-from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
+from remat_algos.structure.lower_sets import FAMILIES, lower_set_family
 from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle
 from tests.raising import raises

@@ -27,7 +27,7 @@ from remat_algos.kernels.lower_set_dp import (
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.block_figures import BlockFigures
 from remat_algos.solvers.candidates import pareto
-from remat_algos.structure.lower_set_families import LowerSetFamily
+from remat_algos.structure.lower_sets import LowerSetFamily
 
 LEVELS = 4096  # cost levels that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take

@@ -21,8 +21,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
 from remat_algos.solvers.candidates import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
 from remat_algos.solvers.chain_program import ChainProgram
-from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import CAP, LowerSetFamily, LowerSets, lower_set_family, spread
 from remat_algos.wording import counted, format_bytes
 
 STRATEGIES = ("time", "memory", "cache")

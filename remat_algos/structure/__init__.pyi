@@ -1,8 +1,8 @@
 from .elimination import Elimination as Elimination
 from .elimination import eliminate as eliminate
-from .lower_set_families import LowerSetFamily as LowerSetFamily
-from .lower_set_families import lower_set_family as lower_set_family
+from .lower_sets import LowerSetFamily as LowerSetFamily
 from .lower_sets import LowerSets as LowerSets
+from .lower_sets import lower_set_family as lower_set_family
 from .path_decomposition import PathDecomposition as PathDecomposition
 from .separators import SeparatorTree as SeparatorTree
 from .tree_decomposition import TreeDecomposition as TreeDecomposition

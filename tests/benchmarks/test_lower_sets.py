@@ -13,7 +13,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget
-from remat_algos.structure.lower_set_families import lower_set_family
+from remat_algos.structure.lower_sets import lower_set_family
 from remat_algos.zoo.random import parallel_chains
 from remat_algos.zoo.registry import build
 

@@ -21,8 +21,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Task, pareto
 from remat_algos.solvers.formula_chains import FormulaChains
 from remat_algos.solvers.methods.liveness_dp import liveness_dp
-from remat_algos.structure.lower_set_families import lower_set_family
-from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
+from remat_algos.structure.lower_sets import LowerSets, lower_set_family, single_boundary_chain
 from remat_algos.zoo.registry import build
 
 COUNTED: Mapping[str, Any] = {"dropout": "single", "counting": "paper", "cost": "paper"}

@@ -17,8 +17,7 @@ from remat_algos.plot import axes
 from remat_algos.plot.colours import BLUE, GREY, PALE, TERMS, WHITE
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 from remat_algos.wording import counted, format_bytes
 
 if TYPE_CHECKING:

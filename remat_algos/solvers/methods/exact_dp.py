@@ -7,7 +7,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.structure.lower_set_families import CAP
+from remat_algos.structure.lower_sets import CAP
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)

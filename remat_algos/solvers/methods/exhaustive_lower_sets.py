@@ -17,8 +17,7 @@ from remat_algos.solvers.formula_chains import (
     too_little,
 )
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
-from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 
 MAX_SETS = 2_000  # lower sets of a graph that is served
 MAX_STATES = 500_000  # maximum states of all chains

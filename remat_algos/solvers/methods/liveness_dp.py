@@ -16,7 +16,7 @@ from remat_algos.solvers.candidates import Candidate, Details, Task, coarse_firs
 from remat_algos.solvers.chain_program import ONE_OF_MANY, ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
+from remat_algos.structure.lower_sets import CAP, LowerSetFamily, lower_set_family, spread
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
 COARSE = 128  # sets tried first if there are many
