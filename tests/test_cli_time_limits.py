@@ -23,7 +23,7 @@ from remat_algos.questions.fit import fit
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.structure import treewidth
-from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.zoo.random import chain, layered_dag
 
 WITHOUT = {"sweep"}  # it limits each job by --timeout

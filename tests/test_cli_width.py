@@ -11,8 +11,8 @@ from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.pace import read_gr, read_td
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.structure import treewidth
+from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import width_bounds
-from remat_algos.structure.undirected import UndirectedGraph
 
 # outer five, inner star, spokes: treewidth 4, least degree 3
 PETERSEN = [*((i, (i + 1) % 5) for i in range(5)), *((5 + i, 5 + (i + 2) % 5) for i in range(5))]

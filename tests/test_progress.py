@@ -20,8 +20,8 @@ from remat_algos.questions.fit import fit
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import width_bounds
-from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.zoo.random import chain, layered_dag
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -10,7 +10,7 @@ from remat_algos.kernels.decomposition import branch_layout, breadth_first_layou
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.structure.elimination import RULES, eliminate
+from remat_algos.structure.elimination import RULES, UndirectedGraph, eliminate
 from remat_algos.structure.path_decomposition import (
     PathDecomposition,
     greedy_layout,
@@ -18,7 +18,6 @@ from remat_algos.structure.path_decomposition import (
     separation,
     spine,
 )
-from remat_algos.structure.undirected import UndirectedGraph
 from tests.ladders import ladder, zigzag
 from tests.raising import raises
 from tests.strategies import graphs

@@ -15,8 +15,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
+from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.undirected import UndirectedGraph
 
 RECURSION_LIMITS = (1, 32, 128, 512)  # minimum bags of a component to divide it
 BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # as shares of the largest node

@@ -1,4 +1,5 @@
 from .elimination import Elimination as Elimination
+from .elimination import UndirectedGraph as UndirectedGraph
 from .elimination import eliminate as eliminate
 from .lower_sets import LowerSetFamily as LowerSetFamily
 from .lower_sets import LowerSets as LowerSets
@@ -8,4 +9,3 @@ from .separators import SeparatorTree as SeparatorTree
 from .tree_decomposition import TreeDecomposition as TreeDecomposition
 from .treewidth import WidthBounds as WidthBounds
 from .treewidth import width_bounds as width_bounds
-from .undirected import UndirectedGraph as UndirectedGraph

@@ -20,9 +20,8 @@ from remat_algos.kernels.decomposition import (
     minimum_layout,
     place_early,
 )
-from remat_algos.structure.elimination import RULES, eliminate
+from remat_algos.structure.elimination import RULES, UndirectedGraph, check_undirected, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
-from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 
 
 def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, PathDecomposition]:

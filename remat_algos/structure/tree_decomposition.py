@@ -23,7 +23,7 @@ from remat_algos.kernels.decomposition import (
     root_tree,
     shrink_bags,
 )
-from remat_algos.structure.undirected import UndirectedGraph, check_undirected
+from remat_algos.structure.elimination import UndirectedGraph, check_undirected
 
 if TYPE_CHECKING:
     from remat_algos.structure.elimination import Elimination

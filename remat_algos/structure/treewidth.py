@@ -11,8 +11,15 @@ from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
-from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of, partial_elimination
-from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.structure.elimination import (
+    RATIOS,
+    RULES,
+    Elimination,
+    Run,
+    UndirectedGraph,
+    elimination_of,
+    partial_elimination,
+)
 
 CONTRACTED_A_SECOND = 300_000
 """Vertices and edges, of graphs of some hundred thousand."""

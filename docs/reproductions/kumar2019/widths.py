@@ -9,8 +9,8 @@ from typing import Any
 from docs.reproductions.page import Table
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import width_bounds
-from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.zoo.registry import build
 
 TABLE_1: dict[str, tuple[tuple[int, int, int] | None, str, str]] = {  # nodes, edges, width in the paper; ours
