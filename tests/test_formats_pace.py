@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.pace import read_gr, read_td, td_text, write_gr, write_td
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 few = settings(max_examples=20, deadline=None)
 

@@ -22,7 +22,7 @@ from remat_algos.interop.networkx import (
     to_networkx,
     undirected_from_networkx,
 )
-from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.structure.decompositions import TreeDecomposition
 from tests.raising import raises
 from tests.strategies import graphs, training_graphs
 

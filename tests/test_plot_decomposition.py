@@ -14,9 +14,9 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PALE
 from remat_algos.plot.pictures.decomposition import LEVELS, bag_tree, tidy
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from tests.ladders import counterexample
 from tests.raising import raises
 from tests.test_plot import legend, overlapping, rendered

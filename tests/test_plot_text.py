@@ -16,8 +16,8 @@ from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.sweeps.results import SweepResults
 
 

@@ -23,10 +23,9 @@ from remat_algos.solvers.candidates import Task, rank
 from remat_algos.solvers.methods import pathremat, twremat
 from remat_algos.solvers.recursion import Part
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition, greedy_layout
 from remat_algos.structure.elimination import elimination_of
-from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.zoo.random import chain
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import twremat as oracle

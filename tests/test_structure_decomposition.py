@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
+from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph, elimination_of
-from remat_algos.structure.path_decomposition import PathDecomposition
 from remat_algos.structure.separators import SeparatorTree, balanced_separator
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from tests.raising import refused
 
 few = settings(max_examples=25, deadline=None)

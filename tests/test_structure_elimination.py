@@ -12,8 +12,8 @@ from remat_algos.context import OutOfTime, Stop
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure import treewidth
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import RATIOS, RULES, UndirectedGraph, eliminate, elimination_of
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import contraction_bound, minimum_width, reduce, width_bounds
 from tests.oracles import elimination as oracle
 from tests.raising import raises, refused

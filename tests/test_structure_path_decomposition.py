@@ -10,14 +10,14 @@ from remat_algos.kernels.decomposition import branch_layout, breadth_first_layou
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.structure.elimination import RULES, UndirectedGraph, eliminate
-from remat_algos.structure.path_decomposition import (
+from remat_algos.structure.decompositions import (
     PathDecomposition,
     greedy_layout,
     minimum_separation_layout,
     separation,
     spine,
 )
+from remat_algos.structure.elimination import RULES, UndirectedGraph, eliminate
 from tests.ladders import ladder, zigzag
 from tests.raising import raises
 from tests.strategies import graphs

@@ -8,8 +8,8 @@ from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import fault
 from remat_algos.formats.graphs.pace_text import check_header, edge, header, numbered_lines, numbers
 from remat_algos.ir.arrays import Int32
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 # ---------------------------------------------------------------- graphs
 

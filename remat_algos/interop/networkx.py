@@ -15,8 +15,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.wording import did_you_mean, quoted
 
 NOT_NODES = ("resident", "value_of", "view_of")  # nodes with one of these may lack size and cost

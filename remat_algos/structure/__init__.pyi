@@ -1,11 +1,11 @@
+from .decompositions import PathDecomposition as PathDecomposition
+from .decompositions import TreeDecomposition as TreeDecomposition
 from .elimination import Elimination as Elimination
 from .elimination import UndirectedGraph as UndirectedGraph
 from .elimination import eliminate as eliminate
 from .lower_sets import LowerSetFamily as LowerSetFamily
 from .lower_sets import LowerSets as LowerSets
 from .lower_sets import lower_set_family as lower_set_family
-from .path_decomposition import PathDecomposition as PathDecomposition
 from .separators import SeparatorTree as SeparatorTree
-from .tree_decomposition import TreeDecomposition as TreeDecomposition
 from .treewidth import WidthBounds as WidthBounds
 from .treewidth import width_bounds as width_bounds

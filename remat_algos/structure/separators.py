@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +11,7 @@ from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, check_sizes, frozen, group_rows, row_of
 from remat_algos.kernels.decomposition import balanced_bag, separators
-from remat_algos.structure.tree_decomposition import TreeDecomposition
-
-if TYPE_CHECKING:
-    from remat_algos.structure.path_decomposition import PathDecomposition
+from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,13 +183,10 @@ class SeparatorTree:
 
         Examples
         --------
-        >>> from remat_algos.structure.path_decomposition import PathDecomposition
         >>> path = PathDecomposition([0, 2, 4, 6, 8], [0, 1, 1, 2, 2, 3, 3, 4])
         >>> SeparatorTree.middle(path, 5).bag.tolist()
         [1, 0, 2, 3]
         """
-        from remat_algos.structure.path_decomposition import PathDecomposition
-
         check_kind(path, PathDecomposition, "path")
         return cls.balanced(path.tree(), n_vertices)  # ties go to the left one, of smaller id
 

@@ -15,9 +15,9 @@ from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.recursion import Part
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph, eliminate
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.zoo.registry import build
 

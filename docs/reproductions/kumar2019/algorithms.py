@@ -15,9 +15,9 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.recursion import Part
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 GREEDY, TWREMAT = "GreedyRemat", "TWRemat"  # the paper's names of its algorithms
 OURS: Mapping[str, Mapping[str, Any]] = {  # solvers and their options

@@ -19,8 +19,8 @@ from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
 from remat_algos.formats.pace import read_gr, td_text, write_td
 from remat_algos.formats.registry import claims
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import WidthBounds, width_bounds
 from remat_algos.wording import counted
 

@@ -16,9 +16,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, wrapped
 from remat_algos.plot.colours import GREY, LEVELS, PALE
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.wording import counted, shortened
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion
 from remat_algos.solvers.registry import solver
+from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
-from remat_algos.structure.tree_decomposition import TreeDecomposition
 
 ORDER_RULES = ("fill", "degree", "density")
 MAX_ORDERS = 16
