@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 from tests.oracles.plain import plain
 from tests.strategies import graphs, subsets, training_graphs
 

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
 from remat_algos.errors import ArgumentError
-from remat_algos.structure.vertex_cut import minimum_vertex_cut
+from remat_algos.structure.cuts import minimum_vertex_cut
 from tests.oracles.cuts import least_cuts, reached
 from tests.raising import raises
 

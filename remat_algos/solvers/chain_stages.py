@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import training_graph
-from remat_algos.structure.articulation import ForwardPart, alive_across
+from remat_algos.structure.cuts import ForwardPart, alive_across
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own

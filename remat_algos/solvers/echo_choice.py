@@ -17,7 +17,7 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.graph import needed_nodes, transpose_rows
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.structure.vertex_cut import UNCUTTABLE, minimum_vertex_cut
+from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
 from remat_algos.wording import comma_separated
 
 MODES = ("exact", "paper")

@@ -10,7 +10,7 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import keep_depths, segment_cuts
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 
 CANDIDATES = ("articulation", "all")
 MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64

@@ -14,7 +14,7 @@ from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.resident import ROLES
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.schedule.emission import baseline
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 from remat_algos.wording import counted, format_bytes, listed, shortened
 
 NAMED = 8

@@ -29,7 +29,7 @@ from remat_algos.solvers.candidates import (
 )
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 
 PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # cuts listed by an exact sweep, about a second

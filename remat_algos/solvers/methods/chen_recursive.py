@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Recipe, Task, longest_row, near, thinned
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.07)

@@ -21,7 +21,7 @@ from remat_algos.solvers.segments import (
     named_places,
     segment_counts,
 )
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.cuts import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 
 
