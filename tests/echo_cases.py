@@ -3,10 +3,9 @@
 import numpy as np
 
 from remat_algos.context import Clock
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Backward, Labels
 from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.echo_choice import Choice, recomputable_nodes
 from remat_algos.solvers.methods.echo import echo

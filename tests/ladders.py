@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 
 
 def ladder(length, skips=()):

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
 
 FEATURES = ("several values", "once", "outputs", "residents", "workspace", "labels", "backward")

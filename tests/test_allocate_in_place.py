@@ -12,7 +12,7 @@ from remat_algos.formats.buffer_tables import read_in_place
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kinds
-from remat_algos.ir.labels import GradientNames, Labels
+from remat_algos.ir.parts import GradientNames, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

@@ -289,8 +289,8 @@ def build(root, files):
         "remat_algos/cli/main.py": "from remat_algos import __version__\nfrom remat_algos.ir.graph import Graph",
         "remat_algos/ir/__init__.py": '"""Ir."""',
         "remat_algos/ir/graph.py": "from remat_algos.kernels.graph import depths\n"
-        "from remat_algos.ir.labels import Labels",
-        "remat_algos/ir/labels.py": "from typing import TYPE_CHECKING\n"
+        "from remat_algos.ir.parts import Labels",
+        "remat_algos/ir/parts.py": "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    from remat_algos.kernels.graph import depths\n"
         "def f():\n    from remat_algos.kernels import fast\n",
         "remat_algos/solvers/__init__.py": '"""Solvers."""',

@@ -17,7 +17,7 @@ from remat_algos.bounds.memory import bytes_in_id_order, forced_bytes, least_pea
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.registry import build

@@ -14,7 +14,7 @@ from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_mom
 from remat_algos.bounds.rising import rising_bounds
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.registry import build

@@ -20,7 +20,7 @@ from remat_algos.cost.devices import Device, get_device, get_link
 from remat_algos.cost.links import LATENCY, Link, list_links
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.zoo import build
 from tests import cuda_stub
 from tests.raising import raises

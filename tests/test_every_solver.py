@@ -16,10 +16,10 @@ from remat_algos.allocate.allocators.registry import allocator
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError, ScheduleError
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Backward
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare

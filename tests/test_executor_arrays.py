@@ -19,7 +19,7 @@ from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
 from remat_algos.executor.run import execute
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Resident
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
 from tests import cuda_stub

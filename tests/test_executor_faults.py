@@ -16,7 +16,7 @@ from remat_algos.errors import BackendError, OutOfMemoryError, RematError, Stale
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Resident
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
 from tests.raising import raises

@@ -22,7 +22,7 @@ from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute, shrink
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Resident
 from tests import cuda_stub
 from tests.oracles import mixing as oracle
 from tests.raising import raises

@@ -21,7 +21,7 @@ from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate

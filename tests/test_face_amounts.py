@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.backward import Backward
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Resident
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
 networkx = pytest.importorskip("networkx")

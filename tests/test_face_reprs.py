@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import remat_algos as ra
-from remat_algos.ir.backward import Derivation
+from remat_algos.ir.parts import Derivation
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import evaluated
 from tests.public import PUBLIC

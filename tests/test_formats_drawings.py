@@ -20,7 +20,7 @@ from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.formats.rows import tables_from
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
 from tests.oracles.plain import plain
 from tests.raising import raises

@@ -21,11 +21,9 @@ from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.formats.rows import tables_from
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
 from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, training_graphs

@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.orders import read_mirror_counts
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import mirror_schedule
 from tests.raising import raises

@@ -18,7 +18,7 @@ from remat_algos.formats.orders import read_order
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import ORDER_FORMS, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
-from remat_algos.ir.backward import Backward, Derivation
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import OF_ALL, Backward, Derivation, GradientNames, Labels, Resident
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded

@@ -11,12 +11,11 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.formats.orders import Order
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.encode import BITS, Codes, encode, n_encoded
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Backward, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import baseline

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.rows import tables_from
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
 from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, rows, training_graphs

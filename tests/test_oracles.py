@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.emitter import canonical, checkpoint, mirror
 from tests.oracles.gradients import derive, forward_outputs
 from tests.oracles.plain import plain

@@ -15,12 +15,10 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import from_json, to_json
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from remat_algos.plan.plan import Plan, reordered
 from remat_algos.plan.search_report import DETAILS, SearchReport
 from remat_algos.plan.solve import solve

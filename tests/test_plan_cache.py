@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import remat_algos as ra
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Stop
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Labels, Resident
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.search_report import SearchReport

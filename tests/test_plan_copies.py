@@ -22,7 +22,7 @@ from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
-from remat_algos.ir.labels import KEEP, Labels
+from remat_algos.ir.parts import KEEP, Labels
 from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.record import LINK_KINDS

@@ -15,7 +15,7 @@ from remat_algos.cli.shared_options import add, link_of
 from remat_algos.cost.links import Link, planned_share
 from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan import offloading, plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request

@@ -15,7 +15,7 @@ from remat_algos.context import Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.labels import RECOMPUTE, Labels
+from remat_algos.ir.parts import RECOMPUTE, Labels
 from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer

@@ -8,7 +8,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.policy import DECISIONS, MIXED
 from tests.raising import raises
 

@@ -12,7 +12,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.formats.orders import read_order
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.record import KINDS, LINK_KINDS
 from remat_algos.plan.verify import verify

@@ -27,8 +27,7 @@ from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.arrays import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Labels, Resident
 from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
 from remat_algos.plot.characters import bins, fitted

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from remat_algos import plot
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.zoo.registry import build

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from remat_algos import plot
 from remat_algos.errors import ArgumentError, GraphError
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Backward
 from remat_algos.plot.colours import BLUE, PALE, WHITE
 from remat_algos.plot.pictures.lattice import TERMS, covers, peaks_of_blocks, places
 from remat_algos.schedule.emission import canonical_schedule

@@ -11,7 +11,7 @@ from remat_algos.cost.links import Link
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

@@ -14,7 +14,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

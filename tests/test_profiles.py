@@ -17,7 +17,7 @@ from remat_algos.allocate.snapshot import snapshot, snapshot_bytes
 from remat_algos.cost.links import Link
 from remat_algos.errors import AllocationError, PlanError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

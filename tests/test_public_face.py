@@ -21,7 +21,7 @@ import remat_algos as ra
 from remat_algos.bounds.rising import bound_curve
 from remat_algos.context import Clock
 from remat_algos.executor.array_backend import backend
-from remat_algos.ir.labels import GradientNames
+from remat_algos.ir.parts import GradientNames
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.zoo.registry import build
 from tests.public import PUBLIC

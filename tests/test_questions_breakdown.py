@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.questions.breakdown import (
     OPTIMIZER,

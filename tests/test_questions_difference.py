@@ -10,7 +10,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.difference import difference
 from remat_algos.schedule.simulation import simulate

@@ -12,7 +12,7 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve

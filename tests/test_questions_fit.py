@@ -12,7 +12,7 @@ from remat_algos.context import Stop
 from remat_algos.errors import ArgumentError, BudgetError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Resident
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered, solve
 from remat_algos.questions import fit as room

@@ -20,7 +20,7 @@ from remat_algos.errors import ArgumentError, BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve

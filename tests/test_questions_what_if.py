@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.questions.what_if import flip_decision, what_if
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

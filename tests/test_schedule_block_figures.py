@@ -10,9 +10,9 @@ from remat_algos.kernels.blocks import BlockGraph
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.formats.graph_files import read_graph
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Backward
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import simulate

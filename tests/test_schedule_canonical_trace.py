@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import ScheduleError
 from remat_algos.formats.graph_files import read_graph
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE, Backward
 from remat_algos.schedule.emission import canonical_schedule, canonical_trace
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain

@@ -7,7 +7,7 @@ import pytest
 
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.annealing import with_late_stores
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

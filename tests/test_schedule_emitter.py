@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.formats.graph_files import read_graph
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 from remat_algos.schedule.emission import canonical_schedule, checkpoint_schedule, clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

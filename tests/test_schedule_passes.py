@@ -12,7 +12,7 @@ from remat_algos.kernels.passes import run_prices
 from remat_algos.errors import ArgumentError, ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.polishing import KEYS, drop_dead_runs, polish, replay, reuse_values, sink_runs
 from remat_algos.schedule.schedule import Schedule

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
 from remat_algos.schedule.step_rows import live_at

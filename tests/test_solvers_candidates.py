@@ -12,7 +12,7 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates

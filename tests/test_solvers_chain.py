@@ -11,9 +11,9 @@ from remat_algos.kernels.chain_table import EVERY, SWEEP, fill_rows, in_slots, o
 
 from remat_algos.context import Clock
 from remat_algos.errors import GraphError
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Backward
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate

@@ -15,11 +15,10 @@ from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Backward, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak, clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate

@@ -12,7 +12,7 @@ from remat_algos.cli.shared_options import option
 from remat_algos.errors import ArgumentError, BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak, clamp_counts
 from remat_algos.solvers.candidates import cost_per_byte, pareto

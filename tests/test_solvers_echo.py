@@ -9,7 +9,7 @@ from hypothesis import given
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import MODES, Choice, by_frontiers, heavy_nodes

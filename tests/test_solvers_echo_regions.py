@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from remat_algos.formats.graphs.json_text import to_json
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify

@@ -15,7 +15,7 @@ from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Resident
 from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline, baseline_peak

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Task, evaluated

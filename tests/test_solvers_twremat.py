@@ -14,7 +14,7 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate

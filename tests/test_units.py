@@ -13,7 +13,7 @@ from remat_algos.cost.links import FINE, PER_SECOND, Link, in_units
 from remat_algos.errors import BudgetError, ClaimError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import plan_of
 from tests.fuzz import units
 from tests.fuzz.units import FINER, TIMES

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import PARAMETER, differentiate, everything_saved
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Backward, Labels, Resident
 from remat_algos.zoo.contraction import contract
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

@@ -11,8 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.ir.differentiate import PARAMETER, differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.zoo.optimizers import OPTIMIZERS, with_optimizer

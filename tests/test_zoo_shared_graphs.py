@@ -7,7 +7,7 @@ import pytest
 
 from remat_algos import differentiate, read_graph, simulate
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.zoo.registry import build
 
 pytestmark = pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.zoo.network import Network, Shape, Tensor
 
 from .formula import Call

@@ -59,7 +59,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     --------
     The sum is written over its first read, which nothing else reads, unless the table names the other one first.
 
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> from remat_algos.schedule.simulation import simulate
     >>> labels = Labels(("conv", "relu", "sum"), ops=("Convolution", "ReLU", "Add"))
     >>> graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 3], read_indices=[0, 1, 0], labels=labels)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, Int64, gather_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph, updates_and_readers
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.graph import GraphArrays
 
 BITS = 16  # fraction bits of need and shares

@@ -10,7 +10,7 @@ from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived, updates_and_readers
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 

@@ -186,7 +186,7 @@ class Link:
         Examples
         --------
         >>> from remat_algos.ir.graph import ComputationGraph
-        >>> from remat_algos.ir.labels import Labels
+        >>> from remat_algos.ir.parts import Labels
         >>> labels = Labels(compute_unit="us")
         >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[2 * 10**6, 0], labels=labels)
         >>> out_time, in_time = Link(out=1e9, into=2e9, latency=1e-5).times(graph)
@@ -222,7 +222,7 @@ class Link:
         Examples
         --------
         >>> from remat_algos.ir.graph import ComputationGraph
-        >>> from remat_algos.ir.labels import Labels
+        >>> from remat_algos.ir.parts import Labels
         >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[10**6, 0], labels=Labels(compute_unit="ms"))
         >>> link = Link(out=50e9, into=50e9, latency=1e-5)
         >>> link.ticks(graph), link.times(link.refined(graph))[0].tolist()

@@ -14,7 +14,7 @@ from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 
 _INPUT = ROLES.index("input")
 _MASK = 2**32 - 1

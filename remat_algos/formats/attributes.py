@@ -33,7 +33,7 @@ from remat_algos.formats.rows import (
     rows_of,
     scale_shows,
 )
-from remat_algos.ir.backward import Derivation
+from remat_algos.ir.parts import Derivation
 from remat_algos.ir.tables import Tables
 from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import quoted

@@ -24,7 +24,7 @@ from remat_algos.formats.csv_tables import read_table
 from remat_algos.formats.graphs.npz_bytes import load_arrays
 from remat_algos.ir.arrays import Bool, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import COSTS, ColumnTable, Known, Meaning, aliases, unit_of_costs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import MAX_PLACES
 

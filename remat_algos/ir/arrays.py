@@ -232,7 +232,7 @@ def brief(subject: Any) -> str:
 
     Examples
     --------
-    >>> from remat_algos.ir.backward import Backward
+    >>> from remat_algos.ir.parts import Backward
     >>> print(Backward([0, 0], [], [8], [-1], [0]))
     Backward(saved_indptr=int64[2], saved_indices=int32[0], grad_memory=int64[1], grad_compute=int64[1], \
 grad_workspace=int64[1])

@@ -10,8 +10,7 @@ from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64, as_whole, gather_rows, indptr_of, join_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import INPUT, Resident
+from remat_algos.ir.parts import INPUT, Labels, Resident
 
 NAME = "boundary"
 

@@ -12,12 +12,10 @@ import numpy as np
 from remat_algos.arguments import as_whole_number, checked_arguments
 from remat_algos.errors import ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, gather_rows, join_rows, select_entries
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.encode import BITS
 from remat_algos.ir.encode import encode as encoded
 from remat_algos.ir.graph import ComputationGraph, Derivation
-from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
-from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.parts import OF_ALL, ROLES, Backward, GradientNames, Labels, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
 from remat_algos.text.amounts import LARGEST_SCALED
 

@@ -9,10 +9,9 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, about
 from remat_algos.ir.arrays import Int32, Int64, group_rows, row_of
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OperationKind, operation_kind
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Backward, Labels
 
 BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
@@ -61,8 +60,8 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     --------
     A ReLU before a pooling that stores the places of its maxima: 400 bytes are kept as 13.
 
-    >>> from remat_algos.ir.backward import Backward
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Backward
+    >>> from remat_algos.ir.parts import Labels
     >>> kept = Backward([0, 0, 1, 1], [1], [400, 400, 100], [-1, -1, -1], [0, 0, 0])
     >>> labels = Labels(names=("conv", "relu", "pool"), ops=("Convolution", "ReLU", "MaxPooling"))
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], [400, 400, 100], backward=kept, labels=labels)

@@ -32,7 +32,6 @@ from remat_algos.ir.arrays import (
     whole,
     wrong_length,
 )
-from remat_algos.ir.backward import Backward, Derivation, check_saved
 from remat_algos.ir.edges import (
     NAMED,
     are_topological,
@@ -43,9 +42,17 @@ from remat_algos.ir.edges import (
     rows_of_pairs,
     unread_first_values,
 )
-from remat_algos.ir.labels import RECOMPUTE, Labels, check_labels, plain_labels
 from remat_algos.ir.notebook import html
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import (
+    RECOMPUTE,
+    Backward,
+    Derivation,
+    Labels,
+    Resident,
+    check_labels,
+    check_saved,
+    plain_labels,
+)
 from remat_algos.ir.tables import Tables, assemble
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of

@@ -23,9 +23,7 @@ from remat_algos.ir.arrays import (
     select_entries,
     unique_rows,
 )
-from remat_algos.ir.backward import Backward
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
-from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.parts import KEEP, RECOMPUTE, ROLES, Backward, Labels, Resident
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.amounts import Reading, cost_of, size_of, whole_bytes, whole_costs
 

@@ -18,7 +18,7 @@ from remat_algos.effort import FAST, Effort
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool
 from remat_algos.ir.budget import LEAST, Budget
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.plan.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request

@@ -24,7 +24,7 @@ from remat_algos.effort import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport

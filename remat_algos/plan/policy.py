@@ -134,7 +134,7 @@ def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> 
 
     Examples
     --------
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels = Labels(names=("layers.3.attention.qk", "loss"))
     >>> graph = ComputationGraph.from_edges([(0, 1)], labels=labels)
     >>> module_of(graph, 0), module_of(graph, 0, 2), module_of(graph, 1)

@@ -15,7 +15,7 @@ from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OTHER, operation_kind
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
@@ -214,7 +214,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
     >>> chain = ComputationGraph.from_edges([(0, 1)], memory=[8, 8], compute=[9, 1], labels=labels)
     >>> found = breakdown(differentiate(chain))
@@ -282,7 +282,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels = Labels(names=("conv", "norm"), ops=("Convolution", "BatchNorm"))
     >>> layer_types(differentiate(ComputationGraph.from_edges([(0, 1)], labels=labels)))
     ('convolution', 'batch norm', 'batch norm', 'batch norm')

@@ -12,7 +12,7 @@ from remat_algos.bounds.memory import runs_once
 from remat_algos.errors import ArgumentError, about
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph, derived, remembered
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.what_if import FlippedDecision, flip_decision
 from remat_algos.schedule.changed_runs import idle_gap, reads_of

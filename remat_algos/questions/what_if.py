@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.changed_runs import ChangedRuns, add_second_run, keep_first_run
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule

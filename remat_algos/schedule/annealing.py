@@ -15,7 +15,7 @@ from remat_algos.context import Clock, Ending, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.ir.arrays import Bool, Float64, Int32, Int64, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph, updates_and_readers
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.kernels.graph import GraphArrays
 from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, PERIOD, ScheduleSearch
@@ -187,7 +187,7 @@ def with_late_stores(
     --------
     Value 0 is stored at once, and its copy is not over when value 1 must leave.
 
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels, memory = Labels(compute_unit="us"), [16, 8, 2, 8, 2, 20, 1, 1]
     >>> reads = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5), (5, 6), (6, 7), (1, 7), (0, 7)]
     >>> graph = ComputationGraph.from_edges(reads, memory=memory, compute=[10, 10, 8, 16, 4, 10, 40, 9], labels=labels)

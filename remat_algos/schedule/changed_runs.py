@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int32, Int64
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.lifetimes import serving_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation

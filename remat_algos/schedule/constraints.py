@@ -15,7 +15,7 @@ from remat_algos.bounds.memory import forced_bytes
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, PlanError, about, extended
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes, one_line, shortened

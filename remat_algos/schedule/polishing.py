@@ -9,7 +9,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
 from remat_algos.schedule.schedule import Order, Schedule, check_no_loads, emit
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate

@@ -7,8 +7,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Labels, Resident
 from remat_algos.schedule.schedule import Order, check_no_loads
 from remat_algos.schedule.simulation import simulate
 

@@ -13,7 +13,7 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
-from remat_algos.ir.labels import KEEP, RECOMPUTE
+from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.kernels.graph import needed_nodes, transpose_rows
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule

@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.regions import connected_components
 from remat_algos.solvers.echo_choice import Choice, FeatureMaps
 from remat_algos.text.layout import tabulated

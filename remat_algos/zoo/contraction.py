@@ -9,11 +9,9 @@ import numpy as np
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES, Bool, Int8, Int32, Int64, group_rows, row_of
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import PARAMETER, differentiate, everything_saved, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import KEEP, RECOMPUTE, Backward, Labels, Resident
 from remat_algos.kernels.lifetimes import instance_lifetimes
 
 

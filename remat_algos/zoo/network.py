@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.wording import counted, format_bytes, one_line
 
 Shape = tuple[int, ...]

@@ -12,8 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.zoo.settings import offer
 
 STATE = ROLES.index("state")

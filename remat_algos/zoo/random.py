@@ -9,7 +9,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 
 LARGEST = 100  # seeded sizes and costs are 1 to this
 

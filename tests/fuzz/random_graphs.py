@@ -4,11 +4,9 @@ import itertools
 
 import numpy as np
 
-from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import Resident
+from remat_algos.ir.parts import Backward, Labels, Resident
 
 OPERATIONS = ("", "Convolution", "ReLU", "BatchNorm", "Linear", "Dropout", "MatMul", "Add")
 EXACT = 2**53  # sums of sizes stay below it; graphs that do not are refused

@@ -16,8 +16,7 @@ from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.ir.labels import KEEP
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import KEEP, ROLES
 from remat_algos.questions.breakdown import parameter_gradients
 from remat_algos.zoo.network import Network
 from remat_algos.zoo.optimizers import OPTIMIZERS

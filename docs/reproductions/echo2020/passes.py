@@ -12,7 +12,7 @@ from remat_algos.kernels.regions import removed_regions
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.echo_choice import Choice, FeatureMaps, by_frontiers, lists, recomputable_nodes

@@ -35,7 +35,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.devices import get_device
-from remat_algos.ir.labels import KEEP
+from remat_algos.ir.parts import KEEP
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS

@@ -9,7 +9,7 @@ from hypothesis import given
 from docs.reproductions.echo2020.passes import MXNET_HEAVY, by_algorithm_1, literal, mirror_places, mxnet
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import Choice, heavy_nodes

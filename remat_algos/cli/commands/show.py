@@ -11,7 +11,7 @@ from remat_algos.cli.output import draw, print_json, print_result, print_table, 
 from remat_algos.cli.shared_options import PEAK, add, add_plot
 from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
-from remat_algos.ir.resident import ROLES
+from remat_algos.ir.parts import ROLES
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.schedule.emission import baseline
 from remat_algos.structure.cuts import ForwardPart

@@ -26,8 +26,8 @@ from remat_algos.formats.columns import (
 )
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.rows import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, Record, tables_from
-from remat_algos.ir.backward import Derivation
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import Derivation
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.untrusted_json import json_of

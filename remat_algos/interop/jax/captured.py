@@ -27,8 +27,7 @@ from remat_algos.interop.jax.program import (
 from remat_algos.interop.optional import require
 from remat_algos.ir.arrays import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import INPUT, Resident
+from remat_algos.ir.parts import INPUT, Labels, Resident
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads

@@ -32,8 +32,7 @@ from remat_algos.interop.torch.private_names import (
 from remat_algos.interop.torch.storages import STORAGES, real_storages, storages, tensors
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import Labels
-from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.wording import counted, format_bytes
 
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`

@@ -58,7 +58,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     --------
     >>> from remat_algos import plot
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
     >>> ax = plot.breakdown(ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels))
     >>> [int(bar.get_height()) for bars in ax.containers for bar in bars]

@@ -328,7 +328,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     >>> from remat_algos import plot
     >>> from remat_algos.cost.links import Link
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> from remat_algos.schedule.simulation import simulate
     >>> from remat_algos.schedule.timeline import timeline
     >>> chain = ComputationGraph.from_edges([(0, 1)], compute=[3, 5], labels=Labels(compute_unit="us"))

@@ -59,7 +59,7 @@ def drop_cheap(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.labels import Labels
+    >>> from remat_algos.ir.parts import Labels
     >>> labels = Labels(names=("conv", "norm", "relu", "fc"), ops=("Convolution", "BatchNorm", "ReLU", "Linear"))
     >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2, 3], read_indices=[0, 1, 2], labels=labels)
     >>> net = differentiate(net)

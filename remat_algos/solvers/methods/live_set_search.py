@@ -14,7 +14,7 @@ from remat_algos.effort import Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit

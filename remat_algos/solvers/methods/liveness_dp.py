@@ -9,7 +9,7 @@ from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule
 from remat_algos.solvers.candidates import Candidate, Details, Task, coarse_first, evaluated

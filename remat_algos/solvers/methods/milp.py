@@ -22,7 +22,7 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph, changeable_reads
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import emit

@@ -15,7 +15,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, Annealed, Annealer
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.schedule.one_pass import lowest_pass
