@@ -23,9 +23,8 @@ from remat_algos.formats.columns import ColumnTable, aliases, fault
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.rows import EDGE_COLUMNS, NODE_COLUMNS, tables_from
-from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.tables import Tables
+from remat_algos.ir.tables import Tables, unread_first_values
 from remat_algos.text.amounts import LONGEST
 from remat_algos.wording import counted, listed, shortened_path
 from remat_algos.zoo.reference import is_reference

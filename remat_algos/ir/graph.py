@@ -32,16 +32,6 @@ from remat_algos.ir.arrays import (
     whole,
     wrong_length,
 )
-from remat_algos.ir.edges import (
-    NAMED,
-    are_topological,
-    checked_pairs,
-    in_order,
-    named_tables,
-    node_ids,
-    rows_of_pairs,
-    unread_first_values,
-)
 from remat_algos.ir.notebook import html
 from remat_algos.ir.parts import (
     RECOMPUTE,
@@ -53,7 +43,18 @@ from remat_algos.ir.parts import (
     check_saved,
     plain_labels,
 )
-from remat_algos.ir.tables import Tables, assemble
+from remat_algos.ir.tables import (
+    NAMED,
+    Tables,
+    are_topological,
+    assemble,
+    checked_pairs,
+    in_order,
+    named_tables,
+    node_ids,
+    rows_of_pairs,
+    unread_first_values,
+)
 from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.wording import counted, did_you_mean, format_bytes, one_line, spelled

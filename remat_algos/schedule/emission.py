@@ -9,9 +9,9 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, PerName, frozen
-from remat_algos.ir.edges import in_order
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.ir.parts import KEEP, RECOMPUTE
+from remat_algos.ir.tables import in_order
 from remat_algos.kernels.emitter import canonical_order, mirror_order
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate, unchecked

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from remat_algos.arguments import as_seed, check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, row_keys, row_of, whole
-from remat_algos.ir.edges import checked_pairs
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import checked_pairs
 from remat_algos.kernels.elimination import (
     DEGREE,
     DENSITY,

@@ -15,10 +15,10 @@ from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.parts import ROLES, Backward, Labels, Resident
+from remat_algos.ir.tables import unread_first_values
 from remat_algos.text.amounts import Reading, cost_of, size_of, whole_bytes
 from remat_algos.zoo.contraction import contract
 from remat_algos.zoo.network import Layer, Network, Shape, Tensor
