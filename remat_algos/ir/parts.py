@@ -1,4 +1,4 @@
-"""Parts of a graph beside its arrays: labels, residents, what gradients save and cost, and what a graph was made from."""
+"""Parts of a graph beside its arrays: labels, residents, what gradients save and cost, and where the graph is from."""
 
 from __future__ import annotations
 
