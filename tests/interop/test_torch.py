@@ -18,8 +18,8 @@ import remat_algos as ra
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import compiled
-from remat_algos.interop.torch.compiled import _partitioners
-from remat_algos.interop.torch.joint_graph import read_joint_graph, tidy
+from remat_algos.interop.torch.backends import _partitioners
+from remat_algos.interop.torch.captured import read_joint_graph, tidy
 from remat_algos.plan import plan_cache
 from remat_algos.plan.solve import answered
 from remat_algos.wording import format_bytes

@@ -1,9 +1,9 @@
-from .compiled import InductorPartitioner as InductorPartitioner
-from .compiled import backend as backend
-from .compiled import capture as capture
-from .compiled import partition_fn as partition_fn
-from .compiled import reports as reports
-from .joint_graph import Captured as Captured
+from .backends import InductorPartitioner as InductorPartitioner
+from .backends import backend as backend
+from .backends import partition_fn as partition_fn
+from .backends import reports as reports
+from .captured import Captured as Captured
+from .captured import capture as capture
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize
 from .peaks import Peaks as Peaks

@@ -29,9 +29,11 @@ def price(
 ) -> tuple[Int64, Int64, str]:
     """Compute and workspace of operators, and the unit of compute; None is a node without an operation.
 
-    The cost "profile" is the median of three runs, in ns. With `workspace` each kind of call runs once, to measure its
-    bytes beyond its results.
+    The cost or the device "profile" is the median of three runs, in ns. With `workspace` each kind of call runs once,
+    to measure its bytes beyond its results.
     """
+    if device == PROFILE:
+        cost, device = PROFILE, None
     probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
     if cost == PROFILE:
         compute, unit = np.array([ns for ns, _ in probes], np.int64), "ns"

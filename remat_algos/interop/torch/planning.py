@@ -17,8 +17,8 @@ from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
 from remat_algos.interop.torch.calls import STATE, wait_for_copies
+from remat_algos.interop.torch.captured import RNG, Captured, check_choice, read_joint_graph, tidy
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
-from remat_algos.interop.torch.joint_graph import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
 from remat_algos.interop.torch.private_names import (
@@ -59,7 +59,6 @@ Reread = Mapping[int | str, Sequence[str]]
 LOG = logging.getLogger(__name__)
 TODAY = "today"
 """The budget that is the peak which the model has today."""
-CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +115,8 @@ class TrainingRequest:
     def __post_init__(self) -> None:
         if not self.as_today:
             Budget.of(self.budget)  # checks it
-        for name, choices in CHOICES.items():
-            if (option := getattr(self, name)) not in choices:
-                first, second = choices
-                raise ArgumentError(
-                    "{name} is {option!r}; give {first!r} or {second!r}",
-                    name=name,
-                    option=option,
-                    first=first,
-                    second=second,
-                )
+        check_choice("rng", self.rng, RNG)
+        check_choice("infeasible", self.infeasible, ("warn", "raise"))
         if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
             raise ArgumentError(
                 "optimizer is {optimizer!r}; give one of {optimizers!l}, or reserve",
@@ -141,10 +132,7 @@ class TrainingRequest:
             raise ArgumentError(
                 "reserve {reserve} is above device {device}; nothing is left", reserve=self.reserve, device=device
             )
-        if self.device == PROFILE:
-            object.__setattr__(self, "cost", PROFILE)
-            object.__setattr__(self, "device", None)
-        if self.device is not None and not isinstance(self.device, Device):
+        if self.device not in (None, PROFILE) and not isinstance(self.device, Device):
             object.__setattr__(self, "device", get_device(self.device))
         if self.link is not None:
             object.__setattr__(self, "link", get_link(self.link))

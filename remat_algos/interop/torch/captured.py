@@ -1,30 +1,40 @@
-"""From a joint graph of forward and backward to a computation graph."""
+"""Capture of models: the joint graph of forward and backward that PyTorch makes, as a computation graph."""
 
+import contextlib
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
-from torch import fx
+from torch import fx, nn
 
-from remat_algos.errors import GraphError
+from remat_algos.arguments import checked_arguments
+from remat_algos.cost.node_costs import AnyDevice
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
+from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.private_names import (
     OUTSIDE,
     RECOMPUTE,
     SYMBOLS,
     Buffer,
+    DataDependent,
     InputMutation,
+    NoGradient,
     Operator,
     Parameter,
     checkpoint_region,
     constant_size,
+    export_joint,
     module_of,
+    n_forward,
     origin,
+    recurrent_layers,
     runs_modules,
     storage_key,
     writes_into_arguments,
@@ -35,6 +45,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.wording import counted, format_bytes
 
+BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
+RNG = ("replay", "once")  # options of random operators
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
@@ -109,6 +121,92 @@ class Captured:
                 f"resident: {format_bytes(resident)} of parameters, buffers and inputs",
             ]
         )
+
+
+@checked_arguments
+def capture(
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    rng: str = "replay",
+    cost: Any = "roofline",
+    device: AnyDevice | None = None,
+    workspace: bool = False,
+) -> Captured:
+    """Return the computation graph of a model, forward and backward; nothing is run.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    inputs : sequence
+        Arguments; tensors on the device "meta" suffice.
+    keywords : mapping, optional
+        Arguments by name.
+    rng, cost, device, workspace
+        As for `backend`. With `workspace` or the cost "profile" each kind of operator is run once.
+
+    Returns
+    -------
+    Captured
+        With the `graph` for every tool; `save` writes it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    >>> graph = capture(model, (torch.ones(2, 8),)).graph
+    >>> graph.node_names()
+    ['0.addmm', '1.relu', 'boundary', '1.threshold_backward', '0.mm', '0.sum_1']
+    """
+    check_choice("rng", rng, RNG)
+    with contextlib.ExitStack() as stack:
+        module = export(stack, model, inputs, keywords or {}).graph_module
+        costs = partial(price, cost=cost, workspace=workspace, device=device)
+        return read_joint_graph(
+            tidy(module, rng == "replay"), n_forward(module.graph.output_node().meta["desc"]), costs
+        )
+
+
+def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
+    """Raise ValueError unless an option is one of two texts."""
+    if option not in choices:
+        first, second = choices
+        raise ArgumentError(
+            "{name} is {option!r}; give {first!r} or {second!r}", name=name, option=option, first=first, second=second
+        )
+
+
+def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Return the joint graph of a model, with what AOTAutograd needs to compile it."""
+    try:
+        with recurrent_layers():
+            joint = export_joint(stack, model, tuple(inputs), dict(keywords))
+    except NoGradient as error:
+        raise GraphError(
+            "PyTorch has no gradient of {error}, so parameters before it would have none; use an operator "
+            "with a gradient, or register one (torch.library.register_autograd)",
+            error=error,
+        ) from None
+    except DataDependent as error:
+        raise GraphError(
+            "the model's Python depends on data, so it is not one graph; use {by_name!w}", by_name=BY_NAME
+        ) from error
+    except AssertionError as error:
+        if "functional graph" not in str(error):
+            raise
+        raise GraphError(
+            "the model writes into a tensor that is neither input, parameter nor buffer; register it as a buffer"
+        ) from error
+    for node in joint.graph_module.graph.find_nodes(op="get_attr"):
+        constant = getattr(joint.graph_module, node.target)
+        if isinstance(constant, torch.Tensor) and constant.requires_grad:
+            raise GraphError(
+                "the model reads a tensor of shape {shape!w} that requires a gradient and is neither parameter "
+                "nor input; make it an nn.Parameter, or give it as an input",
+                shape=tuple(constant.shape),
+            )
+    return joint
 
 
 # ---------------------------------------------------------------- a joint graph made ready

@@ -1,35 +1,28 @@
-"""Graphs that run within a budget, through torch.compile, inductor or a custom backend; and captured graphs.
+"""Backends of torch.compile that run graphs within a budget: eager, inductor, and a partition function for custom ones.
 
 Inductor fuses and reorders: predictions are not bounds there, and peaks are measured.
 """
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import fx
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
-from remat_algos.interop.torch.joint_graph import Captured
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private_names import (
     CustomPartitioner,
-    DataDependent,
     InputMutation,
-    NoGradient,
     aot_autograd,
     at_compiled_calls,
     checkpoint_regions,
-    export_joint,
     inductor,
     keywords_of,
-    n_forward,
     origin,
     recurrent_layers,
 )
@@ -38,7 +31,6 @@ from remat_algos.ir.budget import Amount, Budget
 
 ATTEMPTS = 5  # number of limits that `fit` tries
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
-BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
 _latest: list["TorchBackend"] = []  # the model of the backend "remat" that was called last
 
@@ -340,78 +332,3 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
         Called with `(joint, inputs, *, num_fwd_outputs, ...)` it gives the forward and the backward module.
     """
     return Partitioner(TrainingRequest.of(budget, **options))
-
-
-@checked_arguments
-def capture(
-    model: nn.Module,
-    inputs: Sequence[Any],
-    *,
-    keywords: Mapping[str, Any] | None = None,
-    rng: str = "replay",
-    cost: Any = "roofline",
-    device: AnyDevice | None = None,
-    workspace: bool = False,
-) -> Captured:
-    """Return the computation graph of a model, forward and backward; nothing is run.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    inputs : sequence
-        Arguments; tensors on the device "meta" suffice.
-    keywords : mapping, optional
-        Arguments by name.
-    rng, cost, device, workspace
-        As for `backend`. With `workspace` or the cost "profile" each kind of operator is run once.
-
-    Returns
-    -------
-    Captured
-        With the `graph` for every tool; `save` writes it.
-
-    Examples
-    --------
-    >>> import torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
-    >>> graph = capture(model, (torch.ones(2, 8),)).graph
-    >>> graph.node_names()
-    ['0.addmm', '1.relu', 'boundary', '1.threshold_backward', '0.mm', '0.sum_1']
-    """
-    request = TrainingRequest.of("100%", rng=rng, cost=cost, device=device, workspace=workspace)
-    with contextlib.ExitStack() as stack:
-        joint = export(stack, model, inputs, keywords or {})
-        module = joint.graph_module
-        return request.capture(module, n_forward(module.graph.output_node().meta["desc"]))
-
-
-def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return the joint graph of a model, with what AOTAutograd needs to compile it."""
-    try:
-        with recurrent_layers():
-            joint = export_joint(stack, model, tuple(inputs), dict(keywords))
-    except NoGradient as error:
-        raise GraphError(
-            "PyTorch has no gradient of {error}, so parameters before it would have none; use an operator "
-            "with a gradient, or register one (torch.library.register_autograd)",
-            error=error,
-        ) from None
-    except DataDependent as error:
-        raise GraphError(
-            "the model's Python depends on data, so it is not one graph; use {by_name!w}", by_name=BY_NAME
-        ) from error
-    except AssertionError as error:
-        if "functional graph" not in str(error):
-            raise
-        raise GraphError(
-            "the model writes into a tensor that is neither input, parameter nor buffer; register it as a buffer"
-        ) from error
-    for node in joint.graph_module.graph.find_nodes(op="get_attr"):
-        constant = getattr(joint.graph_module, node.target)
-        if isinstance(constant, torch.Tensor) and constant.requires_grad:
-            raise GraphError(
-                "the model reads a tensor of shape {shape!w} that requires a gradient and is neither parameter "
-                "nor input; make it an nn.Parameter, or give it as an input",
-                shape=tuple(constant.shape),
-            )
-    return joint
