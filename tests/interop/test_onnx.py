@@ -650,56 +650,35 @@ def test_a_name_that_is_written_twice_is_told(change, name, first, second):
         capture(doubled(change))
 
 
-OUT_OF_ORDER = {
-    "backwards": (lambda graph: graph.node.insert(0, graph.node.pop()), "later", "y", "a"),
-    "one node early": (
-        lambda graph: graph.node.insert(0, helper.make_node("Neg", ["h"], ["n"])),
-        *("later", "n", "h"),
-    ),
-    "in a branch": (with_body([("Neg", ["q"], ["out"]), ("Exp", ["x"], ["q"])]), "later", "out", "q"),
+READ_TOO_EARLY = {
+    "backwards": (lambda graph: graph.node.insert(0, graph.node.pop()), "y", "a"),
+    "one node early": (lambda graph: graph.node.insert(0, helper.make_node("Neg", ["h"], ["n"])), "n", "h"),
+    "in a branch": (with_body([("Neg", ["q"], ["out"]), ("Exp", ["x"], ["q"])]), "out", "q"),
     "a branch ahead of what it reads": (
         lambda graph: with_body([("Neg", ["h"], ["out"])])(graph) or graph.node.insert(0, graph.node.pop()),
-        *("later", "out", "h"),
+        *("out", "h"),
     ),
-    "what nothing makes": (lambda graph: graph.node[0].input.__setitem__(0, "q"), "nothing", "h", "q"),
+    "what nothing makes": (lambda graph: graph.node[0].input.__setitem__(0, "q"), "h", "q"),
     "a view of what nothing makes": (
         lambda graph: graph.node.append(helper.make_node("Identity", ["q"], ["n"])),
-        *("nothing", "n", "q"),
+        *("n", "q"),
     ),
     "what only a branch makes": (
         lambda graph: (
             with_body([("Neg", ["x"], ["out"])])(graph) or graph.node.append(helper.make_node("Neg", ["out"], ["n"]))
         ),
-        *("nothing", "n", "out"),
+        *("n", "out"),
     ),
+    "a cycle": (lambda graph: graph.node[0].input.__setitem__(0, "y"), "h", "y"),
+    "a node that reads itself": (lambda graph: graph.node[0].input.__setitem__(0, "h"), "h", "h"),
+    "a cycle in a branch": (with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]), "out", "q"),
 }
 
 
-@pytest.mark.parametrize(("change", "maker", "reader", "name"), OUT_OF_ORDER.values(), ids=OUT_OF_ORDER)
-def test_a_read_ahead_of_its_node_is_told(change, maker, reader, name):
-    with raises(ra.GraphError, reader=reader, name=name) as error:
+@pytest.mark.parametrize(("change", "reader", "name"), READ_TOO_EARLY.values(), ids=READ_TOO_EARLY)
+def test_a_read_ahead_of_its_node_is_told(change, reader, name):
+    with raises(ra.GraphError, reader=reader, name=name):
         capture(doubled(change))
-    assert maker in str(error.value)
-
-
-CYCLES = {
-    "a cycle": lambda graph: graph.node[0].input.__setitem__(0, "y"),
-    "a node that reads itself": lambda graph: graph.node[0].input.__setitem__(0, "h"),
-    "in a branch": with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]),
-    "through a branch": lambda graph: (
-        with_body([("Neg", ["y"], ["out"])])(graph)
-        or graph.node[0].input.__setitem__(0, "z1")
-        or graph.node.insert(0, graph.node.pop())
-    ),
-}
-
-
-@pytest.mark.parametrize("change", CYCLES.values(), ids=CYCLES)
-def test_a_cycle_is_told(change):
-    with pytest.raises(ra.GraphError, match="in a cycle") as error:
-        capture(doubled(change))
-    cycle = error.value.fields["cycle"]
-    assert cycle[0] == cycle[-1]
 
 
 @pytest.mark.parametrize(
@@ -714,7 +693,7 @@ def test_a_local_function_out_of_order_is_told():
     model = model_of([("Twice", ["x"], ["y"], {"domain": "mine"})], [info("x", [3, 5])], [info("y", [3, 5])])
     nodes = [helper.make_node("Exp", ["b"], ["c"]), helper.make_node("Exp", ["a"], ["b"])]
     model.functions.append(helper.make_function("mine", "Twice", ["a"], ["c"], nodes, [helper.make_opsetid("", 21)]))
-    with pytest.raises(ra.GraphError, match="which a later node makes; sort the nodes topologically"):
+    with raises(ra.GraphError, reader="c", name="b"):
         capture(model)
 
 

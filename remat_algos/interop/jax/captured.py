@@ -12,7 +12,6 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
-from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.jax.program import (
@@ -286,7 +285,7 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device
         for each, values, others in zip(equations, reads, resident_reads, strict=True)
     ]
     flops, products = [each.flops for each in equations], [each.product_size for each in equations]
-    dtypes = [_element_type(each.eqn) for each in equations]
+    dtypes = [each.dtype for each in equations]
     costs, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     compute, workspace = costs.copy(), np.zeros_like(costs)
     for i, equation in enumerate(equations):
@@ -313,12 +312,6 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device
         ),
         labels=Labels(names=_numbered(ops), ops=tuple(ops), compute_unit=unit),
     )
-
-
-def _element_type(eqn: Any) -> str:
-    """The type of the elements of the first result of an equation; float32 for types without FLOP/s of their own."""
-    kind = next((str(each.aval.dtype) for each in eqn.outvars if hasattr(each.aval, "dtype")), "")
-    return kind if kind in DTYPES else "float32"
 
 
 def _numbered(ops: Sequence[str]) -> tuple[str, ...]:

@@ -248,9 +248,6 @@ def _is_in(atom: Any, variables: set[Any]) -> bool:
     return not isinstance(atom, core.Literal) and atom in variables
 
 
-jax = require("jax", "jax")
-
-
 @checked_arguments
 def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) -> list[str]:
     """The names that `checkpoint_name` gave to values that a plan keeps for the backward part, or copies to the host.

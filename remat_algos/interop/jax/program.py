@@ -87,6 +87,11 @@ class Equation:
         return sizes + [0] * (len(self.values) - len(sizes))
 
     @property
+    def dtype(self) -> str:
+        """Type of the elements of its first result; empty without one."""
+        return next((str(each.aval.dtype) for each in self.eqn.outvars if hasattr(each.aval, "dtype")), "")
+
+    @property
     def flops(self) -> int:
         """FLOPs of its matrix products and convolutions, also in its bodies."""
         return _flops(self.eqn)

@@ -38,8 +38,8 @@ _latest: list["TorchBackend"] = []  # the model of the backend "remat" that was 
 class TorchBackend:
     """A backend of torch.compile that keeps each graph within a budget: `torch.compile(model, backend=...)`."""
 
-    def __init__(self, request: TrainingRequest) -> None:
-        self.partitioner = Partitioner(request)
+    def __init__(self, partitioner: Partitioner) -> None:
+        self.partitioner = partitioner
         self.__name__ = "remat"  # its name in PyTorch's messages
 
     def __repr__(self) -> str:
@@ -128,29 +128,24 @@ class Attempt:
     measured: int
 
 
-class InductorBackend:
+class InductorBackend(TorchBackend):
     """A backend of torch.compile: inductor, with the joint graph split by our plans.
 
     Random operators draw the same numbers as without inductor.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
-        self.partitioner = InductorPartitioner(budget, **options)
-        self.__name__ = "remat"
-
-    @property
-    def reports(self) -> list[GraphReport]:
-        """The reports on the plans."""
-        return self.partitioner.reports
+        self._splitter = InductorPartitioner(budget, **options)
+        super().__init__(self._splitter.partitioner)
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
         with (
-            self.partitioner.partitioner.compiling(module, inputs),
+            self.partitioner.compiling(module, inputs),
             recurrent_layers(),
             checkpoint_regions(),
-            config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),
+            config.patch(custom_partitioner_fn=self._splitter, fallback_random=True, force_disable_caches=True),
         ):
             return compile_fx(module, inputs)
 
@@ -186,7 +181,7 @@ class InductorBackend:
             if last.measured <= target:
                 return attempts
             lower = min(last.limit, last.predicted) * target // last.measured
-            self.partitioner.partitioner.request = replace(self.partitioner.partitioner.request, budget=lower)
+            self.partitioner.request = replace(self.partitioner.request, budget=lower)
         raise BackendError(
             "inductor allocates {measured:,} bytes of {target:,} after {attempts} plans; give a larger budget",
             measured=last.measured,
@@ -196,7 +191,7 @@ class InductorBackend:
 
     def _limit(self) -> int:
         """Bytes for all graphs together; a share needs a single graph."""
-        request = self.partitioner.partitioner.request
+        request = self.partitioner.request
         memory = None if request.is_share else Budget.of(request.budget).memory
         if isinstance(memory, int):
             return memory
@@ -244,7 +239,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
         return InductorBackend(budget, **options)
     if compiler != "eager":
         raise ArgumentError("the compiler {compiler!r} is not known; use 'eager' or 'inductor'", compiler=compiler)
-    return TorchBackend(TrainingRequest.of(budget, **options))
+    return TorchBackend(partition_fn(budget, **options))
 
 
 def remat(

@@ -12,7 +12,6 @@ from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
-from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import ArgumentError, warn
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private_names import Operator, storage_key, without_modes
@@ -38,12 +37,12 @@ def price(
     if cost == PROFILE:
         compute, unit = np.array([ns for ns, _ in probes], np.int64), "ns"
     else:
+        results = [None if node is None else next(tensors(node.meta["val"]), None) for node in operators]
         flops = [0 if node is None else count_flops(node) for node in operators]
         moved = [0 if node is None else moved_bytes(node) for node in operators]
-        products = [
-            result_size(node) if node is not None and work else 0 for node, work in zip(operators, flops, strict=True)
-        ]
-        dtypes = ["float32" if node is None else _element_type(node) for node in operators]
+        sizes = [0 if result is None else int(result.numel()) for result in results]
+        products = [size if work else 0 for size, work in zip(sizes, flops, strict=True)]
+        dtypes = ["" if result is None else str(result.dtype).removeprefix("torch.") for result in results]
         compute, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
 
@@ -58,12 +57,6 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
         )
 
 
-def _element_type(node: fx.Node) -> str:
-    """Return the type of the elements of the first result of a call; float32 for types without FLOP/s of their own."""
-    kind = next((str(tensor.dtype).removeprefix("torch.") for tensor in tensors(node.meta["val"])), "")
-    return kind if kind in DTYPES else "float32"
-
-
 def count_flops(node: fx.Node) -> int:
     """Floating-point operations of a call, as counted by PyTorch; 0 for calls that it does not count."""
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
@@ -75,13 +68,8 @@ def count_flops(node: fx.Node) -> int:
 
 def moved_bytes(node: fx.Node) -> int:
     """Bytes that a call reads and writes."""
-    results = [node.meta["val"], *(read.meta["val"] for read in node.all_input_nodes)]
-    return sum(int(tensor.numel()) * tensor.itemsize for result in results for tensor in tensors(result))
-
-
-def result_size(node: fx.Node) -> int:
-    """Number of elements of the first result of a call."""
-    return next((int(tensor.numel()) for tensor in tensors(node.meta["val"])), 0)
+    moved = tensors([each.meta["val"] for each in (node, *node.all_input_nodes)])
+    return sum(int(tensor.numel()) * tensor.itemsize for tensor in moved)
 
 
 def probe(node: fx.Node) -> tuple[int, int]:
@@ -115,8 +103,8 @@ class _Shown(str):
 
 
 def _device(node: fx.Node) -> torch.device:
-    found = (tensor.device for each in (node, *node.all_input_nodes) for tensor in tensors(each.meta["val"]))
-    return next(found, torch.device("cpu"))
+    read = tensors([each.meta["val"] for each in (node, *node.all_input_nodes)])
+    return next((tensor.device for tensor in read), torch.device("cpu"))
 
 
 def _numbers(result: Any) -> Any:

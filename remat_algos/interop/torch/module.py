@@ -24,6 +24,7 @@ from remat_algos.interop.torch.private_names import (
     tree_leaves,
 )
 from remat_algos.interop.torch.report import GraphReport
+from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
 from remat_algos.wording import counted, shortened
@@ -269,10 +270,10 @@ def _check_pass(
     gradients. `written` are the parameters that a pass writes.
     """
     model = planned.original
-    tensors = [*model.parameters(), *model.buffers(), *_tensors(args, kwargs)]
-    devices = {tensor.device for tensor in tensors}
+    present = [*model.parameters(), *model.buffers(), *tensors((args, kwargs))]
+    devices = {tensor.device for tensor in present}
     on_cpu = {device.type for device in devices} == {"cpu"}
-    if any(isinstance(tensor, FakeTensor) for tensor in tensors) or torch.device("meta") in devices:
+    if any(isinstance(tensor, FakeTensor) for tensor in present) or torch.device("meta") in devices:
         return
     if draws and not on_cpu:
         return
@@ -307,7 +308,7 @@ def _one_pass(
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}
-    kept = (*buffers, *parameters.values(), *_tensors(args, kwargs))
+    kept = (*buffers, *parameters.values(), *tensors((args, kwargs)))
     before = [tensor.detach().clone() for tensor in kept]
     cuda = {tensor.device.index for tensor in (*model.parameters(), *before) if tensor.device.type == "cuda"}
     try:
@@ -326,10 +327,6 @@ def _one_pass(
         for (module, name), buffer in zip(slots, buffers, strict=True):
             module._buffers[name] = buffer
     return results
-
-
-def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
 
 
 def _detached(result: Any) -> Any:

@@ -10,13 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.private_names import (
-    DispatchMode,
-    allocated_bytes,
-    ran_compiled,
-    storage_key,
-    tree_leaves,
-)
+from remat_algos.interop.torch.private_names import DispatchMode, allocated_bytes, ran_compiled, storage_key
 from remat_algos.interop.torch.storages import tensors
 
 
@@ -106,7 +100,7 @@ class _Storages(DispatchMode):
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operator(*args, **(kwargs or {}))
-        given = {storage_key(each) for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)}
+        given = set(map(storage_key, tensors((args, kwargs))))
         for tensor in tensors(result):
             key = storage_key(tensor)
             if key not in self._seen and key not in given:

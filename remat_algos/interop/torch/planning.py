@@ -38,11 +38,10 @@ from remat_algos.interop.torch.private_names import (
     recompile_limit,
     record_breaks,
     specialize_sizes,
-    tree_leaves,
 )
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.report import GraphReport, gradient_bytes, saved_bytes
-from remat_algos.interop.torch.storages import STORAGES
+from remat_algos.interop.torch.storages import STORAGES, tensors
 from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
@@ -542,8 +541,7 @@ def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequenc
         for name, tensor, again in inputs
         if isinstance(tensor, torch.Tensor) and not tensor.is_inference()
     ]
-    tensors = [each for each in tree_leaves(results) if isinstance(each, torch.Tensor)]
-    for node in {each.grad_fn for each in tensors if each.grad_fn is not None}:
+    for node in {each.grad_fn for each in tensors(results) if each.grad_fn is not None}:
         node.register_prehook(partial(_compare, seen))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from remat_algos.interop.torch.private_names import storage_key
+from remat_algos.interop.torch.private_names import storage_key, tree_leaves
 
 STORAGES = "storages"
 """Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
@@ -31,12 +31,8 @@ def real_storages(node: fx.Node) -> list[tuple[int, int]]:
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a result, nested ones included."""
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, tuple | list):
-        for each in result:
-            yield from tensors(each)
+    """Yield the tensors of a result or of arguments, nested ones included."""
+    return (each for each in tree_leaves(result) if isinstance(each, torch.Tensor))
 
 
 def _loss(arguments: Mapping[str, Any]) -> list[int]:
