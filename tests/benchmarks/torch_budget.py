@@ -22,7 +22,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
 
 import remat_algos as ra
-from remat_algos.interop.torch.captured import read_joint_graph, tidy
+from remat_algos.interop.torch.capture_model import read_joint_graph, tidy
 from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.private_names import export_joint

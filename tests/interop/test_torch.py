@@ -17,9 +17,9 @@ from torch.nn import functional as f
 import remat_algos as ra
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch import backends
-from remat_algos.interop.torch.backends import _partitioners
-from remat_algos.interop.torch.captured import read_joint_graph, tidy
+from remat_algos.interop.torch import compile_backends
+from remat_algos.interop.torch.capture_model import read_joint_graph, tidy
+from remat_algos.interop.torch.compile_backends import _partitioners
 from remat_algos.plan import plan_cache
 from remat_algos.plan.solve import answered
 from remat_algos.wording import format_bytes
@@ -488,9 +488,9 @@ def test_an_evaluation_may_be_the_last_compilation():
 
 def test_inductor_captures_recurrent_layers_with_their_dropout_and_fixes_sizes(monkeypatch):
     """No code is generated: the modules run as they are."""
-    compile_fx, config = backends.inductor()
+    compile_fx, config = compile_backends.inductor()
     uncompiled = partial(compile_fx, inner_compile=lambda module, inputs, **options: module)
-    monkeypatch.setattr(backends, "inductor", lambda: (uncompiled, config))
+    monkeypatch.setattr(compile_backends, "inductor", lambda: (uncompiled, config))
     backend = remat.backend("100%", compiler="inductor")
     with torch._dynamo.config.patch(allow_rnn=True):
         model = Outside(nn.GRU(16, 16, 2, dropout=0.5))

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.calls import is_draw
-from remat_algos.interop.torch.captured import read_joint_graph, tidy
+from remat_algos.interop.torch.capture_model import read_joint_graph, tidy
 
 # of other devices, or without dropout on the CPU
 ELSEWHERE = ("_cudnn", "cudnn", "_flash", "_efficient", "_scaled_dot_product", "miopen", "_fused_dropout")

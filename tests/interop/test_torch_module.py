@@ -13,7 +13,7 @@ from torch.nn import functional as f
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch import captured
+from remat_algos.interop.torch import capture_model
 from remat_algos.interop.torch.peaks import allocator_peak
 from tests.interop.torch_models import Made
 from tests.raising import raises
@@ -234,7 +234,7 @@ def test_recurrent_layers_are_captured_with_their_dropout(kind, options):
 
 def test_a_capture_that_leaves_something_out_is_refused(monkeypatch):
     """PyTorch's own decomposition of a GRU has no dropout."""
-    monkeypatch.setattr(captured, "recurrent_layers", contextlib.nullcontext)
+    monkeypatch.setattr(capture_model, "recurrent_layers", contextlib.nullcontext)
     model = Recurrent(nn.GRU, dropout=0.5)
     with pytest.raises(GraphError, match=r"differs from the model in .*\d.*check=False"):
         remat.rematerialize(model, (X,), "100%")
@@ -289,7 +289,7 @@ def test_a_buffer_that_is_replaced_is_refused_and_as_it_was():
 def test_a_refused_capture_does_not_run(monkeypatch):
     model = Recurrent(nn.GRU, dropout=0.5).eval()
     planned = remat.rematerialize(model, (X,), "100%")
-    monkeypatch.setattr(captured, "recurrent_layers", contextlib.nullcontext)
+    monkeypatch.setattr(capture_model, "recurrent_layers", contextlib.nullcontext)
     planned.train()
     for _ in range(2):
         with pytest.raises(GraphError, match="the capture left something out"):
@@ -305,7 +305,7 @@ def test_a_lost_draw_is_seen_though_the_result_is_near(monkeypatch, seed):
     layers = {"words": nn.Embedding(50, 16), "layer": nn.GRU(16, 16, 2, dropout=0.5), "head": nn.Linear(16, 50)}
     model, tokens = Made(loss, **layers), torch.randint(50, (3, 4))
     assert remat.rematerialize(model, (tokens,), "100%").plan.peak_memory
-    monkeypatch.setattr(captured, "recurrent_layers", contextlib.nullcontext)
+    monkeypatch.setattr(capture_model, "recurrent_layers", contextlib.nullcontext)
     with pytest.raises(GraphError, match="the capture left something out"):
         remat.rematerialize(model, (tokens,), "100%")
 

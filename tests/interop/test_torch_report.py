@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch import backends
+from remat_algos.interop.torch import compile_backends
 
 X = torch.linspace(-1, 1, 256 * 16).view(256, 16)
 
@@ -97,7 +97,7 @@ def test_without_recomputation_all_is_kept():
 
 
 def test_reports_of_the_backend_by_name(monkeypatch):
-    monkeypatch.setattr(backends, "_latest", [])
+    monkeypatch.setattr(compile_backends, "_latest", [])
     with pytest.raises(GraphError, match='no graph to the backend "remat"; call the model first'):
         remat.reports()
     options = {"budget": "60%", "solver": "greedy_remat"}
@@ -107,7 +107,7 @@ def test_reports_of_the_backend_by_name(monkeypatch):
 
 
 def test_a_model_of_which_nothing_is_captured_is_told(monkeypatch):
-    monkeypatch.setattr(backends, "_latest", [])
+    monkeypatch.setattr(compile_backends, "_latest", [])
     call = torch.compile(nn.Sequential(nn.LSTM(16, 16)), backend="remat", options={"budget": "60%"}, dynamic=False)
     with pytest.warns(GraphWarning, match=r"remat plans nothing of the model: .*LSTM\(16, 16\).*recurrent=True"):
         call(X[None])[0].sum().backward()

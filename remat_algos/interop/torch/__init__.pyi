@@ -1,9 +1,9 @@
-from .backends import InductorPartitioner as InductorPartitioner
-from .backends import backend as backend
-from .backends import partition_fn as partition_fn
-from .backends import reports as reports
-from .captured import Captured as Captured
-from .captured import capture as capture
+from .capture_model import Captured as Captured
+from .capture_model import capture as capture
+from .compile_backends import InductorPartitioner as InductorPartitioner
+from .compile_backends import backend as backend
+from .compile_backends import partition_fn as partition_fn
+from .compile_backends import reports as reports
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize
 from .peaks import Peaks as Peaks

@@ -10,7 +10,7 @@ from torch.fx.node import map_arg
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.interop.torch.calls import DRAW, STATE, arrive, check_streams, draw_again, leave, load, store
-from remat_algos.interop.torch.captured import Captured
+from remat_algos.interop.torch.capture_model import Captured
 from remat_algos.interop.torch.private_names import OUTSIDE, Saved, SavedUnchecked
 from remat_algos.interop.torch.storages import STORAGES, storages
 from remat_algos.schedule.schedule import Schedule

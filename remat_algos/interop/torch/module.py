@@ -10,7 +10,7 @@ from torch import fx, nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
 from remat_algos.interop.torch.calls import is_draw
-from remat_algos.interop.torch.captured import BY_NAME, export
+from remat_algos.interop.torch.capture_model import BY_NAME, export
 from remat_algos.interop.torch.outside import hooked_modules
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private_names import (

@@ -17,7 +17,7 @@ from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
 from remat_algos.interop.torch.calls import STATE, wait_for_copies
-from remat_algos.interop.torch.captured import RNG, Captured, check_choice, read_joint_graph, tidy
+from remat_algos.interop.torch.capture_model import RNG, Captured, check_choice, read_joint_graph, tidy
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.bounds.moments import ancestors
-from remat_algos.interop.torch.captured import Captured
+from remat_algos.interop.torch.capture_model import Captured
 from remat_algos.interop.torch.private_names import checkpoint_region
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
