@@ -1,7 +1,5 @@
 """Graphs in DOT, the language of Graphviz; pydot reads it."""
 
-import functools
-import io
 import re
 import threading
 import warnings
@@ -66,25 +64,18 @@ def _parse(text: str, source: str) -> Tables:
 
 def _read(text: str, source: str) -> Any:
     """Parse DOT text with pydot; GraphError if it cannot."""
-    printed = io.StringIO()  # pydot prints errors; threads share stdout
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
-            import pydot.dot_parser
+            from pydot.dot_parser import graphparser
 
-            vars(pydot.dot_parser)["print"] = functools.partial(print, file=printed)
-            try:
-                # pydot silently drops text that it cannot read after a whole graph: then the second is missing.
-                graphs: Any = pydot.graph_from_dot_data(f"{text}\ndigraph {{}}")
-            finally:
-                del vars(pydot.dot_parser)["print"]
-            graph, _ = graphs
+            # pydot's own function prints errors, and drops text that it cannot read after a whole graph.
+            (graph,) = graphparser.parse_string(text, parse_all=True)
     except ImportError as error:
         raise fault(source, "reading DOT needs pydot; install it: python -m pip install pydot") from error
     except Exception as error:  # pydot raises many kinds
-        said = " ".join(printed.getvalue().strip().rpartition("\n")[2].split())
         wrong = "pydot cannot read it as one whole graph in DOT ({said!p}); mend it, or {otherwise!w}"
-        raise fault(source, wrong, said=said or type(error).__name__, otherwise=OTHERWISE) from error
+        raise fault(source, wrong, said=" ".join(str(error).split()), otherwise=OTHERWISE) from error
     if graph.get_type() != "digraph":
         raise fault(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graph
