@@ -6,7 +6,7 @@ from pathlib import Path
 from remat_algos.arguments import checked_arguments
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import fault
-from remat_algos.formats.graphs.pace_text import check_header, edge, header, numbered_lines, numbers
+from remat_algos.formats.graphs.pace_text import edge, edges_of, header, numbered_lines, numbers
 from remat_algos.ir.arrays import Int32
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
@@ -48,15 +48,8 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
 def _graph(text: str, source: str) -> UndirectedGraph:
     lines = numbered_lines(text)
     top, n, m = header(lines, source, "p tw", "VERTICES EDGES")
-    edges = []
-    for at, words in lines:
-        u, v = edge(words, source, at)
-        if not (0 < u <= n and 0 < v <= n):
-            outside = "edge {u} {v}: the header has vertices 1 to {n}; correct the edge or the header"
-            raise fault(source, outside, at, u=u, v=v, n=n)
-        edges.append((u - 1, v - 1))
-    check_header(source, top, n, m, edges, "vertices")
-    return UndirectedGraph.from_edges(n, edges)
+    edges = edges_of(lines, source, top, n, m, "vertices")
+    return UndirectedGraph.from_edges(n, [(u - 1, v - 1) for _, u, v in edges])
 
 
 @checked_arguments

@@ -1,8 +1,7 @@
 """Undirected graphs in the format of the PACE challenges, `.gr`: `p tw n m`, then an edge `u v` per line."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
 
 from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
@@ -25,23 +24,16 @@ def _parse(text: str, source: str) -> Tables:
     """
     lines = numbered_lines(text)
     top, n, m = header(lines, source, "p tw", "NODES EDGES")
-    edges: list[tuple[int, int]] = []
-    for at, words in lines:
-        u, v = sorted(edge(words, source, at))
-        if u < 1 or v > n:
-            outside = "edge {u} {v}: the header has nodes 1 to {n}; correct the edge or the header"
-            raise fault(source, outside, at, u=u, v=v, n=n)
-        if u == v:
-            loop = "edge {u} {u} is a loop, and no node reads itself; remove the line and lower the header's count"
-            raise fault(source, loop, at, u=u)
-        edges.append((u, v))
-    check_header(source, top, n, m, edges, "nodes")
+    edges = edges_of(lines, source, top, n, m, "nodes")
     if not n:
         raise fault(source, "the header has 0 nodes; there is nothing to plan", top)
     names = list(map(str, range(1, n + 1)))
     nodes = [NodeRow(name, values=[ValueRow()]) for name in names]
-    for u, v in edges:
-        nodes[v - 1].reads.append(names[u - 1])
+    for at, u, v in edges:
+        if u == v:
+            loop = "edge {u} {u} is a loop, and no node reads itself; remove the line and lower the header's count"
+            raise fault(source, loop, at, u=u)
+        nodes[max(u, v) - 1].reads.append(names[min(u, v) - 1])
     return Tables(nodes, source=source, unsized=names, uncosted=names)
 
 
@@ -52,16 +44,24 @@ def _dump(graph: ComputationGraph) -> str:
     return "\n".join([f"p tw {graph.n_nodes} {sources.size}", *(f"{u} {v}" for u, v in pairs), ""])
 
 
-def check_header(source: str, line: int, n: int, m: int, edges: Sequence[tuple[int, int]], noun: str) -> None:
-    """Raise GraphError unless the numbers of the header, on this line, fit the edges of the file."""
+def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) -> list[tuple[int, int, int]]:
+    """Return the line and the ends of each edge; GraphError unless they fit the header, on line `line`."""
+    edges = []
+    for at, words in lines:
+        u, v = edge(words, source, at)
+        if not (0 < u <= n and 0 < v <= n):
+            outside = "edge {u} {v}: the header has {noun} 1 to {n}; correct the edge or the header"
+            raise fault(source, outside, at, u=u, v=v, noun=noun, n=n)
+        edges.append((at, u, v))
     if len(edges) != m:
         wrong = "the header has {expected:edge}, the file {n_edges:,}; is the file whole?"
         raise fault(source, wrong, line, expected=m, n_edges=len(edges))
     # the edges name at most twice their number: counted only if it could matter
-    if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and n - len({*chain(*edges)}) > MAX_ISOLATED):
+    if n - 2 * m > MAX_ISOLATED or n - len({x for _, *ends in edges for x in ends}) > MAX_ISOLATED:
         many = "the header has {n:,} {noun}, most of them without edges; at most {max_isolated:,} may be without. "
         many += "Correct the header, or leave them out"
         raise fault(source, many, line, n=n, noun=noun, max_isolated=MAX_ISOLATED)
+    return edges
 
 
 def numbered_lines(text: str) -> Lines:
