@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import AllocationError, GraphError, extended
+from remat_algos.errors import AllocationError, extended
 from remat_algos.files import read_text, write_whole
-from remat_algos.formats.columns import ColumnTable, Known
+from remat_algos.formats.columns import ColumnTable, fault, faults_as
 from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
 
@@ -61,41 +60,35 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     >>> buffers.names, buffers.max_live
     (('x', 'y'), 96)
     """
-    table = _read_columns(path, dict.fromkeys((*COLUMNS, *FIXED, *REFUSED), ()), COLUMNS)
+    with faults_as(AllocationError):
+        known = dict.fromkeys((*COLUMNS, *FIXED, *REFUSED), ())
+        return _buffers(read_table(read_text(path), Path(path).name, known, COLUMNS))
+
+
+def _buffers(table: ColumnTable) -> Buffers:
     ids = table.texts("id")
     lower, upper, size = (_numbers(table, column) for column in COLUMNS[1:])
     offset, arena = (_numbers(table, column, optional=True) for column in FIXED)
     lines: dict[str, int] = {}
     for row, (name, begin, end) in enumerate(zip(ids, lower, upper, strict=True)):
         if not name:
-            raise _fault(table, row, "the buffer has no id; give it one")
+            table.fail(row, "the buffer has no id; give it one")
         if name in lines:
-            raise _fault(
-                table, row, "id {name!r} is already on line {first}; rename one of them", name=name, first=lines[name]
-            )
+            twice = "id {name!r} is already on line {first}; rename one of them"
+            table.fail(row, twice, name=name, first=lines[name])
         if end <= begin:
-            raise _fault(
-                table,
-                row,
-                "buffer {name!r}, {begin} to {end}, ends before it begins; "
-                "upper is the first step without it, above lower"
-                if end < begin
-                else "buffer {name!r}, {begin} to {end}, ends with its first step; "
-                "upper is the first step without it, above lower",
-                name=name,
-                begin=begin,
-                end=end,
-            )
+            empty = "buffer {name!r}, {begin} to {end}, ends "
+            empty += "before it begins" if end < begin else "with its first step"
+            empty += "; upper is the first step without it, above lower"
+            table.fail(row, empty, name=name, begin=begin, end=end)
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
-        raise AllocationError(
-            "{source!p}: the sizes add up to 2**53 or more; give them in a coarser unit", source=table.source
-        )
+        raise fault(table.source, "the sizes add up to 2**53 or more; give them in a coarser unit")
     for column, remedy in REFUSED.items():
         for row, text in enumerate(table.texts(column)):
             if text not in MEANINGLESS[column]:
-                fields = {"column": column, "name": ids[row], "cell": text, "remedy": remedy}
-                raise _fault(table, row, "{column} of buffer {name!r} is {cell!r}; {remedy!w}", **fields)
+                refused = "{column} of buffer {name!r} is {cell!r}; {remedy!w}"
+                table.fail(row, refused, column=column, name=ids[row], cell=text, remedy=remedy)
     try:
         return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
     except AllocationError as error:
@@ -165,43 +158,34 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     >>> read_in_place(file)
     {'Multiply': (1, 0), 'ReLU': None, 'fc2': 'fc1'}
     """
-    cells = _read_columns(path, {"op": (), "read": (), "value": (), "over": ()})
+    with faults_as(AllocationError):
+        return _in_place(read_table(read_text(path), Path(path).name, {"op": (), "read": (), "value": (), "over": ()}))
+
+
+def _in_place(cells: ColumnTable) -> dict[str, int | tuple[int, ...] | str | None]:
     table: dict[str, int | tuple[int, ...] | str | None] = {}
     if not ({"op", "read"} <= cells.columns.keys() or {"value", "over"} <= cells.columns.keys()):
-        raise AllocationError(
-            "{source!p}, line 1: missing columns `op` and `read`, or `value` and `over` (found: {header!l})",
-            source=cells.source,
-            header=list(cells.header),
-        )
+        missing = "missing columns `op` and `read`, or `value` and `over` (found: {header!l})"
+        raise fault(cells.source, missing, 1, header=list(cells.header))
     rows = zip(*(cells.texts(column) for column in ("op", "read", "value", "over")), strict=True)
     for row, (op, read, value, over) in enumerate(rows):
         name = op or value
         if bool(op or read) == bool(value or over) or not name:
-            raise _fault(cells, row, "a row has an op and its read, or a value and what it is written over")
+            cells.fail(row, "a row has an op and its read, or a value and what it is written over")
         if value and not over:
-            raise _fault(cells, row, "{value!r} is written over nothing; name a value under over", value=value)
+            cells.fail(row, "{value!r} is written over nothing; name a value under over", value=value)
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            raise _fault(cells, row, "read of {op!r} is {read!r}; write a place from 0, or none", op=op, read=read)
+            cells.fail(row, "read of {op!r} is {read!r}; write a place from 0, or none", op=op, read=read)
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
         if name not in table:
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
-            raise _fault(
-                cells, row, "{name!r} is there already; give each value or place one row, none alone", name=name
-            )
+            cells.fail(row, "{name!r} is there already; give each value or place one row, none alone", name=name)
         else:
             table[name] = (*places, place)
     return table
-
-
-def _read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
-    """Return the cells of a CSV file under the known columns; AllocationError if it is not one."""
-    try:
-        return read_table(read_text(path), Path(path).name, known, required)
-    except GraphError as error:
-        raise AllocationError(error.template, **error.fields) from error
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
@@ -217,11 +201,6 @@ def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequ
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             expected += ", or nothing for any" if optional else ""
             fields = {"column": column, "name": table.texts("id")[row], "cell": text, "expected": expected}
-            raise _fault(table, row, wrong + "; write {expected!w}", **fields)
+            table.fail(row, wrong + "; write {expected!w}", **fields)
         numbers.append(int(text))
     return numbers
-
-
-def _fault(table: ColumnTable, row: int, template: str, **fields: Any) -> AllocationError:
-    """The error at a row."""
-    return AllocationError("{source!p}, line {line}: " + template, source=table.source, line=table.line(row), **fields)

@@ -1,11 +1,12 @@
 """Rows of texts under named columns: the meaning of names, cells as numbers, and errors that name the place."""
 
+import contextlib
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from remat_algos.errors import ArgumentError, GraphError, warn
+from remat_algos.errors import ArgumentError, GraphError, RematError, warn
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.wording import quoted
 
@@ -113,9 +114,8 @@ def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> 
     bare = {column for column, unit in found if not unit and not named}
     if len(units) > 1 or (units and "compute" in bare):
         found_units = [*units, *(["no unit"] if bare else [])]
-        raise GraphError(
-            "{source!p}: costs are in {units!l}; give all of them in one unit", source=source, units=found_units
-        )
+        wrong = "{source!p}: costs are in {units!l}; give all of them in one unit"
+        raise GraphError(wrong, source=source, units=found_units)
     return units[0] if units else ""
 
 
@@ -277,6 +277,15 @@ def fault(source: str, template: str, line: int = 0, where: str = "", **fields: 
     if where:
         return GraphError("{source!p}, {where!w}: " + template, source=source, where=where, **fields)
     return GraphError("{source!p}: " + template, source=source, **fields)
+
+
+@contextlib.contextmanager
+def faults_as(kind: type[RematError]) -> Iterator[None]:
+    """Raise GraphErrors of readers as errors of another class."""
+    try:
+        yield
+    except GraphError as error:
+        raise kind(error.template, **error.fields) from error
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:

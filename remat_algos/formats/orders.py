@@ -19,7 +19,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, ScheduleError, extended
 from remat_algos.files import decoded, read_bytes, read_text
-from remat_algos.formats.columns import Known, fault
+from remat_algos.formats.columns import Known, fault, faults_as
 from remat_algos.formats.csv_tables import read_table
 from remat_algos.formats.graphs.npz_bytes import load_arrays
 from remat_algos.ir.arrays import Bool, Int64, row_of
@@ -100,9 +100,8 @@ def _counts(graph: ComputationGraph, source: str, rows: Iterable[Row]) -> Int64:
         except GraphError as error:
             raise fault(source, error.template, line, **error.fields) from error
         if node < 0:
-            raise fault(
-                source, "there is no node {name}; nodes are 0 to {last}", line, name=name, last=graph.n_nodes - 1
-            )
+            unknown = "there is no node {name}; nodes are 0 to {last}"
+            raise fault(source, unknown, line, name=name, last=graph.n_nodes - 1)
         shown = graph.labels[node]
         if node in named:
             raise fault(source, "{name} is named twice; keep one of its counts", line, name=shown)
@@ -124,24 +123,13 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
-        raise fault(
-            source,
-            "the count of {name} is {found}; give a whole number, 0 or more",
-            line,
-            name=name,
-            found=text or "empty",
-        )
+        wrong = "the count of {name} is {found}; give a whole number, 0 or more"
+        raise fault(source, wrong, line, name=name, found=text or "empty")
     if text.startswith("-") and digits.strip("0"):
         raise fault(source, "the count of {name} is {text}; counts are 0 or more", line, name=name, text=text)
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
-        raise fault(
-            source,
-            "the count of {name} is {text}; give at most {max_count}",
-            line,
-            name=name,
-            text=text,
-            max_count=MAX_COUNT,
-        )
+        large = "the count of {name} is {text}; give at most {max_count}"
+        raise fault(source, large, line, name=name, text=text, max_count=MAX_COUNT)
     return int(digits)
 
 
@@ -152,6 +140,7 @@ Other = tuple[str, int, str]
 """An action other than `compute`, the number of steps before it, and the name of its value."""
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
+EMPTY = "the file is empty; give {forms!w}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,14 +166,12 @@ class Order:
     def read(cls, path: str | os.PathLike[str]) -> Order:
         """Read a file; PlanError if it holds no order."""
         source = Path(path).name
-        try:
+        with faults_as(PlanError):
             data = read_bytes(path)
             if data[:4] in ZIP:
                 return _matrices(data, source)
             text = decoded(data, source, f"give {FORMS}")
-        except GraphError as error:
-            raise PlanError(error.template, **error.fields) from error
-        return _json(text, source) if _JSON.match(text) else _lines(text, source)
+            return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
         """Return the graph differentiated as the plan records; unchanged without a record, or if it has gradients."""
@@ -214,22 +201,18 @@ class Order:
             raise extended(error, "{source!p}: ", source=self.source) from error
         return self._as_written(simulation, others)
 
+    @faults_as(PlanError)
     def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
         """Names of nodes, and the actions other than `compute`; None without any: then the list is an order."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
-            raise PlanError("{source!p}: the file is empty; give {forms!w}", source=self.source, forms=FORMS)
+            raise fault(self.source, EMPTY, forms=FORMS)
         deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
         actions = [line for line in lines if line.startswith(deeds)]
         if 0 < len(actions) < len(lines) and not all(line in known for line in actions):
             wrong = next(line for line in lines if not line.startswith(deeds))
-            some = listed([COMPUTE.strip(), *OTHERS])
-            raise PlanError(
-                "{source!p}: {wrong!r} is no action; lines of an action list begin with {some!w}",
-                source=self.source,
-                wrong=wrong,
-                some=some,
-            )
+            other = "{wrong!r} is no action; lines of an action list begin with {some!w}"
+            raise fault(self.source, other, wrong=wrong, some=listed([COMPUTE.strip(), *OTHERS]))
         if not actions or all(line in known for line in lines):
             if len(lines) == 1 and lines[0] not in known:  # names on one line
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
@@ -416,38 +399,32 @@ def _json(text: str, source: str) -> Order:
     try:
         content = json_of(text)
     except ValueError as error:
-        raise PlanError("{source!p}: {error!w}; give {forms!w}", source=source, error=error, forms=FORMS) from error
-    if isinstance(content, dict):
-        if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
-            raise PlanError(
-                '{source!p}: not a plan: it has no "format": "{known}" with a "schedule"; give {forms!w}',
-                source=source,
-                known=FORMAT,
-                forms=FORMS,
-            )
-        steps = _steps(content["schedule"], source)
-        try:
-            derivation, copied, link = derivation_of(content), copies(content), link_of(content)
-        except PlanError as error:
-            raise extended(error, "{source!p}: ", source=source) from error
-        return Order(source, steps, is_plan=True, derivation=derivation, copies=copied, link=link)
-    return Order(source, _steps(content, source))
+        raise fault(source, "{error!w}; give {forms!w}", error=error, forms=FORMS) from error
+    if not isinstance(content, dict):
+        return Order(source, _steps(content, source))
+    if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
+        other = 'not a plan: it has no "format": "{known}" with a "schedule"; give {forms!w}'
+        raise fault(source, other, known=FORMAT, forms=FORMS)
+    steps = _steps(content["schedule"], source)
+    try:
+        derivation, copied, link = derivation_of(content), copies(content), link_of(content)
+    except PlanError as error:
+        raise extended(error, "{source!p}: ", source=source) from error
+    return Order(source, steps, is_plan=True, derivation=derivation, copies=copied, link=link)
 
 
 def _steps(content: Any, source: str) -> list[str | int]:
     if not isinstance(content, list) or not all(
         isinstance(s, str) or (type(s) is int and 0 <= s < 2**31) for s in content
     ):
-        raise PlanError(
-            "{source!p}: the list contains an entry that is neither the name nor the id of a node", source=source
-        )
+        raise fault(source, "the list contains an entry that is neither the name nor the id of a node")
     return content
 
 
 def _lines(text: str, source: str) -> Order:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        raise PlanError("{source!p}: the file is empty; give {forms!w}", source=source, forms=FORMS)
+        raise fault(source, EMPTY, forms=FORMS)
     return Order(source, lines=lines)
 
 
@@ -457,18 +434,13 @@ def _matrices(data: bytes, source: str) -> Order:
     except GraphError:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
-        raise PlanError(
-            "{source!p}: not an npz file that can be read; give {forms!w}", source=source, forms=FORMS
-        ) from error
+        raise fault(source, "not an npz file that can be read; give {forms!w}", forms=FORMS) from error
     if "R" not in matrices:
-        raise PlanError("{source!p}: the npz file has no matrix R; give {forms!w}", source=source, forms=FORMS)
+        raise fault(source, "the npz file has no matrix R; give {forms!w}", forms=FORMS)
     for name, matrix in matrices.items():
         numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
         if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
-            raise PlanError(
-                "{source!p}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node",
-                source=source,
-                name=name,
-            )
+            wrong = "{name} must be a matrix of 0 and 1 with a row per stage and a column per node"
+            raise fault(source, wrong, name=name)
     saved = matrices["S"].astype(bool) if "S" in matrices else None
     return Order(source, computed=matrices["R"].astype(bool), saved=saved)
