@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError
@@ -81,11 +81,8 @@ class OperationKind:
         check_fields(self)
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
-                raise ArgumentError(
-                    '{name} saves {saved!r}; give "inputs", "output", both with a space, or ""',
-                    name=self.name,
-                    saved=saved,
-                )
+                wrong = '{name} saves {saved!r}; give "inputs", "output", both with a space, or ""'
+                raise ArgumentError(wrong, name=self.name, saved=saved)
         if self.in_place and self.saved()[0]:
             raise ArgumentError("{name} overwrites a read that its gradient reads; leave out in_place", name=self.name)
 
@@ -105,6 +102,13 @@ class OperationKind:
 NORM_FLOPS = 7
 NORM, ACTIVATION, DROPOUT, ELEMENT_WISE = "other norms", "activation", "dropout", "element-wise"
 
+_STATISTICS: dict[str, Any] = {"saves": "inputs", "flops": NORM_FLOPS, "extra": ("mean", "rstd")}
+_FROM_OUTPUT: dict[str, Any] = {"saves": "output", "saves_alone": "output", "in_place": FIRST}
+_SIGN: dict[str, Any] = {**_FROM_OUTPUT, "layer": ACTIVATION, "binarizable": True}
+_FROM_INPUTS: dict[str, Any] = {"saves": "inputs", "gradient_in_place": True}
+_HEAVY: dict[str, Any] = {"saves": "inputs", "heavy": True}
+_BOTH: dict[str, Any] = {"saves_alone": "inputs output"}
+
 KINDS = (
     # copies
     OperationKind("Concat", aliases=("Cat",)),
@@ -116,123 +120,71 @@ KINDS = (
     # losses
     # FLOPs per score: the largest, a difference, an exponential, two sums.
     OperationKind(
-        "SoftmaxCrossEntropy",
-        aliases=("SoftmaxOutput", "SoftmaxCrossEntropyLoss"),
-        flops=5,
-        layer="output",
-        extra=("probabilities",),
+        "SoftmaxCrossEntropy", "", ("SoftmaxOutput", "SoftmaxCrossEntropyLoss"), 5, "output", ("probabilities",)
     ),
     OperationKind("CTCLoss", "inputs", ("ConnectionistTemporalClassification",), layer="output", extra=("alpha",)),
     OperationKind("MeanSquare", "inputs", ("MeanSquaredError",), flops=3, layer="output"),
     # norms
-    OperationKind(
-        "BatchNorm",
-        "inputs",
-        ("BatchNormalization", "BatchNorm2d"),
-        flops=NORM_FLOPS,
-        layer="batch norm",
-        extra=("mean", "rstd"),
-    ),
-    OperationKind("LayerNorm", "inputs", ("LayerNormalization",), flops=NORM_FLOPS, layer=NORM, extra=("mean", "rstd")),
-    OperationKind("GroupNorm", "inputs", ("GroupNormalization",), flops=NORM_FLOPS, layer=NORM, extra=("mean", "rstd")),
+    OperationKind("BatchNorm", aliases=("BatchNormalization", "BatchNorm2d"), layer="batch norm", **_STATISTICS),
+    OperationKind("LayerNorm", aliases=("LayerNormalization",), layer=NORM, **_STATISTICS),
+    OperationKind("GroupNorm", aliases=("GroupNormalization",), layer=NORM, **_STATISTICS),
     OperationKind("RMSNorm", "inputs", ("RMSNormalization",), flops=4, layer=NORM, extra=("rstd",)),
     OperationKind(
-        "LocalResponseNorm",
-        "inputs",
-        ("LocalResponseNormalization", "LRN"),
-        layer=NORM,
-        extra=("scale",),
-        saves_alone="inputs output",
+        "LocalResponseNorm", "inputs", ("LocalResponseNormalization", "LRN"), layer=NORM, extra=("scale",), **_BOTH
     ),
     # pointwise
-    OperationKind(
-        "ReLU", "output", ("Relu",), layer=ACTIVATION, saves_alone="output", in_place=FIRST, binarizable=True
-    ),
-    OperationKind(
-        "ReLU6",
-        "output",
-        ("ClippedReLU", "Clip"),
-        flops=2,
-        layer=ACTIVATION,
-        saves_alone="output",
-        in_place=FIRST,
-        binarizable=True,
-    ),
-    OperationKind(
-        "HardTanh",
-        "output",
-        ("Hardtanh",),
-        flops=2,
-        layer=ACTIVATION,
-        saves_alone="output",
-        in_place=FIRST,
-        binarizable=True,
-    ),
-    OperationKind("Tanh", "output", flops=4, layer=ACTIVATION, saves_alone="output", in_place=FIRST),
-    OperationKind("Sigmoid", "output", flops=4, layer=ACTIVATION, saves_alone="output", in_place=FIRST),
-    OperationKind("GELU", "inputs", ("Gelu",), flops=8, layer=ACTIVATION, gradient_in_place=True),
-    OperationKind("SiLU", "inputs", ("Swish",), flops=5, layer=ACTIVATION, gradient_in_place=True),
+    OperationKind("ReLU", aliases=("Relu",), **_SIGN),
+    OperationKind("ReLU6", aliases=("ClippedReLU", "Clip"), flops=2, **_SIGN),
+    OperationKind("HardTanh", aliases=("Hardtanh",), flops=2, **_SIGN),
+    OperationKind("Tanh", flops=4, layer=ACTIVATION, **_FROM_OUTPUT),
+    OperationKind("Sigmoid", flops=4, layer=ACTIVATION, **_FROM_OUTPUT),
+    OperationKind("GELU", aliases=("Gelu",), flops=8, layer=ACTIVATION, **_FROM_INPUTS),
+    OperationKind("SiLU", aliases=("Swish",), flops=5, layer=ACTIVATION, **_FROM_INPUTS),
     OperationKind("Dropout", flops=2, layer=DROPOUT, in_place=FIRST),
     OperationKind("DropoutMask", layer=DROPOUT, binarizable=True),
     OperationKind("Add", aliases=("AddConstant",), layer=ELEMENT_WISE, in_place=EITHER),
     OperationKind("Subtract", aliases=("Sub",), layer=ELEMENT_WISE, in_place=EITHER),
-    OperationKind("Multiply", "inputs", ("Mul",), layer=ELEMENT_WISE, gradient_in_place=True),
-    OperationKind("Divide", "inputs", ("Div",), gradient_in_place=True),
-    OperationKind("Square", "inputs", gradient_in_place=True),
-    OperationKind("Sqrt", "output", saves_alone="output", in_place=FIRST),
-    OperationKind("Rsqrt", "output", flops=2, saves_alone="output", in_place=FIRST),
-    OperationKind("Exp", "output", saves_alone="output", in_place=FIRST),
-    OperationKind("Log", "inputs", gradient_in_place=True),
+    OperationKind("Multiply", aliases=("Mul",), layer=ELEMENT_WISE, **_FROM_INPUTS),
+    OperationKind("Divide", aliases=("Div",), **_FROM_INPUTS),
+    OperationKind("Square", **_FROM_INPUTS),
+    OperationKind("Sqrt", **_FROM_OUTPUT),
+    OperationKind("Rsqrt", flops=2, **_FROM_OUTPUT),
+    OperationKind("Exp", **_FROM_OUTPUT),
+    OperationKind("Log", **_FROM_INPUTS),
     OperationKind("Scale", aliases=("MulConstant",), layer=ELEMENT_WISE, in_place=FIRST),
     OperationKind("Mask", in_place=FIRST),
     OperationKind("Rotary", in_place=FIRST),
     # products
-    OperationKind(
-        "Linear", "inputs", ("LinearFunction", "FullyConnected", "Gemm"), layer="fully connected", heavy=True
-    ),
-    OperationKind("MatMul", "inputs", ("batch_dot",), layer="fully connected", heavy=True),
-    OperationKind(
-        "Attention",
-        "inputs output",
-        flops=5,
-        layer="attention",
-        extra=("logsumexp",),
-        saves_alone="inputs output",
-        heavy=True,
-    ),
+    OperationKind("Linear", aliases=("LinearFunction", "FullyConnected", "Gemm"), layer="fully connected", **_HEAVY),
+    OperationKind("MatMul", aliases=("batch_dot",), layer="fully connected", **_HEAVY),
+    OperationKind("Attention", "inputs output", (), 5, "attention", ("logsumexp",), heavy=True, **_BOTH),
     OperationKind("Embedding", aliases=("EmbedIDFunction",), layer="embedding"),
     # reductions
-    OperationKind("Softmax", "output", flops=5, saves_alone="output", in_place=FIRST),
+    OperationKind("Softmax", flops=5, **_FROM_OUTPUT),
     OperationKind("Mean", aliases=("ReduceMean",)),
     OperationKind("Sum", aliases=("ReduceSum",)),
-    OperationKind("Max", "inputs output", ("ReduceMax",), saves_alone="inputs output"),
+    OperationKind("Max", "inputs output", ("ReduceMax",), **_BOTH),
     # windows
     OperationKind(
         "Convolution",
-        "inputs",
-        ("Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d"),
+        aliases=("Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d"),
         layer="convolution",
-        heavy=True,
+        **_HEAVY,
     ),
     OperationKind(
         "TransposedConvolution",
-        "inputs",
-        ("Deconvolution2DFunction", "UpConvolution", "Deconvolution", "ConvTranspose", "ConvTranspose2d"),
+        aliases=("Deconvolution2DFunction", "UpConvolution", "Deconvolution", "ConvTranspose", "ConvTranspose2d"),
         layer="convolution",
-        heavy=True,
+        **_HEAVY,
     ),
     OperationKind(
-        "MaxPooling",
-        aliases=("MaxPooling2D", "MaxPool", "MaxPool2d"),
-        layer="pooling",
-        extra=("indices",),
-        saves_alone="inputs output",
+        "MaxPooling", aliases=("MaxPooling2D", "MaxPool", "MaxPool2d"), layer="pooling", extra=("indices",), **_BOTH
     ),
     OperationKind(
         "AveragePooling",
         aliases=("AveragePooling2D", "AveragePool", "AvgPool2d", "GlobalAveragePool"),
         layer="pooling",
-        saves_alone="inputs output",
+        **_BOTH,
     ),
     OperationKind("Upsample", aliases=("ResizeImages", "Interpolate", "Resize")),
 )
@@ -324,12 +276,8 @@ class _Known(NamedTuple):
         for name in names:
             owner = self.by_any_name.get(name, kind)
             if owner.name != kind.name:
-                raise ArgumentError(
-                    "{name} is a name of the kind {owner}; give {kind} another, or replace {owner}",
-                    name=name,
-                    owner=owner.name,
-                    kind=kind.name,
-                )
+                wrong = "{name} is a name of the kind {owner}; give {kind} another, or replace {owner}"
+                raise ArgumentError(wrong, name=name, owner=owner.name, kind=kind.name)
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):
             self.by_any_name.pop(name, None)
