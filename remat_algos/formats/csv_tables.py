@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TextIO
 
-from remat_algos.formats.columns import (
-    ColumnTable,
-    Known,
-    check_unknown,
-    fault,
-    meanings,
-    plain,
-    warn_ignored,
-)
+from remat_algos.formats.columns import ColumnTable, Known, check_unknown, fault, meanings, plain, warn_ignored
 from remat_algos.formats.graphs.edge_list import in_order
 from remat_algos.formats.rows import (
     EDGE_COLUMNS,

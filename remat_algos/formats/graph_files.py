@@ -186,9 +186,8 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
     form, content = _recognized(file)
     if dims:
         if not form.dims:
-            raise GraphError(
-                "{name!w} files have no open dimensions; leave out ?{dims!l}", name=form.name, dims=list(dims)
-            )
+            closed = "{name!w} files have no open dimensions; leave out ?{dims!l}"
+            raise GraphError(closed, name=form.name, dims=list(dims))
         form = replace(form, read=functools.partial(form.read, dims=dims))
     if nodes is not None:
         found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
@@ -202,7 +201,7 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """Return the result of the format's reader, which may be a user's."""
+    """Call the reader of the format, which may be a user's."""
     try:
         found = form.read(content, source)
     except GraphError as error:
@@ -280,13 +279,13 @@ def _format_of(text: str, file: Path) -> GraphFormat:
 
 
 def _ending(file: Path) -> str:
-    return Path(_bare(file)).suffix.lower()
+    return Path(file.name.removesuffix(".gz")).suffix.lower()
 
 
 def _first_line(text: str) -> str:
     """Return the first line with content, without its comment."""
-    found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", csv_tables.without_separator_line(text)[0], re.MULTILINE)
-    return found[0].strip() if found else ""
+    found = re.search(r"^[^\S\n]*([^\s#][^#\n]*)", csv_tables.without_separator_line(text)[0], re.MULTILINE)
+    return found[1].rstrip() if found else ""
 
 
 def _header(line: str) -> set[str]:
@@ -300,18 +299,10 @@ def _names_edges(line: str) -> bool:
     return {"src", "dst"} <= {columns.get(word) for word in _header(line)}
 
 
-def _bare(file: Path) -> str:
-    """Return the name of a file without the ending of gzip."""
-    return file.name.removesuffix(".gz")
-
-
 def _stem(file: Path) -> tuple[str, str | None]:
     """Split X.kind.csv into X and kind; the kind is None for X.csv and for other names."""
-    stem = _bare(file).removesuffix(".csv").removesuffix(".tsv")
-    for kind in KINDS:
-        if stem.endswith(f".{kind}") and stem != _bare(file):
-            return stem[: -len(kind) - 1], kind
-    return stem, None
+    found = re.fullmatch(r"(.*?)(?:\.(nodes|edges|values))?\.[ct]sv(?:\.gz)?", file.name, re.DOTALL)
+    return (found[1], found[2]) if found else (file.name.removesuffix(".gz"), None)
 
 
 def _beside(file: Path) -> dict[str, Path]:
@@ -359,7 +350,7 @@ def _table(text: str, file: Path) -> Tables:
                 missing = "no such file: {path!p}; {name!p} needs it beside it, with columns src and dst"
             raise GraphError(missing, path=tables[table], name=file.name)
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
-    return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
+    return _joined(tables["nodes"], edges, tables["values"])
 
 
 def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
@@ -373,11 +364,11 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
     else:
         own = "{form!w} files have their own sizes and costs; leave out {nodes!p}"
         raise fault(source, own, form=form.name, nodes=nodes.name)
-    return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
+    return _joined(nodes, edges, _beside(nodes)["values"])
 
 
-def _values(file: Path) -> tuple[str, str] | None:
-    return _named_text(file) if file.exists() else None
+def _joined(nodes: Path, edges: ColumnTable, values: Path) -> Tables:
+    return csv_tables.parse(_named_text(nodes), edges, _named_text(values) if values.exists() else None)
 
 
 def _named_text(file: Path) -> tuple[str, str]:
@@ -495,15 +486,11 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
     file = Path(path)
     if file.name.endswith(TABLES):
         stem = file.name.removesuffix(TABLES)
-        return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
+        return [file.with_name(f"{stem}.{kind}.csv") for kind in KINDS]
     if _writer(file) is None:
         endings = dict.fromkeys(ending for form in graph_formats() if form.write is not None for ending in form.endings)
-        raise GraphError(
-            "{name!p}: unknown ending; use {endings!l} or {tables!w}",
-            name=file.name,
-            endings=list(endings),
-            tables=TABLES,
-        )
+        unknown = "{name!p}: unknown ending; use {endings!l} or {tables!w}"
+        raise GraphError(unknown, name=file.name, endings=list(endings), tables=TABLES)
     return [file]
 
 
@@ -513,15 +500,11 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
     if form is not None and form.write is not None:
         content = form.write(graph)
         if not isinstance(content, str | bytes):
-            raise ArgumentTypeError(
-                "{name!p}: write of format {form} returned a {kind}; it must return a text or bytes",
-                name=file.name,
-                form=form.name,
-                kind=type(content).__name__,
-            )
+            wrong = "{name!p}: write of format {form} returned a {kind}; it must return a text or bytes"
+            raise ArgumentTypeError(wrong, name=file.name, form=form.name, kind=type(content).__name__)
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))
-    return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]
+    return [texts[kind].encode() if kind in texts else None for kind in KINDS]
 
 
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:

@@ -68,22 +68,16 @@ class GraphFormat:
     def __post_init__(self) -> None:
         endings = self.endings if isinstance(self.endings, tuple) else [None]
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
-            raise ArgumentError(
+            wrong = (
                 "the endings of format {name} are {endings!r}; give a tuple of endings in lower case, each with its "
-                'only dot in front, such as (".json",)',
-                name=self.name,
-                endings=self.endings,
+                'only dot in front, such as (".json",)'
             )
+            raise ArgumentError(wrong, name=self.name, endings=self.endings)
         kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
             example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
-            raise ArgumentError(
-                "what format {name} begins with is {begins!r}; give re.compile({example}), a pattern of {kind}",
-                name=self.name,
-                begins=self.begins,
-                example=example,
-                kind=kind.__name__,
-            )
+            wrong = "what format {name} begins with is {begins!r}; give re.compile({example}), a pattern of {kind}"
+            raise ArgumentError(wrong, name=self.name, begins=self.begins, example=example, kind=kind.__name__)
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:

@@ -68,13 +68,8 @@ def frozen(
         result = array.astype(dtype)
     if not np.array_equal(result, array):
         at = int(np.flatnonzero(result != array)[0])
-        raise GraphError(
-            "{what!w}[{at}] is {array}; give whole numbers within {dtype!w}",
-            what=what,
-            at=at,
-            array=array[at],
-            dtype=np.dtype(dtype),
-        )
+        wrong = "{what!w}[{at}] is {array}; give whole numbers within {dtype!w}"
+        raise GraphError(wrong, what=what, at=at, array=array[at], dtype=np.dtype(dtype))
     return _over_bytes(result)
 
 
@@ -103,11 +98,8 @@ def index_of(values: Any) -> list[Any] | None:
 def as_array(values: Any, what: str) -> NDArray[Any]:
     """The array that NumPy makes of an argument; GraphError if its rows differ in length, or its entries have names."""
     if (names := entry_names(values)) is not None:
-        raise GraphError(
-            "{what!w} has entries by name ({names!f}); give a list or an array, in the order of the ids",
-            what=what,
-            names=list(map(str, names)),
-        )
+        wrong = "{what!w} has entries by name ({names!f}); give a list or an array, in the order of the ids"
+        raise GraphError(wrong, what=what, names=list(map(str, names)))
     try:
         return np.asarray(values)
     except ValueError:
@@ -212,12 +204,8 @@ def check_place(i: int, count: int, what: str) -> int:
     """Return i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
-        raise GraphError(
-            "there is no {what!w} {place}; there are {count}, numbered from 0",
-            what=what,
-            place=place,
-            count=max(count, 0),
-        )
+        wrong = "there is no {what!w} {place}; there are {count}, numbered from 0"
+        raise GraphError(wrong, what=what, place=place, count=max(count, 0))
     return place
 
 

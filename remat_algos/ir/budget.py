@@ -65,12 +65,8 @@ class Budget:
                 # A limit above 64 bits limits nothing, and JSON readers accept no more digits.
                 object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
-                raise ArgumentTypeError(
-                    "{name!w} budget is {amount!r}; give whole numbers or text such as {example!w}",
-                    name=name,
-                    amount=amount,
-                    example=example,
-                ) from None
+                wrong = "{name!w} budget is {amount!r}; give whole numbers or text such as {example!w}"
+                raise ArgumentTypeError(wrong, name=name, amount=amount, example=example) from None
         if self.above_lowest is None:
             self.memory_limit(0, 0)
         self.overhead_limit(0, 1)
@@ -95,19 +91,15 @@ class Budget:
     def memory_limit(self, base: int, resident: int) -> int | None:
         """Return the limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
-            raise ArgumentError(
-                "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here",
-                memory=self.memory,
-                least=LEAST,
-            )
+            wrong = "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here"
+            raise ArgumentError(wrong, memory=self.memory, least=LEAST)
         limits = []
         if self.memory is not None and not self.least:
             limits.append(_amount(self.memory, base, "memory"))
         if self.device is not None:
             if isinstance(self.device, str) and "%" in self.device:
-                raise ArgumentError(
-                    "device budget {device!r} is a share; give bytes, such as 16GiB", device=self.device
-                )
+                wrong = "device budget {device!r} is a share; give bytes, such as 16GiB"
+                raise ArgumentError(wrong, device=self.device)
             limits.append(_amount(self.device, base, "device") - resident)
         return min(limits) if limits else None
 
@@ -126,9 +118,8 @@ class Budget:
             if number >= ABSURD:
                 raise ArgumentError("larger than any cost")
         except ValueError as error:
-            raise ArgumentError(
-                "overhead budget {amount!r} is not a number; write 120, or 30% of one pass", amount=self.overhead
-            ) from error
+            wrong = "overhead budget {amount!r} is not a number; write 120, or 30% of one pass"
+            raise ArgumentError(wrong, amount=self.overhead) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
     def __str__(self) -> str:
@@ -153,11 +144,8 @@ def _amount(amount: Amount, base: int, what: str) -> int:
     if share is not None:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(amount):
-        raise ArgumentError(
-            '{what!w} budget {amount!r} could be bytes or a share; write whole bytes, or a share as "50%"',
-            what=what,
-            amount=amount,
-        )
+        wrong = '{what!w} budget {amount!r} could be bytes or a share; write whole bytes, or a share as "50%"'
+        raise ArgumentError(wrong, what=what, amount=amount)
     try:
         return parse_bytes(amount)
     except ValueError as error:

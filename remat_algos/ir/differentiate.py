@@ -124,9 +124,8 @@ def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> Com
     """`differentiate` with options from a file or a table; TypeError for a name that is none of them."""
     known = [parameter for parameter in inspect.signature(differentiate).parameters if parameter != "graph"]
     if unknown := [name for name in options if name not in known]:
-        raise ArgumentTypeError(
-            "differentiate has no option {unknown!r}; its options are {known!l}", unknown=unknown[0], known=known
-        )
+        wrong = "differentiate has no option {unknown!r}; its options are {known!l}"
+        raise ArgumentTypeError(wrong, unknown=unknown[0], known=known)
     return differentiate(graph, **options)
 
 

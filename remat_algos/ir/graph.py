@@ -293,9 +293,8 @@ class ComputationGraph:
             ids = node_ids(pairs, n_nodes, columns)
             names = ids.tolist()
         elif n_nodes is not None:
-            raise GraphError(
-                "n_nodes is {n_nodes}, but edges between names name all nodes; leave it out", n_nodes=n_nodes
-            )
+            wrong = "n_nodes is {n_nodes}, but edges between names name all nodes; leave it out"
+            raise GraphError(wrong, n_nodes=n_nodes)
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
         columns = {
@@ -540,9 +539,8 @@ class ComputationGraph:
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
-            raise GraphError(
-                "no node is called {name!r}{did_you_mean!w}", name=name, did_you_mean=did_you_mean(name, ids)
-            )
+            wrong = "no node is called {name!r}{did_you_mean!w}"
+            raise GraphError(wrong, name=name, did_you_mean=did_you_mean(name, ids))
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
@@ -669,9 +667,8 @@ def _check_arrays(graph: ComputationGraph) -> None:
             raise wrong_length(what, len(given), n, "node")
     check_indptr(graph.value_indptr, n, n_values, "value_indptr")
     if n and np.diff(graph.value_indptr).min() < 1:
-        raise GraphError(
-            "node {node} has no value; give it one of 0 bytes", node=np.argmin(np.diff(graph.value_indptr))
-        )
+        wrong = "node {node} has no value; give it one of 0 bytes"
+        raise GraphError(wrong, node=np.argmin(np.diff(graph.value_indptr)))
     check_indptr(graph.read_indptr, n, graph.read_indices.shape[0], "read_indptr")
     for name in ("memory", "compute", "workspace"):
         check_sizes(getattr(graph, name), name)
@@ -682,20 +679,13 @@ def _check_arrays(graph: ComputationGraph) -> None:
 def _check_reads(graph: ComputationGraph) -> None:
     code, node, value = check_reads(graph.read_indptr, graph.read_indices, graph.producer)
     if code == 1:
-        raise GraphError(
-            "node {node} reads value {value}, expected values from 0 to {last}",
-            node=graph.labels[node],
-            value=value,
-            last=graph.n_values - 1,
-        )
+        wrong = "node {node} reads value {value}, expected values from 0 to {last}"
+        raise GraphError(wrong, node=graph.labels[node], value=value, last=graph.n_values - 1)
     if code == 2:
         raise GraphError("node {node} reads value {value} twice; list it once", node=graph.labels[node], value=value)
     if code == 3:
-        raise GraphError(
-            "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does",
-            source=graph.producer[value],
-            node=node,
-        )
+        wrong = "edge ({source}, {node}) goes backwards; number the nodes topologically, or use from_edges, which does"
+        raise GraphError(wrong, source=graph.producer[value], node=node)
 
 
 def _check_parts(graph: ComputationGraph) -> None:
@@ -705,20 +695,15 @@ def _check_parts(graph: ComputationGraph) -> None:
             raise GraphError("mark[{at}] is {mark}, expected 0, 1 (keep) or 2 (recompute)", at=at, mark=graph.mark[at])
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
-            raise GraphError(
-                "node {node} is marked once and recompute; remove one mark", node=graph.labels[int(contradiction[0])]
-            )
+            wrong = "node {node} is marked once and recompute; remove one mark"
+            raise GraphError(wrong, node=graph.labels[int(contradiction[0])])
     for part in (graph.backward, graph.resident):
         if part is None:
             continue
         rows = part.grad_compute.shape[0] if isinstance(part, Backward) else part.read_indptr.shape[0] - 1
         if rows != graph.n_nodes:
-            raise GraphError(
-                "{part} has {rows:row}, expected {n_nodes} (one per node)",
-                part=type(part).__name__,
-                rows=rows,
-                n_nodes=graph.n_nodes,
-            )
+            wrong = "{part} has {rows:row}, expected {n_nodes} (one per node)"
+            raise GraphError(wrong, part=type(part).__name__, rows=rows, n_nodes=graph.n_nodes)
     if graph.backward is not None:
         if graph.forward_of is not None:
             raise GraphError("a graph with a backward part cannot be differentiated again; leave `backward` out")
@@ -734,12 +719,11 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         outside = (forward_of >= 0) & backward[forward_of]  # -1 reads any entry: masked
     if outside.any():
         at = int(np.argmax(outside))
-        raise GraphError(
+        wrong = (
             "forward_of[{at}] is {forward_of}, expected a node of the forward part, -1 in that part, or -2 for a "
-            "backward node without an owner",
-            at=at,
-            forward_of=forward_of[at],
+            "backward node without an owner"
         )
+        raise GraphError(wrong, at=at, forward_of=forward_of[at])
     if backward.all():
         raise GraphError("no node is of the forward part; leave forward_of out")
     from_backward = backward[graph.producer][graph.read_indices]

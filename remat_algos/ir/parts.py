@@ -96,9 +96,8 @@ class Labels:
             if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, entries))):
                 raise GraphError("the {what!w} of labels are not all text; give a sequence of str", what=what)
         if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
-            raise GraphError(
-                "compute_scale is {compute_scale!r}; give a whole number, 1 or more", compute_scale=self.compute_scale
-            )
+            wrong = "compute_scale is {compute_scale!r}; give a whole number, 1 or more"
+            raise GraphError(wrong, compute_scale=self.compute_scale)
 
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
@@ -129,11 +128,8 @@ class Labels:
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
-            raise GraphError(
-                "the names are of {n_names} nodes, value_indptr of {n_nodes}",
-                n_names=len(nodes),
-                n_nodes=value_indptr.shape[0] - 1,
-            )
+            wrong = "the names are of {n_names} nodes, value_indptr of {n_nodes}"
+            raise GraphError(wrong, n_names=len(nodes), n_nodes=value_indptr.shape[0] - 1)
         counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
         for x, name in self.value_names.items():
@@ -246,10 +242,8 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         op = next(op for op in labels.ops or () if not op.isprintable())
         raise GraphError("op {op!r} has characters that cannot be printed; remove them", op=op)
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        raise GraphError(
-            "compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name",
-            unit=labels.compute_unit,
-        )
+        wrong = "compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name"
+        raise GraphError(wrong, unit=labels.compute_unit)
     if _distinct_by_rule(labels, residents):
         return
     for x in labels.value_names:
@@ -259,9 +253,8 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
     node_of = {name: v for v, name in enumerate(names)}
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
-            raise GraphError(
-                "{name!r} is not a valid name: it is empty, has spaces around it, or cannot be printed", name=name
-            )
+            wrong = "{name!r} is not a valid name: it is empty, has spaces around it, or cannot be printed"
+            raise GraphError(wrong, name=name)
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
         raise GraphError("two nodes are called {twice!r}; give each its own name", twice=twice)
@@ -291,9 +284,8 @@ def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int]
     """Check that bases are known; a view may share a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
-            raise GraphError(
-                "{name!r} is a view of {base!r}, which is no node, value or resident", name=name, base=base
-            )
+            wrong = "{name!r} is a view of {base!r}, which is no node, value or resident"
+            raise GraphError(wrong, name=name, base=base)
         v = node_of.get(name, -1)
         first = labels.value(int(value_indptr[v]), v, 0) if v >= 0 else None
         if name in seen or first == name:
@@ -341,15 +333,11 @@ class Resident:
         rows = max(self.read_indptr.shape[0] - 1, 0)
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")
         if len(self.names) != size or len(set(self.names)) != size:
-            raise GraphError(
-                "{size} residents have {n_names} different names; give each its own name",
-                size=size,
-                n_names=len(set(self.names)),
-            )
+            wrong = "{size} residents have {n_names} different names; give each its own name"
+            raise GraphError(wrong, size=size, n_names=len(set(self.names)))
         if size and (self.role.min() < 0 or self.role.max() >= len(ROLES)):
-            raise GraphError(
-                "a resident's role is a number from 0 to {last}: {roles!w}", last=len(ROLES) - 1, roles=", ".join(ROLES)
-            )
+            wrong = "a resident's role is a number from 0 to {last}: {roles!w}"
+            raise GraphError(wrong, last=len(ROLES) - 1, roles=", ".join(ROLES))
         if self.read_indices.size and not 0 <= self.read_indices.min() <= self.read_indices.max() < size:
             raise GraphError("a node reads an unknown resident, expected numbers from 0 to {size}", size=size - 1)
         if (row := repeats(self.read_indptr, self.read_indices)) >= 0:
@@ -429,22 +417,15 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     saved, node = backward.saved_indices, row_of(backward.saved_indptr)
     if saved.size and not 0 <= saved.min() <= saved.max() < n_values:
         at = int(np.argmax((saved < 0) | (saved >= n_values)))
-        raise GraphError(
-            "saved_indices[{at}] is {saved}, expected values from 0 to {last}",
-            at=at,
-            saved=saved[at],
-            last=n_values - 1,
-        )
+        wrong = "saved_indices[{at}] is {saved}, expected values from 0 to {last}"
+        raise GraphError(wrong, at=at, saved=saved[at], last=n_values - 1)
     reader = row_of(read_indptr)
     own = producer[saved] == node
     read = np.isin(node * n_values + saved, reader * n_values + read_indices)
     if not (own | read).all():
         at = int(np.argmin(own | read))
-        raise GraphError(
-            "the gradient of {name} saves value {saved}, which the node neither reads nor makes",
-            name=labels[int(node[at])],
-            saved=saved[at],
-        )
+        wrong = "the gradient of {name} saves value {saved}, which the node neither reads nor makes"
+        raise GraphError(wrong, name=labels[int(node[at])], saved=saved[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,9 +444,8 @@ class Derivation:
             or not isinstance(record["source_hash"], str)
             or not isinstance(record["options"], dict)
         ):
-            raise GraphError(
-                '{source!p}: "derivation" is not as it was written, expected "source_hash" and "options"', source=source
-            )
+            wrong = '{source!p}: "derivation" is not as it was written, expected "source_hash" and "options"'
+            raise GraphError(wrong, source=source)
         return cls(record["source_hash"], _without_decimals(record["options"]))
 
     def record(self) -> dict[str, Any]:

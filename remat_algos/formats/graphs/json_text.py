@@ -465,12 +465,5 @@ def _sniff(text: str, ending: str) -> bool:
 
 
 GRAPH_FORMAT = GraphFormat(
-    "JSON",
-    _parse,
-    to_json,
-    (".json",),
-    begins=_START,
-    sniff=_sniff,
-    size_from='"memory"',
-    cost_from='"compute"',
+    "JSON", _parse, to_json, (".json",), begins=_START, sniff=_sniff, size_from='"memory"', cost_from='"compute"'
 )
