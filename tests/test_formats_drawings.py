@@ -1,7 +1,6 @@
 """GraphML, DOT, PACE, the lower-set authors' text and lone tables of edges; what kind of file it is; units of sizes."""
 
 import json
-import re
 import sys
 import tempfile
 import warnings
@@ -23,7 +22,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
 from tests.oracles.plain import plain
-from tests.raising import raises
+from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, subsets, training_graphs
 from tests.test_formats_graphs import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich
 
@@ -317,79 +316,70 @@ def test_attributes_for_the_eye_are_named_in_one_notice(tmp_path):
     ]
 
 
-NOT_DOT = "g.dot: pydot cannot read it as one whole graph in DOT"
-BRACES = "g.dot: an arrow leads to or from braces; write an arrow for each edge, or give the graph as GraphML"
+NOT_DOT = "pydot cannot read it as one whole graph"
+BRACES = "an arrow leads to or from braces"
 BAD_DOT = {
-    "undirected": ("graph {\n a -- b }", "g.dot: the graph is undirected; write `digraph`, and `u -> v` where"),
-    "cut short": ("digraph {\n a -> b\n", NOT_DOT),
-    "cut in a list": ("digraph { a [memory=", NOT_DOT),
-    "an arrow to nothing": (in_dot("a -> ;"), NOT_DOT),
-    "no brace": ("digraph G a -> b", NOT_DOT),
-    "not DOT at all": ("A B\n", NOT_DOT),
-    "two graphs": ("digraph { a }\ndigraph { b }", NOT_DOT),
-    "a brace too many": (in_dot("a -> b } c -> d"), NOT_DOT),
-    "half a second graph": (in_dot("a -> b") + " digraph { b ->", NOT_DOT),
-    "one to many": (in_dot("a -> {b c}"), BRACES),
-    "many to one": (in_dot("{a b} -> c"), BRACES),
-    "to a subgraph": (in_dot("a -> subgraph s { b -> c }"), BRACES),
-    "a size without quotes": (in_dot("a [memory=4KiB]"), "g.dot: attribute KiB has no value"),
-    "a default without quotes": (in_dot("node [memory=1.5 MB]; a"), "g.dot: attribute MB has no value"),
-    "a long attribute without value": (
-        in_dot(f"a [x{'9' * 2000}]"),
-        f"g.dot: attribute x{'9' * 19}…{'9' * 19} has no value; write one",
-    ),
-    "an attribute without value": (in_dot("a [once]"), "g.dot: attribute once has no value"),
-    "open quote": ('digraph {\n"a -> b }', NOT_DOT),
-    "a slash": (in_dot("a/b -> c"), NOT_DOT),
-    "too deep": (in_dot("{" * 5000), "g.dot, line 1: subgraphs are nested deeper than 4; flatten them"),
-    "a name within brackets": (in_dot("a [name=b]"), NOT_DOT),
-    "no node": (in_dot(""), "g.dot: there are no nodes; add one"),
-    "an empty name": (in_dot('a -> ""'), "g.dot, node '': the node has neither id nor name; give it one"),
-    "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is not a valid name"),
+    **{
+        text: (text, NOT_DOT)
+        for text in (
+            *("digraph {\n a -> b\n", "digraph { a [memory=", in_dot("a -> ;"), "digraph G a -> b", "A B\n"),
+            *("digraph { a }\ndigraph { b }", in_dot("a -> b } c -> d"), in_dot("a -> b") + " digraph { b ->"),
+            *('digraph {\n"a -> b }', in_dot("a/b -> c"), in_dot("a [name=b]")),
+        )
+    },
+    **{text: (in_dot(text), BRACES) for text in ("a -> {b c}", "{a b} -> c", "a -> subgraph s { b -> c }")},
+    "undirected": ("graph {\n a -- b }", "the graph is undirected; write"),
+    "a size without quotes": (in_dot("a [memory=4KiB]"), {"name": "KiB"}),
+    "a default without quotes": (in_dot("node [memory=1.5 MB]; a"), {"name": "MB"}),
+    "a long attribute without value": (in_dot(f"a [x{'9' * 2000}]"), {"name": f"x{'9' * 2000}"}),
+    "an attribute without value": (in_dot("a [once]"), {"name": "once"}),
+    "too deep": (in_dot("{" * 5000), {"line": 1, "max_nested": 4}),
+    "no node": (in_dot(""), "there are no nodes; add one"),
+    "an empty name": (in_dot('a -> ""'), {"where": "node ''"}),
+    "a line break in a name": (in_dot('"a\nb"'), {"name": "a\nb"}),
+    "a scale that is no number": (in_dot("compute_scale=x; a -> b"), {"scale": "x"}),
+    "a scale of decimals": (in_dot("compute_scale=10; a [compute=0.5]"), '"compute_scale" needs whole costs'),
+    "a scale of 0": (in_dot("compute_scale=0; a -> b"), '"compute_scale" needs whole costs'),
+    "a derivation that is no JSON": (in_dot("derivation=x; a -> b"), "derivation is not valid JSON; leave it"),
+    "a derivation of nothing": (in_dot('derivation="[]"; a -> b'), '"derivation" is not as it was written'),
 }
 
 
 BAD_DRAWN = {
-    "a cycle": (({"a": {}, "b": {}}, [("a", "b", {}), ("b", "a", {})]), "{}: the graph has a cycle: a -> b -> a"),
-    "a loop": (({"a": {}}, [("a", "a", {})]), "{}: the graph has a cycle: a -> a; remove"),
-    "negative": (({"a": {"memory": -1}},), "{}: node 'a' has memory -1; sizes and costs are 0 or more"),
-    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a': 'x' is not a cost; write a number"),
-    "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is not a size; write bytes"),
-    "a flag": (({"a": {"once": "maybe"}},), "{}, node 'a': once of 'a' is 'maybe'; write 0 or 1"),
+    "a cycle": (({"a": {}, "b": {}}, [("a", "b", {}), ("b", "a", {})]), {"cycle": ["a", "b", "a"]}),
+    "a loop": (({"a": {}}, [("a", "a", {})]), {"cycle": ["a", "a"]}),
+    "negative": (({"a": {"memory": -1}},), {"what": "memory", "amount": -1}),
+    "a word": (({"a": {"compute": "x"}},), {"where": "node 'a'", "column": "compute"}),
+    "no unit": (({"a": {"memory": "4 parsec"}},), {"where": "node 'a'", "column": "memory"}),
+    "a flag": (({"a": {"once": "maybe"}},), {"where": "node 'a'", "column": "once"}),
     "a flag of an edge": (
         ({"a": {}, "b": {}}, [("a", "b", {"saved": "x"})]),
-        "{}, edge 'a' -> 'b': saved of 'b' is 'x'; write 0 or 1",
+        {"where": "edge 'a' -> 'b'", "column": "saved"},
     ),
-    "a role": (({"a": {"resident": "weight"}},), "{}, node 'a': resident is 'weight'; write input, parameter, state"),
-    "a mark": (({"a": {"mark": "drop"}},), "{}, node 'a': mark of 'a' is 'drop'; write keep, recompute or nothing"),
-    "two spellings": (({"a": {"memory": 4, "memory_bytes": 5}},), "{}, node 'a': memory occurs twice; keep one"),
+    "a role": (({"a": {"resident": "weight"}},), {"where": "node 'a'", "role": "weight"}),
+    "a mark": (({"a": {"mark": "drop"}},), {"where": "node 'a'", "column": "mark"}),
+    "two spellings": (({"a": {"memory": 4, "memory_bytes": 5}},), {"where": "node 'a'", "column": "memory"}),
     "a reader that is resident": (
         ({"a": {}, "x": {"resident": 1}}, [("a", "x", {})]),
-        "{}, edge 'a' -> 'x': 'x' is a resident, and residents read nothing; reverse the edge or remove it",
+        {"where": "edge 'a' -> 'x'", "dst": "x"},
     ),
     "a reader that is a value": (
         ({"a": {}, "m": {"value_of": "a"}, "b": {}}, [("b", "m", {})]),
-        "{}, edge 'b' -> 'm': 'm' is a value; edges lead to nodes; reverse the edge or remove it",
+        {"where": "edge 'b' -> 'm'", "dst": "m"},
     ),
-    "a value of nothing": (({"a": {}, "m": {"value_of": "z"}},), "{}, value 'm': node 'z' is not in {}; add it there"),
+    "a value of nothing": (({"a": {}, "m": {"value_of": "z"}},), {"where": "value 'm'", "key": "z"}),
     "a value of a value": (
         ({"a": {}, "m": {"value_of": "a"}, "k": {"value_of": "m"}},),
-        "{}, value 'k': node 'm' is not in {}; add it there",
+        {"where": "value 'k'", "key": "m"},
     ),
-    "a view of nothing": (({"a": {}, "v": {"view_of": "z", "compute": 0}},), "{}: 'v' is a view of 'z', which is no"),
+    "a view of nothing": (({"a": {}, "v": {"view_of": "z", "compute": 0}},), {"view": "v", "base": "z"}),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_DOT.values(), ids=BAD_DOT)
-def test_what_is_wrong_with_dot_is_named(read, text, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
-        read(text, "g.dot")
-
-
 @pytest.mark.parametrize("ending", DRAWN)
-@pytest.mark.parametrize(("parts", "message"), BAD_DRAWN.values(), ids=BAD_DRAWN)
-def test_what_is_wrong_with_attributes_is_named(read, ending, parts, message):
-    with pytest.raises(GraphError, match=re.escape(message.replace("{}", f"g.{ending}"))):
+@pytest.mark.parametrize(("parts", "fault"), BAD_DRAWN.values(), ids=BAD_DRAWN)
+def test_what_is_wrong_with_attributes_is_named(read, ending, parts, fault):
+    with refused(GraphError, fault):
         read(drawn(ending, *parts), f"g.{ending}")
 
 
@@ -446,30 +436,10 @@ def test_ids_and_names_may_differ_in_graphml(read):
     assert dict(graph.labels.views) == {"n2": "conv"}
 
 
-def test_two_nodes_of_one_name_are_refused(read):
-    with raises(GraphError, noun="node", name="x"):
-        read(drawn("graphml", {"a": {"name": "x"}, "b": {"name": "x"}}), "g.graphml")
-
-
 @pytest.mark.parametrize("ending", DRAWN)
 def test_a_graph_without_our_attributes_is_an_edge_list(read, ending):
     graph = read(drawn(ending, {"a": {}, "b": {}}, [("a", "b", {})]), f"g.{ending}")
     assert (graph.memory.tolist(), graph.compute.tolist(), graph.backward) == ([1, 1], [1, 1], None)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ("compute_scale=x", "g.dot: compute_scale is 'x'; write a whole number"),
-        ("compute_scale=10; a [compute=0.5]", 'g.dot: "compute_scale" needs whole costs'),
-        ("compute_scale=0", 'g.dot: "compute_scale" needs whole costs'),
-        ("derivation=x", "g.dot: derivation is not valid JSON; leave it out"),
-        ('derivation="[]"', 'g.dot: "derivation" is not as it was written, expected "source_hash" and "options"'),
-    ],
-)
-def test_what_is_wrong_with_attributes_of_the_whole_is_named(read, attributes, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
-        read(in_dot(f"{attributes}; a -> b"), "g.dot")
 
 
 def test_attributes_of_the_whole(read):
@@ -546,46 +516,26 @@ def test_labels_of_yed_are_names_where_each_is_different(tmp_path, label, names)
     assert seen == [f"g.graphml: ignored attributes {', '.join(drawn_only)}"]
 
 
+A_NODE = '<node id="a"/>'
 BAD_GRAPHML = {
     "undirected": (in_graphml(PAIR, default="undirected"), "the graph is undirected; set edgedefault="),
-    "an undirected edge": (
-        in_graphml(PAIR.replace("target", 'directed="false" target')),
-        "not GraphML that networkx can read (directed=false edge found in directed graph.)",
-    ),
+    "an undirected edge": (in_graphml(PAIR.replace("target", 'directed="false" target')), "directed=false edge found"),
     "no word of direction": (in_graphml(PAIR).replace("edgedefault", "x"), "the graph is undirected"),
-    "nested": (
-        in_graphml(PAIR.replace('<node id="a"/>', '<node id="a"><graph edgedefault="directed"/></node>')),
-        "there are 2 graphs in the file; keep one, and ungroup nodes that hold others",
-    ),
-    "two graphs": (in_graphml('<node id="a"/></graph><graph>'), "there are 2 graphs in the file; keep one"),
-    "no graph": ("<graphml/>", "there are 0 graphs in the file; export the graph as GraphML"),
+    "nested": (in_graphml(PAIR.replace(A_NODE, '<node id="a"><graph edgedefault="directed"/></node>')), {"graphs": 2}),
+    "two graphs": (in_graphml(A_NODE + "</graph><graph>"), {"graphs": 2}),
+    "no graph": ("<graphml/>", {"graphs": 0}),
+    "another kind of XML": ("<table/>", {"graphs": 0}),
     "no node": (in_graphml(""), "there are no nodes; add one"),
     "a hyperedge": (in_graphml("<hyperedge/>"), "(GraphML reader doesn't support hyperedges)"),
-    "no id": (in_graphml('<node id="a"/><node/>'), "node 2 of the file has no id; give it one"),
-    "an id twice": (in_graphml('<node id="a"/><node id="a"/>'), "two nodes have the id 'a'; give each its own"),
-    "an id twice and an unknown end": (
-        in_graphml('<node id="a"/><node id="a"/><edge source="a" target="b"/>'),
-        "two nodes have the id 'a'",
-    ),
-    "no target": (
-        in_graphml('<node id="a"/><edge source="a"/>'),
-        "edge 1 of the file, 'a' -> None, names a node that is not",
-    ),
-    "an unknown end": (
-        in_graphml('<node id="a"/><edge source="z" target="a"/>'),
-        "edge 1 of the file, 'z' -> 'a', names a node that is not in the file; add it",
-    ),
-    "cut short": (in_graphml(PAIR)[:-20], "not valid XML at line 1, column 114 (unclosed token); is the file whole?"),
-    "another kind of XML": ("<table/>", "there are 0 graphs in the file; export the graph as GraphML"),
-    "an entity": (in_graphml('<node id="&lol;"/>'), "not valid XML at line 1, column 86 (undefined entity)"),
+    "no id": (in_graphml(A_NODE + "<node/>"), {"place": 2}),
+    "an id twice": (in_graphml(A_NODE * 2), {"key": "a"}),
+    "an id twice and an unknown end": (in_graphml(A_NODE * 2 + '<edge source="a" target="b"/>'), {"key": "a"}),
+    "a name twice": (drawn("graphml", {"a": {"name": "x"}, "b": {"name": "x"}}), {"source": "g.graphml", "name": "x"}),
+    "no target": (in_graphml(A_NODE + '<edge source="a"/>'), {"place": 1, "u": "a", "v": None}),
+    "an unknown end": (in_graphml(A_NODE + '<edge source="z" target="a"/>'), {"place": 1, "u": "z", "v": "a"}),
+    "cut short": (in_graphml(PAIR)[:-20], {"at": 1, "column": 114, "reason": "unclosed token"}),
+    "an entity": (in_graphml('<node id="&lol;"/>'), {"at": 1, "column": 86, "reason": "undefined entity"}),
 }
-
-
-@pytest.mark.parametrize(("text", "message"), BAD_GRAPHML.values(), ids=BAD_GRAPHML)
-def test_what_is_wrong_with_graphml_is_named(read, text, message):
-    with pytest.raises(GraphError, match=re.escape(message)) as error:
-        read(text, "g.graphml")
-    assert "g.graphml" in str(error.value)
 
 
 LAUGHS = '<!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
@@ -692,13 +642,13 @@ def test_networkx_reads_what_is_written(graph):
 
 
 def test_what_pydot_prints_leaves_standard_output_alone(read, capsys):
-    with pytest.raises(GraphError, match=r"pydot cannot read it .*\(line:2, col:11\)\); mend it, or give"):
+    with pytest.raises(GraphError, match=r"pydot cannot read it .*\(line:1, col:21\)\); mend it, or give"):
         read("digraph { a -> b; b -> ", "g.dot")
     assert capsys.readouterr().out == ""
 
 
 def test_dot_without_pydot_is_one_sentence(read, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pydot", None)  # as good as not installed
+    monkeypatch.setitem(sys.modules, "pydot.dot_parser", None)  # as good as not installed
     with pytest.raises(GraphError, match=r"^g\.dot: reading DOT needs pydot; install it: .*pydot$"):
         read(in_dot("a -> b"), "g.dot")
 
@@ -736,18 +686,18 @@ def test_what_pydot_writes_is_read(tmp_path, pydot):
 # ---------------------------------------------------------------- PACE
 
 
-def test_pace_edges_lead_from_the_smaller_to_the_larger_node(read):
-    graph = read("c a path\np tw 5 4\n1 2\n3 2\nc half way\n\n4 3\n4 5\n", "g.gr")
-    assert named_reads(graph) == {"1": [], "2": ["1"], "3": ["2"], "4": ["3"], "5": ["4"]}
-    assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 5, [1] * 5)
-
-
-def test_pace_nodes_without_edges_are_there(read):
-    assert named_reads(read("p tw 3 1\n3 1\n", "g.gr")) == {"1": [], "2": [], "3": ["1"]}
-
-
-def test_a_repeated_edge_counts_twice_in_the_header_and_once_in_the_graph(read):
-    assert named_reads(read("p tw 2 3\n1 2\n2 1\n1 2\n", "g.gr")) == {"1": [], "2": ["1"]}
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("c a path\np tw 4 3\n1 2\n3 2\nc half way\n\n4 3\n", {"1": [], "2": ["1"], "3": ["2"], "4": ["3"]}),
+        ("p tw 3 1\n3 1\n", {"1": [], "2": [], "3": ["1"]}),
+        ("p tw 2 3\n1 2\n2 1\n1 2\n", {"1": [], "2": ["1"]}),
+    ],
+    ids=["from the smaller to the larger node", "nodes without edges", "a repeated edge counts in the header only"],
+)
+def test_pace_is_read(read, text, reads):
+    graph = read(text, "g.gr")
+    assert (named_reads(graph), {*graph.memory.tolist(), *graph.compute.tolist()}) == (reads, {1})
 
 
 @given(st.data())
@@ -762,35 +712,6 @@ def test_a_pace_file_says_the_edges_of_its_graph(data):
     found = {(int(u), int(v)) for v, reads in named_reads(graph).items() for u in reads}
     assert found == {(min(edge), max(edge)) for edge in edges}
     assert graph.labels.names == tuple(str(v) for v in range(1, n + 1))
-
-
-BAD_PACE = {
-    "no header": ("1 2\n2 3\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found '1 2'"),
-    "half a header": ("c x\np tw 3\n", "g.gr, line 2: expected the header `p tw NODES EDGES`, found 'p tw 3'"),
-    "another problem": ("p edge 3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p edge 3 2'"),
-    "only comments": ("c nothing\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found ''"),
-    "negative": ("p tw -3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p tw -3 2'"),
-    "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header has 2 edges, the file 1; is the file whole?"),
-    "too many edges": ("c x\np tw 3 1\n1 2\n2 3\n", "g.gr, line 2: the header has 1 edge, the file 2"),
-    "node 0": ("p tw 3 1\n0 1\n", "g.gr, line 2: edge 0 1: the header has nodes 1 to 3"),
-    "a node too many": ("p tw 3 1\n4 1\n", "g.gr, line 2: edge 1 4: the header has nodes 1 to 3"),
-    "a loop": ("p tw 3 2\n1 2\n2 2\n", "g.gr, line 3: edge 2 2 is a loop, and no node reads itself; remove the line"),
-    "three words": ("p tw 3 1\n1 2 3\n", "g.gr, line 2: expected an edge `u v` of two numbers, found '1 2 3'"),
-    "a name": ("p tw 3 1\n1 b\n", "g.gr, line 2: expected an edge `u v` of two numbers, found '1 b'"),
-    "a second header": (
-        "p tw 3 1\np tw 3 1\n",
-        "g.gr, line 2: expected an edge `u v` of two numbers, found 'p tw 3 1'",
-    ),
-    "no node": ("p tw 0 0\n", "g.gr, line 1: the header has 0 nodes; there is nothing to plan"),
-    "absurd": ("p tw 999999999 0\n", "g.gr, line 1: the header has 999,999,999 nodes, most of them without edges"),
-    "endless": (f"p tw {'9' * 5000} 0\n", "expected the header"),
-}
-
-
-@pytest.mark.parametrize(("text", "message"), BAD_PACE.values(), ids=BAD_PACE)
-def test_what_is_wrong_with_pace_is_named(read, text, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
-        read(text, "g.gr")
 
 
 # ---------------------------------------------------------------- the lower-set authors' text
@@ -857,48 +778,44 @@ def changed(old, new, count=1):
 
 
 BAD_CG = {
-    "cut short": (CG[:-40], "cg.txt"),
-    "an odd number of records": (
-        changed("8 4\n", "8 3\n"),
-        "line 1: expected an even number of records, a backward one for each",
+    "cut short": (CG[:-40], "expected an input, found the end; is"),
+    "an odd number of records": (changed("8 4\n", "8 3\n"), {"line": 1, "n_records": 3}),
+    "more than promised": (CG + "forward\n", "expected the end, by the numbers on"),
+    "ids out of order": (changed("2 30 0", "3 30 0"), {"line": 4, "x": 2}),
+    "no label": (changed("3 20 _", "3 20"), {"line": 5, "x": 3}),
+    "no number": (changed("3 20 _", "3 x _"), {"line": 5, "x": 3}),
+    "a word for a record": (changed("forward\n3", "forwards\n3"), {"line": 17, "found": "forwards"}),
+    "a backward record too early": (changed("forward\n3", "backward\n3"), {"line": 17, "found": "backward"}),
+    "a variable that is not there": (changed("\n3\nLinear", "\n9\nLinear"), {"line": 14, "last": 7, "word": "9"}),
+    "an input that is not there": (changed("2 _\n0 _", "8 _\n0 _"), {"line": 19, "last": 7, "word": "8"}),
+    "a kind that is not there": (changed("1 output", "1 outputs"), "expected an input, as `id kind`; kinds"),
+    "two outputs": (changed("2 1\n1 _\n0 _\n3", "2 2\n1 _\n0 _\n3\n4"), {"line": 10, "n": 2}),
+    "no attributes": (changed('{"rank": 1}', "rank"), {"line": 16, "found": "rank"}),
+    "made twice": (changed("\n3\nLinear", "\n1\nLinear"), {"line": 17, "x": 1}),
+    "a parameter that is made": (changed("\n3\nLinear", "\n0\nLinear"), {"line": 10, "x": 0}),
+    "made by nobody": (changed("7 4 /spare", "7 4 _"), {"line": 9, "x": 7}),
+    "gradient of another": (changed("3 gradient", "1 gradient"), {"line": 25, "x": 3}),
+    "another operation": (CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1], {"line": 25, "x": 3}),
+    "saves what it does not read": (
+        changed("1 gradient\n1 output", "1 gradient\n3 input"),
+        {"saved": 1, "name": "Convolution2DFunction_1"},
     ),
-    "more than promised": (CG + "forward\n", "line 42: expected the end, by the numbers on line 1"),
-    "ids out of order": (changed("2 30 0", "3 30 0"), "cg.txt, line 4: expected variable 2, as `2 bytes label`"),
-    "no label": (changed("3 20 _", "3 20"), "line 5: expected variable 3"),
-    "no number": (changed("3 20 _", "3 x _"), "line 5: expected variable 3"),
-    "a word for a record": (changed("forward\n3", "forwards\n3"), "expected a forward record"),
-    "a backward record too early": (
-        changed("forward\n3", "backward\n3"),
-        "line 17: expected a forward record, found 'backward'",
-    ),
-    "a variable that is not there": (
-        changed("\n3\nLinear", "\n9\nLinear"),
-        "expected a variable from 0 to 7, found '9'",
-    ),
-    "an input that is not there": (changed("2 _\n0 _", "8 _\n0 _"), "expected a variable from 0 to 7, found '8'"),
-    "a kind that is not there": (changed("1 output", "1 outputs"), "expected an input, as `id kind`"),
-    "two outputs": (
-        changed("2 1\n1 _\n0 _\n3", "2 2\n1 _\n0 _\n3\n4"),
-        "line 10: expected one output of the forward record, found 2",
-    ),
-    "no attributes": (changed('{"rank": 1}', "rank"), "expected attributes in braces, found 'rank'"),
-    "made twice": (changed("\n3\nLinear", "\n1\nLinear"), "two forward records make variable 1"),
-    "a parameter that is made": (changed("\n3\nLinear", "\n0\nLinear"), "two forward records make variable 0"),
-    "made by nobody": (changed("7 4 /spare", "7 4 _"), "line 9: no forward record makes variable 7"),
-    "gradient of another": (changed("3 gradient", "1 gradient"), "expected the backward record of variable 3"),
-    "another operation": (
-        CG[::-1].replace("noitcnuFraeniL", "UleR", 1)[::-1],
-        "expected the backward record of variable 3",
-    ),
-    "saves what it does not read": (changed("1 gradient\n1 output", "1 gradient\n3 input"), "which the node neither"),
-    "two of one label": (changed("/conv/W2", "/conv/W"), "two rows are called '/conv/W'; give each its own name"),
+    "two of one label": (changed("/conv/W2", "/conv/W"), {"line": 7, "name": "/conv/W"}),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_CG.values(), ids=BAD_CG)
-def test_what_is_wrong_with_a_cg_text_is_named(read, text, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
-        read(text, "cg.txt")
+BAD = {
+    **{("g.dot", what): row for what, row in BAD_DOT.items()},
+    **{("g.graphml", what): row for what, row in BAD_GRAPHML.items()},
+    **{("cg.txt", what): row for what, row in BAD_CG.items()},
+}
+
+
+@pytest.mark.parametrize(("name", "text", "fault"), [(name, *row) for (name, _), row in BAD.items()], ids=map(str, BAD))
+def test_what_is_wrong_with_a_file_is_named(read, name, text, fault):
+    with refused(GraphError, fault) as error:
+        read(text, name)
+    assert name in str(error.value)
 
 
 PUBLISHED = [("vgg19", 2132279296), ("unet", 7803387904), ("resnet50", 3468165120), ("googlenet", 871841804)]
@@ -927,12 +844,6 @@ def test_a_published_cg_text_is_the_published_table(shared_graphs, name, peak):
     in_order = ComputationGraph.from_tables(tables)
     assert in_order.labels.names == table.labels.names
     assert baseline(differentiate(in_order)).peak_memory == baseline(differentiate(table)).peak_memory == peak
-
-
-def test_a_shared_parameter_is_one_resident(read):
-    graph = read(CG, "cg.txt")
-    place = graph.resident.names.index("/conv/W")
-    assert [place in graph.resident.reads(v) for v in range(2)] == [True, True]
 
 
 # ---------------------------------------------------------------- what kind of file it is
@@ -977,31 +888,31 @@ def test_a_list_of_edges_is_no_cg_text(read, first, second):
 
 
 MISREAD = [
-    ("A\n", "g.json", "g.json: not valid JSON at line 1, column 1"),
-    ("[1, 2]", "g.json", 'g.json: not a graph: expected "format": "remat-graph"'),
+    ("A\n", "g.json", "not valid JSON at line 1, column 1"),
+    ("[1, 2]", "g.json", 'not a graph: expected "format"'),
     ("src;dst\na;b\n", "g.csv", None),
     ("src\tdst\na\tb\n", "g.csv", None),
-    ("src dst\na b\n", "g.txt", "g.txt, line 1: separate the columns by commas, semicolons or tabs"),
-    ("src|dst\na|b\n", "g.txt", "g.txt, line 1: separate the columns by commas, semicolons or tabs"),
-    ("name,memory\na,1\n", "g.csv", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),
-    ("name,memory\na,1\n", "g.txt", "g.txt is a table of nodes without edges; call it X.nodes.csv"),
-    ("A B\n", "g.dot", "g.dot: pydot cannot read it as one whole graph in DOT"),
-    ("A B\n", "g.graphml", "g.graphml: not valid XML at line 1, column 1 (syntax error); is the file whole?"),
+    ("src dst\na b\n", "g.txt", "separate the columns by commas"),
+    ("src|dst\na|b\n", "g.txt", "separate the columns by commas"),
+    ("name,memory\na,1\n", "g.csv", {"name": "g.csv"}),
+    ("name,memory\na,1\n", "g.txt", {"name": "g.txt"}),
+    ("A B\n", "g.dot", "pydot cannot read it as one whole graph"),
+    ("A B\n", "g.graphml", {"column": 1}),
     ("digraph { a -> b }\n", "g.edges", None),
     ("p x\n", "g.txt", None),
-    ("src,dst\na,\n", "g.csv", "g.csv, line 2: an edge needs both src and dst; write both"),
-    ("src,dst,saved\na,b,x\n", "g.csv", "g.csv, line 2: saved of 'b' is 'x'; write 0 or 1"),
-    ("src,dst\na,b\nb,a\n", "g.csv", "g.csv: the graph has a cycle: a -> b -> a"),
-    ("src,dst\n", "g.csv", "g.csv: there are no nodes; add one"),
+    ("src,dst\na,\n", "g.csv", "an edge needs both src and dst; write"),
+    ("src,dst,saved\na,b,x\n", "g.csv", {"line": 2, "column": "saved", "cell": "x"}),
+    ("src,dst\na,b\nb,a\n", "g.csv", {"cycle": ["a", "b", "a"]}),
+    ("src,dst\n", "g.csv", "there are no nodes; add one"),
 ]
 
 
-@pytest.mark.parametrize(("text", "name", "message"), MISREAD)
-def test_a_misreading_is_one_sentence(read, text, name, message):
-    if message is None:
+@pytest.mark.parametrize(("text", "name", "fault"), MISREAD)
+def test_a_misreading_is_one_sentence(read, text, name, fault):
+    if fault is None:
         assert read(text, name).n_nodes == 2
     else:
-        with pytest.raises(GraphError, match=re.escape(message)):
+        with refused(GraphError, fault):
             read(text, name)
 
 

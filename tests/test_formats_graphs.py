@@ -25,7 +25,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
-from tests.raising import raises
+from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, training_graphs
 
 UNEVEN = "ignore:.* without a (size|cost) :remat_algos.errors.GraphWarning"  # many files here give what matters only
@@ -197,17 +197,203 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
 # ---------------------------------------------------------------- tables
 
 
-def test_tables_of_two_nodes(read):
-    graph = read(nodes="name,memory,compute,op conv,8,10,Conv relu,4,1,ReLU", edges="src,dst conv,relu")
-    assert named_reads(graph) == {"conv": [], "relu": ["conv"]}
-    assert (graph.memory.tolist(), graph.compute.tolist(), graph.labels.ops) == ([8, 4], [10, 1], ("Conv", "ReLU"))
-    assert (graph.backward, graph.resident, graph.mark, graph.forward_of) == (None,) * 4
+def parts_of(array):
+    return lambda graph: None if getattr(graph, array) is None else getattr(graph, array).tolist()
 
 
-def test_what_a_table_leaves_out_is_one(read):
-    graph = read(nodes="name a b")
-    assert (graph.memory.tolist(), graph.compute.tolist(), graph.workspace.tolist()) == ([1, 1], [1, 1], [0, 0])
-    assert graph.output.tolist() == [True, True]
+def of_backward(array):
+    return lambda graph: graph.backward and getattr(graph.backward, array).tolist()
+
+
+def residents(graph):
+    """The residents: name, bytes, place of the role."""
+    found = graph.resident
+    return found and list(zip(found.names, found.memory.tolist(), found.role.tolist(), strict=True))
+
+
+ARRAYS = ("memory", "compute", "workspace", "once", "output", "mark", "forward_of", "owner")
+OF_BACKWARD = ("grad_memory", "grad_compute", "grad_workspace")
+FACTS = {
+    **{array: parts_of(array) for array in ARRAYS},
+    **{array: of_backward(array) for array in OF_BACKWARD},
+    "reads": named_reads,
+    "residents": residents,
+    "resident_reads": lambda graph: [graph.resident.reads(v) for v in range(graph.n_nodes)],
+    "saved": lambda graph: graph.backward and [graph.backward.saved(v) for v in range(graph.n_nodes)],
+    "names": lambda graph: graph.labels.names,
+    "ops": lambda graph: graph.labels.ops,
+    "views": lambda graph: dict(graph.labels.views),
+    "value_names": lambda graph: dict(graph.labels.value_names),
+    "scale": lambda graph: graph.labels.compute_scale,
+}
+
+
+def case(nodes, edges="src,dst", values=None, **facts):
+    """Tables, and what holds for their graph."""
+    return {"nodes": nodes, "edges": edges, "values": values}, facts
+
+
+A_B = {"a": [], "b": ["a"]}
+READ = {
+    "two nodes": case(
+        "name,memory,compute,op conv,8,10,Conv relu,4,1,ReLU",
+        "src,dst conv,relu",
+        reads={"conv": [], "relu": ["conv"]},
+        **{"memory": [8, 4], "compute": [10, 1], "ops": ("Conv", "ReLU")},
+        **dict.fromkeys(("saved", "residents", "mark", "forward_of")),
+    ),
+    "nothing but names": case("name a b", memory=[1, 1], compute=[1, 1], workspace=[0, 0], output=[True, True]),
+    "only ids": case("id 0 1", "src,dst 0,1", names=None, reads={"0": [], "1": ["0"]}),
+    "only names": case("name 0 1", "src,dst 0,1", names=None, reads={"0": [], "1": ["0"]}),
+    "ids and names": case("id,name 7,0 5,1", "src,dst 7,5", names=None, reads={"0": [], "1": ["0"]}),
+    "a name is missing": case("id,name x,0 y,", "src,dst x,y", reads={"0": [], "y": ["0"]}),
+    "an id is missing": case("name,id 0,x 1,", "src,dst x,1", names=None, reads={"0": [], "1": ["0"]}),
+    "edges and views speak in ids": case(
+        "id,name,view_of,compute 1,a,,1 2,v,1,0 3,b,,1", "src,dst 2,3", reads=A_B, views={"v": "a"}
+    ),
+    "values in a table of their own": case(
+        "name,memory a,8 b, c,1",
+        "src,dst a,b b,c b:2,c",
+        "node,name,memory_bytes,output,grad_memory,saved b,,4,,,0 b,mask,2,1,-1,1 b,,3,,9,",
+        reads={"a": [], "b": ["a"], "c": ["b", "b:2"]},
+        memory=[8, 4, 2, 3, 1],
+        output=[False, False, True, False, False],
+        value_names={2: "mask"},
+        grad_memory=[8, 4, -1, 9, 1],
+        saved=[[0], [0, 2, 3], [1, 3, 4]],
+    ),
+    "values by the ids of their nodes": case(
+        "id,name 5,b 6,c", "src,dst 5:1,6", "node,memory_bytes 5,4 5,2", reads={"b": [], "c": ["b:1"]}
+    ),
+    "residents": case(
+        "name,memory,resident x,5,1 w,6,parameter s,7,state i,8,input a,1, b,1,0",
+        "src,dst x,a w,a w,b a,b s,b",
+        reads=A_B,
+        residents=[("x", 5, 0), ("w", 6, 1), ("s", 7, 2), ("i", 8, 0)],
+        resident_reads=[[0, 1], [1, 2]],
+    ),
+    "param_memory": case(
+        "id,name,param_memory 1,a,0 2,b,6 3,c,1KiB",
+        "src,dst 1,2 2,3",
+        residents=[("param(b)", 6, 1), ("param(c)", 1024, 1)],
+        resident_reads=[[], [0], [1]],
+    ),
+    **{
+        f"the gradient saves inputs {inputs}, output {output}": case(
+            f"name,grad_needs_inputs,grad_needs_output a,, b,{inputs},{output}", "src,dst a,b", saved=[[0], saved]
+        )
+        for inputs, output, saved in (
+            *(("", "", [0, 1]), ("1", "1", [0, 1]), ("0", "1", [1])),
+            *(("1", "0", [0]), ("0", "0", []), ("no", "", [1])),
+        )
+    },
+    **{
+        f"the flag {flag} of an edge before that of its node": case(
+            "name,grad_needs_inputs a, b, c,0", f"src,dst,saved a,c,{flag} b,c,1", saved=[[0], [1], saved]
+        )
+        for flag, saved in (("", [1, 2]), ("0", [1, 2]), ("1", [0, 1, 2]))
+    },
+    "gradients": case(
+        "name,memory,grad_memory,grad_compute,grad_workspace a,8,,, b,4,-1,5,2KiB c,2,3,0,",
+        grad_memory=[8, -1, 3],
+        grad_compute=[-1, 5, 0],
+        grad_workspace=[0, 2048, 0],
+    ),
+    "nothing on gradients": case("name,memory a,1", saved=None),
+    "a backward node of no one node": case(
+        "name,gradient_of,backward a,, g,a, s,,1", "src,dst a,g g,s", forward_of=[-1, 0, -2], owner=[-1, 0, 0]
+    ),
+    "gradient_of": case("id,name,gradient_of 1,a, 2,g,1", "src,dst 1,2", forward_of=[-1, 0]),
+    **{
+        f"the flag {cell!r}": case(f"name,once,output a,{cell},1 b,,{cell}", once=[flag, False], output=[True, flag])
+        for flag, cells in ((True, ("1", "true", "TRUE", "Yes")), (False, ("0", "false", "NO", "")))
+        for cell in cells
+    },
+    **{
+        f"the mark {cell!r}": case(f"name,mark a,keep b,{cell}", mark=[1, mark])
+        for mark, cells in enumerate((("", "0"), ("keep", "Keep", "1"), ("recompute", "RECOMPUTE", "2")))
+        for cell in cells
+    },
+    "no marks": case("name,mark a, b,0", mark=None),
+    **{
+        f"the size {text!r}": case(
+            f"name,memory,workspace,resident,param_memory\na,{text},{text},,{text}\nx,{text},,1,\n".encode(),
+            memory=[size],
+            workspace=[size],
+            residents=[("param(a)", size, 1), ("x", size, 0)],
+        )
+        for text, size in (
+            *(("64", 64), ("4KiB", 4096), ("1.5 kB", 1500), ("2 MiB", 2 << 20), ("2MB", 2 * 10**6)),
+            *(("1G", 10**9), ("7B", 7), ("1e3", 1000), ("0.3 B", 1), ("12.0", 12)),
+        )
+    },
+    "spaces around cells": case(
+        b" name , memory \n a , 8 \n b , 4 \n", b"src , dst\n a , b \n", reads=A_B, memory=[8, 4]
+    ),
+    **{
+        f"lines that end in {end!r}": case(
+            "name,memory||a,8|b,4||".replace("|", end).encode(), "src,dst|a,b|".replace("|", end).encode(), reads=A_B
+        )
+        for end in ("\n", "\r\n", "\r")
+    },
+    "capitals of columns": case("Name,MEMORY a,5 b,6", "Source,Target a,b", memory=[5, 6], reads=A_B),
+    # decimals
+    **{
+        f"the costs {costs}": case("name,compute a,{} b,{}".format(*costs.split(" ")), compute=compute, scale=scale)
+        for costs, scale, compute in (
+            *(("1 2", 1, [1, 2]), ("1.0 2", 1, [1, 2]), ("1e3 2", 1, [1000, 2]), ("0.5 2", 10, [5, 20])),
+            *(("0.5 1.25", 100, [50, 125]), ("0.000001 1", 10**6, [1, 10**6])),
+        )
+    },
+    "costs of gradients": case("name,compute,grad_compute a,1,0.5 b,2,", compute=[10, 20], grad_compute=[5, -1]),
+    "costs far below their unit": case(
+        "name,compute a,0.00000049 b,0.0000015 c,0.0000025", compute=[49, 150, 250], scale=10**8
+    ),
+    # order and doubles
+    "the earliest row first": case("name d c b a e", "src,dst a,b b,c a,c", names=("d", "a", "b", "c", "e")),
+    "parallel edges": case("name a b", "src,dst a,b a,b", reads=A_B),
+    "edges give the order of reads": case("name a b c", "src,dst b,c a,c", reads={"a": [], "b": [], "c": ["b", "a"]}),
+    # views
+    "a view": case("name,memory,view_of a,8, v,,a b,4,", "src,dst a,v v,b", reads=A_B, views={"v": "a"}),
+    "a chain of views": case(
+        "name,view_of w,v v,a a, b,", "src,dst w,b v,b a,b", reads=A_B, views={"w": "a", "v": "a"}
+    ),
+    "a view of a resident": case(
+        "name,memory,resident,view_of x,5,1, v,,,x a,1,,",
+        "src,dst v,a",
+        reads={"a": []},
+        resident_reads=[[0]],
+        views={"v": "x"},
+    ),
+    "a view that is an output": case("name,view_of,output a,, v,a,1 b,,", "src,dst a,v a,b", output=[True, False]),
+    "a base that only a view reads": case("name,view_of a, v,a", "src,dst a,v", output=[True]),
+    "what a gradient saves of a view": case(
+        "name,view_of a, v,a b,", "src,dst,saved a,v, v,b,1 a,b,0", reads=A_B, saved=[[0], [0, 1]]
+    ),
+    "values that are views in part": case(
+        "name a s c d",
+        "src,dst a,s s,c s:1,c s:2,d",
+        "node,memory_bytes,view_of s,4, s,,a s,2,",
+        reads={"a": [], "s": ["a"], "c": ["s", "a"], "d": ["s:2"]},
+        views={"s:1": "a"},
+        memory=[1, 4, 2, 1, 1],
+    ),
+    "a view of the node's own value": case(
+        "name s c", "src,dst flat,c", "node,name,memory_bytes,view_of s,y,4, s,flat,,y", reads={"s": [], "c": ["y"]}
+    ),
+    "a node of nothing but views": case(
+        "name,compute a,1 b,1 s,0 c,1",
+        "src,dst s,c s:1,c",
+        "node,memory_bytes,view_of s,,a s,,b",
+        reads={"a": [], "b": [], "c": ["a", "b"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("tables", "facts"), READ.values(), ids=READ)
+def test_tables_are_read(read, tables, facts):
+    graph = read(**tables)
+    assert {name: FACTS[name](graph) for name in facts} == facts
 
 
 @pytest.mark.parametrize("kind", ["nodes", "edges", "values"])
@@ -216,14 +402,9 @@ def test_any_of_the_tables_leads_to_the_others(tmp_path, kind):
     assert read_graph(tmp_path / f"X.{kind}.csv").hash == rich().hash
 
 
-def test_the_table_of_nodes_may_have_the_bare_name(tmp_path):
+def test_the_table_of_nodes_may_have_the_bare_name_as_text(tmp_path):
     file = written(tmp_path, nodes="name a b", edges="src,dst a,b")
-    bare = file.rename(tmp_path / "X.csv")
-    assert named_reads(read_graph(bare)) == {"a": [], "b": ["a"]}
-
-
-def test_paths_may_be_text(tmp_path):
-    assert read_graph(str(written(tmp_path, nodes="name a"))).n_nodes == 1
+    assert named_reads(read_graph(str(file.rename(tmp_path / "X.csv")))) == A_B
 
 
 @pytest.mark.parametrize(
@@ -237,229 +418,23 @@ def test_paths_may_be_text(tmp_path):
         ("values", "memory_bytes", "memory", "7"),
     ],
 )
-def test_columns_have_other_names(tmp_path, table, column, alias, cell):
+def test_columns_have_other_names(read, table, column, alias, cell):
     def of(name):
-        tables = {"nodes": "name a b", "edges": "src,dst a,b"}
-        tables[table] = f"name,{name} a, b,{cell}" if table == "nodes" else f"node,{name} b,{cell}"
-        return read_graph(written(tmp_path, **tables)).hash
+        text = f"name,{name} a, b,{cell}" if table == "nodes" else f"node,{name} b,{cell}"
+        return read(**({"nodes": "name a b", "edges": "src,dst a,b"} | {table: text})).hash
 
-    plain_tables = written(tmp_path, nodes="name a b", edges="src,dst a,b")
-    without = read_graph(plain_tables).hash
+    without = read(nodes="name a b", edges="src,dst a,b").hash
     assert of(column) == of(alias) != without
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges"),
-    [
-        ("id 0 1", "src,dst 0,1"),
-        ("name 0 1", "src,dst 0,1"),
-        ("id,name 7,0 5,1", "src,dst 7,5"),
-        ("id,name x,0 y,", "src,dst x,y"),
-        ("name,id 0,x 1,", "src,dst x,1"),
-    ],
-)
-def test_rows_have_an_id_or_a_name_or_both(read, nodes, edges):
-    graph = read(nodes=nodes, edges=edges)
-    assert graph.labels.names in (None, ("0", "y"))
-    assert [graph.reads(v) for v in range(2)] == [[], [0]]
-
-
-def test_where_there_are_ids_edges_and_views_speak_in_ids(read):
-    graph = read(nodes="id,name,view_of,compute 1,a,,1 2,v,1,0 3,b,,1", edges="src,dst 2,3")
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-    assert dict(graph.labels.views) == {"v": "a"}
-    with pytest.raises(GraphError, match=r"no row of X\.nodes\.csv has the id '[ab]'"):
-        read(nodes="id,name 1,a 2,b", edges="src,dst a,b")
-
-
-def test_values_of_a_node_stand_in_a_table_of_their_own(read):
-    graph = read(
-        nodes="name,memory a,8 b, c,1",
-        edges="src,dst a,b b,c b:2,c",
-        values="node,name,memory_bytes,output,grad_memory,saved b,,4,,,0 b,mask,2,1,-1,1 b,,3,,9,",
-    )
-    assert graph.value_indptr.tolist() == [0, 1, 4, 5]
-    assert graph.memory.tolist() == [8, 4, 2, 3, 1]
-    assert graph.output.tolist() == [False, False, True, False, False]
-    assert named_reads(graph)["c"] == ["b", "b:2"]
-    assert dict(graph.labels.value_names) == {2: "mask"}
-    assert graph.backward.grad_memory.tolist() == [8, 4, -1, 9, 1]
-    assert graph.backward.saved(1) == [0, 2, 3]
-
-
-def test_values_go_by_the_ids_of_their_nodes(read):
-    graph = read(nodes="id,name 5,b 6,c", edges="src,dst 5:1,6", values="node,memory_bytes 5,4 5,2")
-    assert named_reads(graph) == {"b": [], "c": ["b:1"]}
-
-
-def test_a_row_may_be_a_resident(read):
-    graph = read(
-        nodes="name,memory,resident x,5,1 w,6,parameter s,7,state i,8,input a,1, b,1,0",
-        edges="src,dst x,a w,a w,b a,b s,b",
-    )
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-    assert graph.resident.names == ("x", "w", "s", "i")
-    assert (graph.resident.memory.tolist(), graph.resident.role.tolist()) == ([5, 6, 7, 8], [0, 1, 2, 0])
-    assert [set(graph.resident.reads(v)) for v in range(2)] == [{0, 1}, {1, 2}]
-
-
-def test_param_memory_is_a_parameter_of_one_reader(read):
-    graph = read(nodes="id,name,param_memory 1,a,0 2,b,6 3,c,1KiB", edges="src,dst 1,2 2,3")
-    assert graph.resident.names == ("param(b)", "param(c)")
-    assert (graph.resident.memory.tolist(), graph.resident.role.tolist()) == ([6, 1024], [1, 1])
-    assert [graph.resident.reads(v) for v in range(3)] == [[], [0], [1]]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "output", "saved"),
-    [("", "", [0, 1]), ("1", "1", [0, 1]), ("0", "1", [1]), ("1", "0", [0]), ("0", "0", []), ("no", "", [1])],
-)
-def test_flags_of_a_node_say_what_its_gradient_reads(read, inputs, output, saved):
-    graph = read(nodes=f"name,grad_needs_inputs,grad_needs_output a,, b,{inputs},{output}", edges="src,dst a,b")
-    assert graph.backward.saved(1) == saved
-
-
-@pytest.mark.parametrize(("flag", "saved"), [("", [1, 2]), ("0", [1, 2]), ("1", [0, 1, 2])])
-def test_the_flag_of_an_edge_goes_before_that_of_its_node(read, flag, saved):
-    graph = read(
-        nodes="name,grad_needs_inputs a, b, c,0",
-        edges=f"src,dst,saved a,c,{flag} b,c,1",
-    )
-    assert graph.backward.saved(2) == saved
-
-
-def test_gradients_have_sizes_costs_and_scratch_bytes(read):
-    graph = read(nodes="name,memory,grad_memory,grad_compute,grad_workspace a,8,,, b,4,-1,5,2KiB c,2,3,0,")
-    assert graph.backward.grad_memory.tolist() == [8, -1, 3]
-    assert graph.backward.grad_compute.tolist() == [-1, 5, 0]
-    assert graph.backward.grad_workspace.tolist() == [0, 2048, 0]
-
-
-def test_without_a_word_on_gradients_there_are_no_rules(read):
-    assert read(nodes="name,memory a,1").backward is None
-
-
-def test_a_backward_node_need_not_be_a_gradient_of_one_node(read):
-    graph = read(nodes="name,gradient_of,backward a,, g,a, s,,1", edges="src,dst a,g g,s")
-    assert graph.forward_of.tolist() == [-1, 0, -2]
-    assert graph.owner.tolist() == [-1, 0, 0]
-
-
-def test_gradient_of_makes_a_backward_part(read):
-    graph = read(nodes="id,name,gradient_of 1,a, 2,g,1", edges="src,dst 1,2")
-    assert graph.forward_of.tolist() == [-1, 0]
-    assert graph.is_training
-
-
-@pytest.mark.parametrize(
-    ("cell", "flag"),
-    [*((cell, True) for cell in ("1", "true", "TRUE", "Yes")), *((cell, False) for cell in ("0", "false", "NO", ""))],
-)
-def test_flags_are_spelled_in_several_ways(read, cell, flag):
-    graph = read(nodes=f"name,once,output a,{cell},1 b,,{cell}")
-    assert (graph.once.tolist(), graph.output.tolist()) == ([flag, False], [True, flag])
-
-
-@pytest.mark.parametrize(
-    ("cell", "mark"),
-    [("keep", 1), ("Keep", 1), ("1", 1), ("recompute", 2), ("RECOMPUTE", 2), ("2", 2), ("", 0), ("0", 0)],
-)
-def test_marks_are_spelled_in_several_ways(read, cell, mark):
-    graph = read(nodes=f"name,mark a,keep b,{cell}")
-    assert graph.mark.tolist() == [1, mark]
-
-
-def test_tables_without_marks_have_none(read):
-    assert read(nodes="name,mark a, b,0").mark is None
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("4KiB", 4096),
-        ("1.5 kB", 1500),
-        ("2 MiB", 2 << 20),
-        ("2MB", 2 * 10**6),
-        ("1G", 10**9),
-        ("7B", 7),
-        ("1e3", 1000),
-        ("0.3 B", 1),
-        ("12.0", 12),
-    ],
-)
-def test_sizes_have_units(read, text, size):
-    nodes = f"name,memory,workspace,resident,param_memory\na,{text},{text},,{text}\nx,{text},,1,\n".encode()
-    graph = read(nodes=nodes)
-    assert (graph.memory.tolist(), graph.workspace.tolist()) == ([size], [size])
-    assert sorted(graph.resident.memory.tolist()) == [size, size]
-
-
-def test_spaces_around_cells_and_columns_are_ignored(read):
-    graph = read(nodes=b" name , memory \n a , 8 \n b , 4 \n", edges=b"src , dst\n a , b \n")
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_blank_lines_and_line_ends_of_other_systems_are_ignored(read, end):
-    nodes, edges = "name,memory||a,8|b,4||", "src,dst|a,b|"
-    graph = read(nodes=nodes.replace("|", end).encode(), edges=edges.replace("|", end).encode())
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-
-
-def test_unknown_columns_are_named_in_one_notice(tmp_path):
-    file = written(tmp_path, nodes="name,colour,memory,shape a,red,1,4x4 b,blue,2,2x2", edges="src,dst a,b")
-    with notices() as seen:
-        graph = read_graph(file)
-    assert graph.memory.tolist() == [1, 2]
-    assert seen == ["X.nodes.csv: ignored columns colour, shape"]
-
-
-def test_capitals_of_columns_do_not_matter(tmp_path):
-    graph = read_graph(written(tmp_path, nodes="Name,MEMORY a,5 b,6", edges="Source,Target a,b"))
-    assert graph.memory.tolist() == [5, 6]
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-
-
-@pytest.mark.parametrize("kind", ["edges", "values"])
-def test_unknown_columns_of_the_other_tables_are_named_too(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["nodes", "edges", "values"])
+def test_unknown_columns_are_named_in_one_notice(tmp_path, kind):
     tables = {"nodes": "name,memory a,1 b,", "edges": "src,dst a,b", "values": "node,memory_bytes b,3"}
-    rows = tables[kind].split(" ")
-    tables[kind] = " ".join([f"{rows[0]},colour", *(f"{row},red" for row in rows[1:])])
+    first, *others = tables[kind].split(" ")
+    tables[kind] = " ".join([f"{first},colour,shape", *(f"{row},red,4x4" for row in others)])
     with notices() as seen:
-        read_graph(written(tmp_path, **tables))
-    assert seen == [f"X.{kind}.csv: ignored columns colour"]
-
-
-# ---------------------------------------------------------------- decimals
-
-
-@pytest.mark.parametrize(
-    ("costs", "scale", "compute"),
-    [
-        ("1 2", 1, [1, 2]),
-        ("1.0 2", 1, [1, 2]),
-        ("1e3 2", 1, [1000, 2]),
-        ("0.5 2", 10, [5, 20]),
-        ("0.5 1.25", 100, [50, 125]),
-        ("0.000001 1", 10**6, [1, 10**6]),
-    ],
-)
-def test_decimal_costs_are_scaled_until_they_are_whole(read, costs, scale, compute):
-    a, b = costs.split(" ")
-    graph = read(nodes=f"name,compute a,{a} b,{b}")
-    assert (graph.compute.tolist(), graph.labels.compute_scale) == (compute, scale)
-    assert graph.labels.compute(compute[0]) == f"{float(a):,g}"
-
-
-def test_costs_of_gradients_are_scaled_with_the_others(read):
-    graph = read(nodes="name,compute,grad_compute a,1,0.5 b,2,")
-    assert (graph.compute.tolist(), graph.labels.compute_scale) == ([10, 20], 10)
-    assert graph.backward.grad_compute.tolist() == [5, -1]
-
-
-def test_costs_far_below_their_unit_are_exact(read):
-    graph = read(nodes="name,compute a,0.00000049 b,0.0000015 c,0.0000025")
-    assert (graph.compute.tolist(), graph.labels.compute_scale) == ([49, 150, 250], 10**8)
+        assert read_graph(written(tmp_path, **tables)).memory.tolist() == [1, 3]
+    assert seen == [f"X.{kind}.csv: ignored columns colour, shape"]
 
 
 def test_parts_of_a_byte_round_up_with_one_notice(tmp_path):
@@ -471,40 +446,32 @@ def test_parts_of_a_byte_round_up_with_one_notice(tmp_path):
     assert seen == ["X.nodes.csv: sizes with parts of a byte were rounded up"]
 
 
+def test_costs_are_shown_in_the_unit_of_the_file(read):
+    graph = read(nodes="name,compute a,0.5 b,1.25")
+    assert graph.labels.compute(50) == "0.5"
+    graph = from_json(json_of(nodes=[{"compute": 15}], compute_scale=10, compute_unit="ms"))
+    assert graph.labels.compute(15) == "1.5 ms"
+
+
 def test_decimals_in_json_are_exact():
     graph = from_json(json_of(nodes=[{"name": "a", "compute": 0.1}, {"name": "b", "compute": 3}]))
     assert (graph.compute.tolist(), graph.labels.compute_scale) == ([1, 30], 10)
 
 
-def test_whole_costs_in_json_may_be_scaled_already():
-    graph = from_json(json_of(nodes=[{"compute": 15}], compute_scale=10, compute_unit="ms"))
-    assert graph.labels.compute(15) == "1.5 ms"
-
-
-# ---------------------------------------------------------------- order and doubles
-
-
-def test_rows_are_numbered_topologically_earliest_first(read):
-    graph = read(nodes="name d c b a e", edges="src,dst a,b b,c a,c")
-    assert graph.labels.names == ("d", "a", "b", "c", "e")
-
-
-@given(graphs(min_nodes=1))
-def test_a_topological_file_keeps_its_order(graph):
-    again = ComputationGraph.from_tables(tables_from(graph))
-    assert [again.labels[v] for v in range(again.n_nodes)] == [graph.labels[v] for v in range(graph.n_nodes)]
+# ---------------------------------------------------------------- order
 
 
 @given(graphs(min_nodes=1), st.randoms(use_true_random=False))
 def test_rows_in_any_order_make_a_graph_of_the_same_edges(graph, random):
     tables = tables_from(graph)
+    again = ComputationGraph.from_tables(tables)
+    assert again.node_names() == graph.node_names()
     random.shuffle(tables.nodes)
     again = ComputationGraph.from_tables(tables)
     assert named_reads(again) == named_reads(graph)
     place = {node.name: i for i, node in enumerate(tables.nodes)}
-    names = [again.labels[v] for v in range(again.n_nodes)]
     done = set()
-    for name in names:  # of all rows that could come next, the earliest
+    for name in again.node_names():  # of all rows that could come next, the earliest
         ready = [row for row in place if row not in done and {owner(again, x) for x in named_reads(again)[row]} <= done]
         assert name == min(ready, key=place.get)
         done.add(name)
@@ -514,55 +481,40 @@ def owner(graph, value_name):
     return graph.labels[int(graph.producer[graph.value_id(value_name)])]
 
 
-def test_parallel_edges_are_one(read):
-    graph = read(nodes="name a b", edges="src,dst a,b a,b")
-    assert graph.reads(1) == [0]
-
-
-def test_reads_follow_the_order_of_the_edges(read):
-    assert read(nodes="name a b c", edges="src,dst b,c a,c").reads(2) == [1, 0]
-
-
 # ---------------------------------------------------------------- edge lists
 
 
-def test_an_edge_list_is_text(read_text):
-    graph = read_text("A B\nA C\nB D\nC D\n")
-    assert named_reads(graph) == {"A": [], "B": ["A"], "C": ["A"], "D": ["B", "C"]}
-    assert (graph.memory.tolist(), graph.compute.tolist()) == ([1] * 4, [1] * 4)
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("A B\nA C\nB D\nC D\n", {"A": [], "B": ["A"], "C": ["A"], "D": ["B", "C"]}),
+        ("10 100\n9 100\n2 9\n", {"2": [], "9": ["2"], "10": [], "100": ["10", "9"]}),
+        ("2 3\n0 2\n1 2\n", {"0": [], "1": [], "2": ["0", "1"], "3": ["2"]}),
+        ("b x\n10 9\n9 b\n", {"10": [], "9": ["10"], "b": ["9"], "x": ["b"]}),
+        ("# from a paper\n\nA B # first\n  C\nA\tB\n", {"A": [], "B": ["A"], "C": []}),
+        ("# u, v: v reads u\nA B\n", {"A": [], "B": ["A"]}),
+    ],
+)
+@pytest.mark.parametrize("name", ["graph.txt", "graph", "graph.edges", "graph.csv"])
+def test_an_edge_list_is_text_of_any_ending(read_text, text, reads, name):
+    graph = read_text(text, name)
+    assert list(named_reads(graph).items()) == list(reads.items())
+    assert {*graph.memory.tolist(), *graph.compute.tolist()} == {1}
 
 
-def test_numeric_ids_go_by_value(read_text):
-    graph = read_text("10 100\n9 100\n2 9\n")
-    assert graph.labels.names == ("2", "9", "10", "100")
-    assert read_text("2 3\n0 2\n1 2\n").labels.names is None
-
-
-def test_names_go_by_their_first_appearance(read_text):
-    assert read_text("b x\n10 9\n9 b\n").labels.names == ("10", "9", "b", "x")
-
-
-def test_comments_blank_lines_and_lone_nodes(read_text):
-    graph = read_text("# from a paper\n\nA B # first\n  C\nA\tB\n")
-    assert named_reads(graph) == {"A": [], "B": ["A"], "C": []}
-
-
-def test_a_comment_may_hold_a_comma(read_text):
-    assert read_text("# u, v: v reads u\nA B\n").n_nodes == 2
-
-
-def test_an_edge_list_may_have_any_ending(read_text):
-    for name in ("graph", "graph.edges", "graph.csv"):
-        assert read_text("A B\n", name).n_nodes == 2
-
-
-@pytest.mark.parametrize("edges", ["A B\nA C\nB C\n", "src,dst\nA,B\nA,C\nB,C\n"])
-def test_an_edge_list_may_have_a_table_of_nodes(tmp_path, edges):
+@pytest.mark.parametrize(
+    ("edges", "nodes", "reads"),
+    [
+        ("A B\nA C\nB C\n", "name,memory\nC,3\nA,1\nB,2\n", {"A": [], "B": ["A"], "C": ["A", "B"]}),
+        ("src,dst\nA,B\nA,C\nB,C\n", "name,memory\nC,3\nA,1\nB,2\n", {"A": [], "B": ["A"], "C": ["A", "B"]}),
+        ('A" B\n', 'name,memory\n"A""",1\nB,2\n', {'A"': [], "B": ['A"']}),
+    ],
+)
+def test_an_edge_list_may_have_a_table_of_nodes(tmp_path, edges, nodes, reads):
     (tmp_path / "edges.txt").write_text(edges)
-    (tmp_path / "sizes.csv").write_text("name,memory\nC,3\nA,1\nB,2\n")
+    (tmp_path / "sizes.csv").write_text(nodes)
     graph = read_graph(tmp_path / "edges.txt", nodes=tmp_path / "sizes.csv")
-    assert named_reads(graph) == {"A": [], "B": ["A"], "C": ["A", "B"]}
-    assert graph.memory.tolist() == [1, 2, 3]
+    assert (named_reads(graph), graph.memory.tolist()) == (reads, [1, 2, 3][: graph.n_nodes])
 
 
 def test_a_table_of_nodes_brings_its_values(tmp_path):
@@ -570,13 +522,6 @@ def test_a_table_of_nodes_brings_its_values(tmp_path):
     (tmp_path / "N.nodes.csv").write_text(lines("name b c"))
     (tmp_path / "N.values.csv").write_text(lines("node,memory_bytes b,1 b,2"))
     assert named_reads(read_graph(tmp_path / "edges.txt", nodes=tmp_path / "N.nodes.csv")) == {"b": [], "c": ["b:1"]}
-
-
-def test_names_of_an_edge_list_with_a_table_may_hold_quotes(tmp_path):
-    (tmp_path / "edges.txt").write_text('A" B\n')
-    (tmp_path / "nodes.csv").write_text('name\n"A"""\nB\n')
-    graph = read_graph(tmp_path / "edges.txt", nodes=tmp_path / "nodes.csv")
-    assert named_reads(graph) == {'A"': [], "B": ['A"']}
 
 
 @pytest.mark.parametrize("name", ["g.txt", "g.json", "X.nodes.csv"])
@@ -587,74 +532,13 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
     assert read_graph(tmp_path / name).n_nodes == 2
 
 
-# ---------------------------------------------------------------- views
-
-
-def test_a_view_vanishes_and_its_readers_read_the_base(read):
-    graph = read(nodes="name,memory,view_of a,8, v,,a b,4,", edges="src,dst a,v v,b")
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-    assert dict(graph.labels.views) == {"v": "a"}
-    assert graph.value_id("v") == graph.value_id("a")
-
-
-def test_a_chain_of_views_ends_at_what_has_bytes(read):
-    graph = read(nodes="name,view_of w,v v,a a, b,", edges="src,dst w,b v,b a,b")
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-    assert dict(graph.labels.views) == {"w": "a", "v": "a"}
-
-
-def test_a_view_of_a_resident_is_a_read_of_the_resident(read):
-    graph = read(nodes="name,memory,resident,view_of x,5,1, v,,,x a,1,,", edges="src,dst v,a")
-    assert named_reads(graph) == {"a": []}
-    assert graph.resident.reads(0) == [0]
-    assert dict(graph.labels.views) == {"v": "x"}
-
-
-def test_a_view_that_is_an_output_makes_its_base_one(read):
-    graph = read(nodes="name,view_of,output a,, v,a,1 b,,", edges="src,dst a,v a,b")
-    assert graph.output.tolist() == [True, False]
-
-
-def test_a_base_that_only_a_view_reads_is_a_default_output(read):
-    graph = read(nodes="name,view_of a, v,a", edges="src,dst a,v")
-    assert graph.output.tolist() == [True]
-
-
-def test_what_a_gradient_saves_of_a_view_it_saves_of_the_base(read):
-    graph = read(nodes="name,view_of a, v,a b,", edges="src,dst,saved a,v, v,b,1 a,b,0")
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
-    assert graph.backward.saved(1) == [0, 1]
-
-
-def test_values_of_a_node_may_be_views_in_part(read):
-    graph = read(
-        nodes="name a s c d",
-        edges="src,dst a,s s,c s:1,c s:2,d",
-        values="node,memory_bytes,view_of s,4, s,,a s,2,",
-    )
-    assert named_reads(graph) == {"a": [], "s": ["a"], "c": ["s", "a"], "d": ["s:2"]}
-    assert dict(graph.labels.views) == {"s:1": "a"}
-    assert graph.memory.tolist() == [1, 4, 2, 1, 1]
-
-
-def test_a_node_may_view_its_own_value(read):
-    graph = read(nodes="name s c", edges="src,dst flat,c", values="node,name,memory_bytes,view_of s,y,4, s,flat,,y")
-    assert named_reads(graph) == {"s": [], "c": ["y"]}
-
-
 def test_the_first_value_may_be_the_view(read):
     graph = read(nodes="name a s c", edges="src,dst a,s s,c s:1,c", values="node,memory_bytes,view_of s,,a s,2,")
     assert named_reads(graph) == {"a": [], "s": ["a"], "c": ["a", "s:1"]}
+    assert graph.value_id("s") == graph.value_id("a")
     again = from_json(to_json(graph))
     assert named_reads(again) == named_reads(graph)
     assert again.hash == graph.hash
-
-
-def test_a_node_of_nothing_but_views_vanishes(read):
-    graph = read(
-        nodes="name,compute a,1 b,1 s,0 c,1", edges="src,dst s,c s:1,c", values="node,memory_bytes,view_of s,,a s,,b"
-    )
-    assert named_reads(graph) == {"a": [], "b": [], "c": ["a", "b"]}
 
 
 def test_views_in_json():
@@ -664,7 +548,7 @@ def test_views_in_json():
         {"name": "b", "reads": ["v", "w"]},
     ]
     graph = from_json(json_of(nodes=nodes, views={"w": "v"}))
-    assert named_reads(graph) == {"a": [], "b": ["a"]}
+    assert named_reads(graph) == A_B
     assert dict(graph.labels.views) == {"v": "a", "w": "a"}
 
 
@@ -672,175 +556,142 @@ def test_views_in_json():
 
 AB = "name a b"
 BAD_TABLES = {
-    "cycle": ({"nodes": AB, "edges": "src,dst a,b b,a"}, "X.nodes.csv: the graph has a cycle: a -> b -> a; remove one"),
-    "longer cycle": (
-        {"nodes": "name d c b a", "edges": "src,dst a,b b,c c,a b,d"},
-        r"the graph has a cycle: (a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c); remove one of these edges",
-    ),
-    "loop": ({"nodes": AB, "edges": "src,dst a,a"}, "the graph has a cycle: a -> a; remove one"),
+    "cycle": ({"nodes": AB, "edges": "src,dst a,b b,a"}, {"cycle": ["a", "b", "a"]}),
+    "longer cycle": ({"nodes": "name d c b a", "edges": "src,dst a,b b,c c,a b,d"}, {"cycle": ["b", "c", "a", "b"]}),
+    "loop": ({"nodes": AB, "edges": "src,dst a,a"}, {"cycle": ["a", "a"]}),
     "cycle through a view": (
         {"nodes": "name,view_of a, v,b b,", "edges": "src,dst a,b v,a"},
-        "the graph has a cycle: a -> b -> a",
+        {"cycle": ["a", "b", "a"]},
     ),
-    "unknown source": (
-        {"nodes": AB, "edges": "src,dst a,b c,b"},
-        "X.edges.csv, line 3: no row of X.nodes.csv has the id 'c'",
-    ),
-    "unknown reader": (
-        {"nodes": AB, "edges": "src,dst a,c"},
-        "X.edges.csv, line 2: no row of X.nodes.csv has the id 'c'",
-    ),
-    "edge to a resident": (
-        {"nodes": "name,resident a, x,1", "edges": "src,dst a,x"},
-        "X.edges.csv, line 2: 'x' is a resident, and residents read nothing",
-    ),
+    "unknown source": ({"nodes": AB, "edges": "src,dst a,b c,b"}, {"line": 3, "key": "c"}),
+    "unknown reader": ({"nodes": AB, "edges": "src,dst a,c"}, {"line": 2, "key": "c"}),
+    "edge to a resident": ({"nodes": "name,resident a, x,1", "edges": "src,dst a,x"}, {"line": 2, "dst": "x"}),
     "edge to a value": (
         {"nodes": AB, "edges": "src,dst b,a:1", "values": "node,memory_bytes a,1 a,2"},
-        "X.edges.csv, line 2: 'a:1' is a value; edges lead to nodes",
+        {"line": 2, "dst": "a:1"},
     ),
-    "two ids": ("id,name 1,a 1,b", "X.nodes.csv, line 3: two rows have the id '1'; give each its own"),
-    "two names": ("id,name 1,a 2,a", "X.nodes.csv, line 3: two rows are called 'a'; give each its own name"),
-    "a name twice": ("name a b a", "X.nodes.csv, line 4: two rows have the id 'a'"),
-    "resident and node": ("id,name,resident 1,a,1 2,a,", "X.nodes.csv, line 3: two rows are called 'a'"),
+    "two ids": ("id,name 1,a 1,b", {"line": 3, "key": "1"}),
+    "two names": ("id,name 1,a 2,a", {"line": 3, "name": "a"}),
+    "a name twice": ("name a b a", {"line": 4, "key": "a"}),
+    "resident and node": ("id,name,resident 1,a,1 2,a,", {"line": 3, "name": "a"}),
     "resident and parameter": (
         "name,memory,resident,param_memory param(a),7,parameter, a,1,,5",
-        r"X.nodes.csv, line \d: two rows are called 'param\(a\)'; give each its own name",
+        {"line": 3, "name": "param(a)"},
     ),
-    "two values": (
-        {"nodes": AB, "values": "node,name,memory_bytes a,y,1 b,y,1"},
-        "X.nodes.csv, line 3: two values are called 'y'; give each its own name",
-    ),
-    "value like a node": ({"nodes": AB, "values": "node,name,memory_bytes a,b,1"}, "two (rows|values).* 'b'"),
-    "no name": ("name,memory a,1 ,2", "X.nodes.csv, line 3: the row has neither id nor name; give it one"),
+    "two values": ({"nodes": AB, "values": "node,name,memory_bytes a,y,1 b,y,1"}, {"line": 3, "name": "y"}),
+    "value like a node": ({"nodes": AB, "values": "node,name,memory_bytes a,b,1"}, {"line": 2, "name": "b"}),
+    "no name": ("name,memory a,1 ,2", "the row has neither id nor name; give"),
     # numbers
-    "negative memory": ("name,memory a,1 b,-1", "X.nodes.csv, line 3: node 'b' has memory -1"),
-    "negative part of a byte": ("name,memory a,1 b,-0.5", "X.nodes.csv, line 3: node 'b' has memory -0.5"),
-    "negative compute": ("name,compute a,1 b,-1", "X.nodes.csv, line 3: node 'b' has compute -1"),
-    "negative part of a cost": ("name,compute a,1 b,-0.5", "X.nodes.csv, line 3: node 'b' has compute -0.5"),
-    "negative workspace": ("name,workspace a,1 b,-7", "X.nodes.csv, line 3: node 'b' has workspace -7"),
-    "negative grad_memory": ("name,grad_memory a,1 b,-7", "X.nodes.csv, line 3: .*'b'.*grad_memory"),
-    "negative grad_compute": ("name,grad_compute a,1 b,-7", "X.nodes.csv, line 3: .*'b'.*grad_compute"),
-    "negative grad_workspace": ("name,grad_workspace a,1 b,-7", "X.nodes.csv, line 3: .*'b'.*grad_workspace"),
-    "negative resident": ("name,memory,resident x,-1,1 a,1,", "X.nodes.csv, line 2: resident 'x' has memory -1; "),
-    "negative value": ({"nodes": AB, "values": "node,memory_bytes b,-1"}, "node 'b' has memory -1"),
-    "not a number": ("name,memory a,1 b,nan", "X.nodes.csv, line 3: memory of 'b'.* 'nan'.*; write"),
-    "infinite": ("name,compute a,1 b,inf", "line 3: compute of 'b': 'inf' is not a cost; write a number"),
-    "a word": ("name,compute a,1 b,x", "line 3: compute of 'b': 'x' is not a cost; write a number"),
-    "a unit for costs": ("name,compute a,1 b,1MB", "compute of 'b': '1MB' is not a cost; write a number"),
-    "no unit": ("name,memory a,1 b,7parsec", "X.nodes.csv, line 3: memory of 'b': '7parsec' is not a size"),
-    "huge memory": ("name,memory a,1 b,1e999999", r"X.nodes.csv, line 3: the sum of memory reaches 2..53 at node 'b'"),
-    "huge compute": ("name,compute a,1 b,1e999999", "line 3: the sum of compute reaches 2..53 at node 'b'"),
-    "huge compute beside a decimal": (
-        "name,compute a,0.5 b,1e999999",
-        "line 3: the sum of compute reaches 2..53 at node 'b'",
-    ),
-    "more than a decimal can hold": ("name,memory a,1 b,1e1000000", "line 3: .*node 'b'"),
-    "a cost that no decimal can hold": ("name,compute a,1 b,1e9999999", "line 3: .*node 'b'"),
-    "an exponent without end": ("name,memory a,1 b,1e99999999999999999999", "line 3: .*'b'"),
-    "a huge number of units": (b"name,memory\na,1\nb,1e999999 GiB\n", "X.nodes.csv, line 3: memory of 'b'"),
-    "5000 digits": (f"name,memory a,1 b,{'9' * 5000}", "X.nodes.csv, line 3: .*'b'"),
-    "sum of memory": (f"name,memory a,{2**52} b,{2**52}", "line 3: the sum of memory reaches 2..53 at node 'b'"),
-    "sum of compute": (f"name,compute a,{2**52} b,{2**52}", "line 3: the sum of compute reaches 2..53 at node 'b'"),
-    "sum of residents": (f"name,memory,resident a,1, x,{2**53},1", r"2..53 at resident 'x'"),
-    "huge resident": (f"name,memory,resident a,1, x,{10**30},1", "resident"),
-    "huge param_memory": (f"name,param_memory a,{10**30}", "resident"),
-    "huge grad_memory": (f"name,grad_memory a,1 b,{10**30}", "grad_memory"),
-    "huge grad_compute": (f"name,grad_compute a,1 b,{10**30}", "grad_compute"),
-    "huge grad_workspace": (f"name,grad_workspace a,1 b,{10**30}", "grad_workspace"),
+    "negative memory": ("name,memory a,1 b,-1", {"line": 3, "what": "memory", "amount": -1}),
+    "negative part of a byte": ("name,memory a,1 b,-0.5", {"line": 3, "what": "memory", "name": "b"}),
+    "negative compute": ("name,compute a,1 b,-1", {"line": 3, "what": "compute", "amount": -1}),
+    "negative part of a cost": ("name,compute a,1 b,-0.5", {"line": 3, "what": "compute", "name": "b"}),
+    "negative workspace": ("name,workspace a,1 b,-7", {"line": 3, "what": "workspace", "amount": -7}),
+    "negative grad_memory": ("name,grad_memory a,1 b,-7", {"line": 3, "what": "grad_memory", "amount": -7}),
+    "negative grad_compute": ("name,grad_compute a,1 b,-7", {"line": 3, "what": "grad_compute", "amount": -7}),
+    "negative grad_workspace": ("name,grad_workspace a,1 b,-7", {"line": 3, "what": "grad_workspace", "amount": -7}),
+    "negative resident": ("name,memory,resident x,-1,1 a,1,", {"line": 2, "what": "memory", "amount": -1}),
+    "negative value": ({"nodes": AB, "values": "node,memory_bytes b,-1"}, {"line": 3, "what": "memory", "amount": -1}),
+    "not a number": ("name,memory a,1 b,nan", {"line": 3, "column": "memory"}),
+    "infinite": ("name,compute a,1 b,inf", {"line": 3, "column": "compute"}),
+    "a word": ("name,compute a,1 b,x", {"line": 3, "column": "compute"}),
+    "a unit for costs": ("name,compute a,1 b,1MB", {"line": 3, "column": "compute"}),
+    "no unit": ("name,memory a,1 b,7parsec", {"line": 3, "column": "memory"}),
+    "huge memory": ("name,memory a,1 b,1e999999", {"line": 3, "what": "memory", "name": "b"}),
+    "huge compute": ("name,compute a,1 b,1e999999", {"line": 3, "what": "compute", "name": "b"}),
+    "huge compute beside a decimal": ("name,compute a,0.5 b,1e999999", {"line": 3, "what": "compute", "name": "b"}),
+    "more than a decimal can hold": ("name,memory a,1 b,1e1000000", {"line": 3, "what": "memory", "name": "b"}),
+    "a cost that no decimal can hold": ("name,compute a,1 b,1e9999999", {"line": 3, "what": "compute", "name": "b"}),
+    "an exponent without end": ("name,memory a,1 b,1e99999999999999999999", {"line": 3, "what": "memory", "name": "b"}),
+    "a huge number of units": (b"name,memory\na,1\nb,1e999999 GiB\n", {"line": 3, "column": "memory"}),
+    "5000 digits": (f"name,memory a,1 b,{'9' * 5000}", {"line": 3, "what": "memory", "name": "b"}),
+    "sum of memory": (f"name,memory a,{2**52} b,{2**52}", {"line": 3, "what": "memory", "name": "b"}),
+    "sum of compute": (f"name,compute a,{2**52} b,{2**52}", {"line": 3, "what": "compute", "name": "b"}),
+    "sum of residents": (f"name,memory,resident a,1, x,{2**53},1", {"line": 3, "what": "memory", "name": "x"}),
+    "huge resident": (f"name,memory,resident a,1, x,{10**30},1", {"line": 3, "what": "memory", "name": "x"}),
+    "huge param_memory": (f"name,param_memory a,{10**30}", {"line": 2, "what": "memory", "name": "param(a)"}),
+    "huge grad_memory": (f"name,grad_memory a,1 b,{10**30}", {"line": 3, "what": "grad_memory", "name": "b"}),
+    "huge grad_compute": (f"name,grad_compute a,1 b,{10**30}", {"line": 3, "what": "grad_compute", "name": "b"}),
+    "huge grad_workspace": (f"name,grad_workspace a,1 b,{10**30}", {"line": 3, "what": "grad_workspace", "name": "b"}),
     # words
-    "flag": ("name,once a,1 b,maybe", "X.nodes.csv, line 3: once .* 'maybe'; write 0 or 1"),
-    "output": ("name,output a,2", "X.nodes.csv, line 2: output .* '2'; write 0 or 1"),
-    "saved": ({"nodes": AB, "edges": "src,dst,saved a,b,x"}, "X.edges.csv, line 2: saved .* 'x'; write 0 or 1"),
-    "mark": ("name,mark a,drop", "X.nodes.csv, line 2: mark .* 'drop'; write keep, recompute or nothing"),
-    "role": ("name,resident a,weight", "X.nodes.csv, line 2: resident .* 'weight'"),
-    "mark and once": ("name,mark,once a,recompute,1", "'?a'? is marked once and recompute; remove one mark"),
-    "gradient of nothing": ("name,gradient_of a, b,z", "X.nodes.csv, line 3: .*'b'.*'z', which is no node"),
-    "gradient of a gradient": (
-        "name,gradient_of a, g,a h,g",
-        "forward_of.2. is 1, expected a node of the forward part",
-    ),
+    "flag": ("name,once a,1 b,maybe", {"line": 3, "column": "once", "cell": "maybe"}),
+    "output": ("name,output a,2", {"line": 2, "column": "output", "cell": "2"}),
+    "saved": ({"nodes": AB, "edges": "src,dst,saved a,b,x"}, {"line": 2, "column": "saved", "cell": "x"}),
+    "mark": ("name,mark a,drop", {"line": 2, "column": "mark", "cell": "drop"}),
+    "role": ("name,resident a,weight", {"line": 2, "role": "weight"}),
+    "mark and once": ("name,mark,once a,recompute,1", {"node": "a"}),
+    "gradient of nothing": ("name,gradient_of a, b,z", {"line": 3, "node": "b", "value": "z"}),
+    "gradient of a gradient": ("name,gradient_of a, g,a h,g", {"at": 2, "forward_of": 1}),
     # views
-    "unknown base": ("name,view_of a, v,z", "X.nodes.csv.*: 'v' is a view of 'z', which is no node, value or"),
-    "view of itself": ("name,view_of a, v,v", "X.nodes.csv.*: views form a cycle: v -> v; give one of them"),
-    "views go round": ("name,view_of a, v,w w,u u,v", "views form a cycle: v -> w -> u -> v"),
-    "view with compute": (
-        "name,view_of,compute a,,1 v,a,2",
-        "X.nodes.csv, line 3: 'v' is a view with compute or workspace; set both to 0",
-    ),
-    "view with workspace": ("name,view_of,workspace a,,1 v,a,2", "'v' is a view with compute or workspace"),
+    "unknown base": ("name,view_of a, v,z", {"view": "v", "base": "z"}),
+    "view of itself": ("name,view_of a, v,v", {"cycle": ["v", "v"]}),
+    "views go round": ("name,view_of a, v,w w,u u,v", {"cycle": ["v", "w", "u", "v"]}),
+    "view with compute": ("name,view_of,compute a,,1 v,a,2", {"line": 3, "node": "v"}),
+    "view with workspace": ("name,view_of,workspace a,,1 v,a,2", {"line": 3, "node": "v"}),
     # the shape of the tables
-    "no nodes": ("name,memory", "X.nodes.csv: there are no nodes; add one"),
-    "empty nodes": (b"", "X.nodes.csv: the file is empty"),
-    "blank nodes": (b" \n\n\t\n", "X.nodes.csv: the file is empty"),
-    "empty edges": ({"nodes": AB, "edges": b""}, "X.edges.csv: the file is empty"),
-    "no nodes file": ({}, r"no such file: .*X.nodes.csv"),
-    "no edges file": ({"nodes": AB, "edges": None}, r"no such file: .*X.edges.csv; X.nodes.csv needs it"),
-    "no name column": ("memory 1", r"X.nodes.csv, line 1: missing column `name` \(found: memory\)"),
-    "no header": ({"nodes": AB, "edges": "a,b"}, r"X.edges.csv, line 1: missing column `src` \(found: a, b\)"),
-    "no dst": ({"nodes": AB, "edges": "src a"}, r"X.edges.csv, line 1: missing column `dst` \(found: src\)"),
+    "no nodes": ("name,memory", "there are no nodes; add one"),
+    "empty nodes": (b"", "the file is empty"),
+    "blank nodes": (b" \n\n\t\n", "the file is empty"),
+    "empty edges": ({"nodes": AB, "edges": b""}, "the file is empty"),
+    "no nodes file": ({}, "no such file"),
+    "no edges file": ({"nodes": AB, "edges": None}, {"name": "X.nodes.csv"}),
+    "no name column": ("memory 1", {"line": 1, "column": "name", "found": ["memory"]}),
+    "no header": ({"nodes": AB, "edges": "a,b"}, {"line": 1, "column": "src", "found": ["a", "b"]}),
+    "no dst": ({"nodes": AB, "edges": "src a"}, {"line": 1, "column": "dst", "found": ["src"]}),
     "no node column": (
         {"nodes": AB, "values": "memory_bytes 1"},
-        r"X.values.csv, line 1: missing column `node` \(found: memory_bytes\)",
+        {"line": 1, "column": "node", "found": ["memory_bytes"]},
     ),
-    "no sizes": (
-        {"nodes": AB, "values": "node a"},
-        r"X.values.csv, line 1: missing column `memory_bytes` \(found: node\)",
-    ),
-    "column twice": (
-        "name,memory,memory_bytes a,1,1",
-        "X.nodes.csv, line 1: columns `memory` and `memory_bytes` mean the same; keep",
-    ),
-    "missing cell": ("name,memory a,1 b", r"X.nodes.csv, line 3: expected 2 cells, found 1"),
-    "a cell more": ({"nodes": AB, "edges": "src,dst a,b,c"}, "X.edges.csv, line 2: expected 2 cells, found 3"),
-    "open quote": ({"nodes": b'name\n"a\n'}, "X.nodes.csv, line 2: not a CSV line"),
-    "text after a quote": (b'name\n"a"b\n', "X.nodes.csv, line 2: not a CSV line"),
-    "a cell without end": (b"name\n" + b"a" * 200000, "X.nodes.csv, line 2: not a CSV line"),
-    "values of no node": (
-        {"nodes": AB, "values": "node,memory_bytes a,1 z,1"},
-        "X.values.csv, line 3: node 'z' is not in X.nodes.csv; add it there",
-    ),
+    "no sizes": ({"nodes": AB, "values": "node a"}, {"line": 1, "column": "memory_bytes", "found": ["node"]}),
+    "column twice": ("name,memory,memory_bytes a,1,1", {"line": 1, "first": "memory", "second": "memory_bytes"}),
+    "missing cell": ("name,memory a,1 b", {"line": 3, "found": 1}),
+    "a cell more": ({"nodes": AB, "edges": "src,dst a,b,c"}, {"line": 2, "found": 3}),
+    "open quote": ({"nodes": b'name\n"a\n'}, "not a CSV line (unexpected end of data)"),
+    "text after a quote": (b'name\n"a"b\n', "not a CSV line (',' expected after '\"')"),
+    "a cell without end": (b"name\n" + b"a" * 200000, "not a CSV line (field larger than field"),
+    "values of no node": ({"nodes": AB, "values": "node,memory_bytes a,1 z,1"}, {"line": 3, "key": "z"}),
     "values of a resident": (
         {"nodes": "name,resident a, x,1", "values": "node,memory_bytes x,1"},
-        "X.values.csv, line 2: node 'x' is not in X.nodes.csv",
+        {"line": 2, "key": "x"},
     ),
     "memory in two places": (
         {"nodes": "name,memory a,1", "values": "node,memory_bytes a,1"},
-        "X.nodes.csv, line 2: node 'a' has rows in X.values.csv; leave its memory empty here",
+        {"line": 2, "column": "memory", "key": "a"},
     ),
     # the bytes
-    "latin-1": ("name caf\xe9".encode("latin-1"), "X.nodes.csv: byte 8 is not UTF-8 text"),
-    "utf-16": ("name a".encode("utf-16"), "X.nodes.csv: the text is UTF-16; save the file as UTF-8"),
-    "utf-16 edges": ({"nodes": AB, "edges": "src,dst".encode("utf-16")}, "X.edges.csv: the text is UTF-16"),
-    "junk": (bytes(range(256)), "X.nodes.csv: neither text nor npz"),
-    "a name that cannot be printed": (b"name\na\x07\n", "'a.x07' is not a valid name"),
+    "latin-1": ("name caf\xe9".encode("latin-1"), {"start": 8}),
+    "utf-16": ("name a".encode("utf-16"), "the text is UTF-16; save the file as"),
+    "utf-16 edges": ({"nodes": AB, "edges": "src,dst".encode("utf-16")}, "the text is UTF-16; save the file as"),
+    "junk": (bytes(range(256)), {"binary": "npz nor ONNX"}),
+    "a name that cannot be printed": (b"name\na\x07\n", {"name": "a\x07"}),
 }
 
 
-@pytest.mark.parametrize(("tables", "message"), BAD_TABLES.values(), ids=BAD_TABLES)
+@pytest.mark.parametrize(("tables", "fault"), BAD_TABLES.values(), ids=BAD_TABLES)
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
-def test_what_is_wrong_with_tables_is_named(read, tables, message):
-    with pytest.raises(GraphError, match=message):
+def test_what_is_wrong_with_tables_is_named(read, tables, fault):
+    with refused(GraphError, fault):
         read(**(tables if isinstance(tables, dict) else {"nodes": tables}))
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "message"),
+    ("text", "name", "fault"),
     [
-        ("A B C\n", "g.txt", "g.txt, line 1: expected two names per line, found 3"),
-        ("A B\nB A\n", "g.txt", "g.txt: the graph has a cycle: A -> B -> A; remove one of these edges"),
-        ("", "g.txt", "g.txt: the file is empty"),
-        ("# nothing\n", "g.txt", "g.txt: the file is empty; write an edge `u v` per line"),
-        ("A\x07 B\n", "g.txt", "'A\\x07' is not a valid name"),
-        ("name,memory\na,1\n", "lone.csv", "lone.csv is a table of nodes without edges; call it X.nodes.csv"),
-        (bytes(range(256)), "g.txt", "g.txt: neither text nor npz nor ONNX"),
-        ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
-        ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
-        ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),
-        (pickle.dumps(rich().memory), "g.npz", "g.npz: neither text nor npz"),
+        ("A B C\n", "g.txt", {"line": 1, "n_words": 3}),
+        ("A B\nB A\n", "g.txt", {"cycle": ["A", "B", "A"]}),
+        ("", "g.txt", "the file is empty"),
+        ("# nothing\n", "g.txt", "the file is empty; write an edge `u v`"),
+        ("A\x07 B\n", "g.txt", {"name": "A\x07"}),
+        ("name,memory\na,1\n", "lone.csv", {"name": "lone.csv"}),
+        (bytes(range(256)), "g.txt", {"binary": "npz nor ONNX"}),
+        ("A é\n".encode("latin-1"), "g.txt", {"start": 2}),
+        ("A B\n".encode("utf-16"), "g.txt", "the text is UTF-16; save the file as"),
+        ("A B\n".encode("utf-16-le"), "g.txt", {"binary": "npz nor ONNX"}),
+        (pickle.dumps(rich().memory), "g.npz", {"binary": "npz nor ONNX"}),
     ],
 )
-def test_what_is_wrong_with_a_text_is_named(read_text, text, name, message):
-    with pytest.raises(GraphError, match=re.escape(message)):
+def test_what_is_wrong_with_a_text_is_named(read_text, text, name, fault):
+    with refused(GraphError, fault):
         read_text(text, name)
 
 
@@ -881,123 +732,120 @@ def node(**fields):
 SAVED = {"saved": []}
 VIEWS = {"views": {"v": "a"}}
 BAD_JSON = {
-    "truncated": (json_of()[:-20], r"g.json: not valid JSON at line 1, column \d+ .*; is the file whole\?"),
-    "cut in a string": (json_of()[:14], "g.json: not valid JSON at line 1"),
-    "not json": ("{nodes}", "g.json: not valid JSON at line 1, column 2"),
-    "a list": ("[]", 'g.json: not a graph: expected "format": "remat-graph"'),
-    "another format": (json_of(format="remat-other"), 'g.json: not a graph: expected "format": "remat-graph"'),
-    "no format": ("{}", 'g.json: not a graph: expected "format"'),
-    "another version": (json_of(version=2), "g.json: version 2 is not supported; this release reads version 1"),
-    "no version": ('{"format": "remat-graph"}', "g.json: version None is not supported"),
-    "nested": ("[" * 100000, "g.json: objects and lists are nested deeper than 64 levels"),
-    "nested whole": ("[" * 100000 + "]" * 100000, "g.json: objects and lists are nested deeper than 64 levels"),
-    "nested objects": ('{"a":' * 100000, "g.json: objects and lists are nested deeper than 64 levels"),
-    "5000 digits": (json_of(compute_unit=1).replace("1}", "9" * 5000 + "}"), "g.json: the number 9999999999"),
-    "NaN": (node(compute=float("nan")), "g.json: NaN is not a number"),
-    "Infinity": (node(compute=float("inf")), "g.json: Infinity is not a number"),
-    "-Infinity": (node(compute=float("-inf")), "g.json: -Infinity is not a number"),
-    "no nodes": ('{"format": "remat-graph", "version": 1}', 'g.json: the graph has no "nodes"'),
-    "nodes": (json_of(nodes={}), '"nodes" of the graph is dict .*, expected a list'),
-    "a node": (json_of(nodes=["a"]), "node 0 is str 'a', expected an object"),
-    "residents": (json_of(residents={}), '"residents" of the graph is dict'),
-    "a resident": (json_of(residents=[1]), "resident 0 is int '1', expected an object"),
-    "backward": (json_of(backward=1), '"backward" of the graph is int'),
-    "backward word": (json_of(backward="maybe"), "\"backward\" is 'maybe'; use none, to come, present"),
-    "compute_unit": (json_of(compute_unit=None), '"compute_unit" of the graph is null, expected text'),
-    "compute_scale": (json_of(compute_scale="x"), '"compute_scale" of the graph is str'),
+    "truncated": (json_of()[:-20], "not valid JSON at line 1, column 75"),
+    "cut in a string": (json_of()[:14], "not valid JSON at line 1, column 12"),
+    "not json": ("{nodes}", "not valid JSON at line 1, column 2"),
+    "a list": ("[]", 'not a graph: expected "format"'),
+    "another format": (json_of(format="remat-other"), 'not a graph: expected "format"'),
+    "no format": ("{}", 'not a graph: expected "format"'),
+    "another version": (json_of(version=2), {"version": 2}),
+    "no version": ('{"format": "remat-graph"}', "version None is not supported; this"),
+    "nested": ("[" * 100000, "objects and lists are nested deeper"),
+    "nested whole": ("[" * 100000 + "]" * 100000, "objects and lists are nested deeper"),
+    "nested objects": ('{"a":' * 100000, "objects and lists are nested deeper"),
+    "5000 digits": (json_of(compute_unit=1).replace("1}", "9" * 5000 + "}"), "the number"),
+    "NaN": (node(compute=float("nan")), "NaN is not a number; is the file whole?"),
+    "Infinity": (node(compute=float("inf")), "Infinity is not a number; is the file"),
+    "-Infinity": (node(compute=float("-inf")), "-Infinity is not a number; is the file"),
+    "no nodes": ('{"format": "remat-graph", "version": 1}', {"key": "nodes"}),
+    "nodes": (json_of(nodes={}), {"key": "nodes", "found": "dict '{}'"}),
+    "a node": (json_of(nodes=["a"]), {"what": "node 0", "kind": "str 'a'"}),
+    "residents": (json_of(residents={}), {"key": "residents", "found": "dict '{}'"}),
+    "a resident": (json_of(residents=[1]), {"what": "resident 0", "kind": "int '1'"}),
+    "backward": (json_of(backward=1), {"key": "backward", "found": "int '1'"}),
+    "backward word": (json_of(backward="maybe"), {"backward": "maybe"}),
+    "compute_unit": (json_of(compute_unit=None), {"key": "compute_unit", "found": "null"}),
+    "compute_scale": (json_of(compute_scale="x"), {"key": "compute_scale", "found": "str 'x'"}),
     "compute_scale 0": (json_of(compute_scale=0), '"compute_scale" needs whole costs'),
-    "compute_scale true": (json_of(compute_scale=True), '"compute_scale" of the graph is bool'),
+    "compute_scale true": (json_of(compute_scale=True), {"key": "compute_scale", "found": "bool 'True'"}),
     "compute_scale with decimals": (
         json_of(compute_scale=10, nodes=[{"compute": 0.5}]),
-        '"compute_scale" needs whole costs; leave it out, and decimals are scaled',
+        '"compute_scale" needs whole costs',
     ),
-    "views": (json_of(views=[]), '"views" of the graph is list'),
+    "views": (json_of(views=[]), {"key": "views", "found": "list '[]'"}),
     "a view": (json_of(views={"v": 1}), '"views" must map names to names'),
-    "view of nothing": (json_of(views={"v": "z"}), "g.json: 'v' is a view of 'z', which is no node, value or resident"),
-    "view called like a node": (json_of(views={"b": "a"}), "g.json: a view and a node or value are both called 'b'"),
-    "views go round": (json_of(views={"v": "w", "w": "v"}), "g.json: views form a cycle: v -> w -> v"),
-    "derivation": (json_of(derivation=[]), '"derivation" of the graph is list'),
-    "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is not as it was'),
-    "derivation of numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), "derivation"),
+    "view of nothing": (json_of(views={"v": "z"}), {"view": "v", "base": "z"}),
+    "view called like a node": (json_of(views={"b": "a"}), {"name": "b"}),
+    "views go round": (json_of(views={"v": "w", "w": "v"}), {"cycle": ["v", "w", "v"]}),
+    "derivation": (json_of(derivation=[]), {"key": "derivation", "found": "list '[]'"}),
+    "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is not as it was written'),
+    "derivation of numbers": (
+        json_of(derivation={"source_hash": 1, "options": "x"}),
+        '"derivation" is not as it was written',
+    ),
     # fields of a node
-    "name": (node(name=1), "\"name\" of node 1 is int '1', expected text"),
-    "empty name": (node(name=""), "'' is not a valid name"),
-    "half a character": (node(name="\ud800"), "a text in it has half of a character .a lone surrogate"),
-    "a name twice": (node(name="a"), "g.json: two rows are called 'a'; give each its own name"),
-    "op": (node(op=["Conv"]), "\"op\" of node 'b' is list"),
-    "compute": (node(compute="x"), "\"compute\" of node 'b': 'x' is not a cost; write a number"),
-    "no compute": (node(compute=None), "\"compute\" of node 'b' is null, expected a number"),
-    "true compute": (node(compute=True), "\"compute\" of node 'b' is bool"),
-    "negative compute": (node(compute=-1), "g.json: node 'b' has compute -1; sizes and costs are 0 or more"),
-    "huge compute": (node(compute=10**30), "g.json: the sum of compute reaches 2..53 at node 'b'"),
-    "workspace": (node(workspace=[]), "\"workspace\" of node 'b' is list"),
-    "workspace text": (node(workspace="big"), "\"workspace\" of node 'b': 'big' is not a size; write bytes"),
-    "once": (node(once=1), "\"once\" of node 'b' is int '1', expected true or false"),
-    "mark": (node(mark="keep"), "\"mark\" of node 'b' is str 'keep', expected a whole number"),
-    "mark 3": (node(mark=3), r"0, 1.*2 \(recompute\)"),
-    "huge mark": (node(mark=10**30), "mark"),
-    "reads": (node(reads="a"), "\"reads\" of node 'b' is str"),
-    "reads of numbers": (node(reads=[0]), "\"reads\" of node 'b' contains something that is not a valid name"),
-    "reads of nothing": (node(reads=["z"]), "g.json: node 'b' reads 'z', which is no node, value or resident"),
-    "cycle": (node(reads=["b"]), "g.json: the graph has a cycle: b -> b"),
-    "values": (node(values={}), "\"values\" of node 'b' is dict"),
-    "a value": (node(values=[7]), "node 'b' is int '7', expected an object"),
-    "no value": (node(values=[]), "g.json: node 'b' has no value; give it one of 0 bytes"),
-    "saved": (node(saved="a"), "\"saved\" of node 'b' is str"),
-    "saved of numbers": (node(saved=[1]), "\"saved\" of node 'b' contains something that is not a valid name"),
-    "saved of nothing": (node(saved=["z"]), "g.json: node 'b' .*'z', which is no node, value or resident"),
-    "saved of another": (node(saved=["a"]), "the gradient of b saves value 0, which the node neither reads nor makes"),
-    "saved on some": (json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]), "\"saved\" is missing for node 'b'"),
-    "grad_compute": (node(grad_compute="x"), "\"grad_compute\" of node 'b': 'x' is not a cost; write a number"),
-    "grad_workspace": (node(grad_workspace=True), "\"grad_workspace\" of node 'b' is bool"),
-    "gradient_of": (node(gradient_of=1), "\"gradient_of\" of node 'b' is int"),
-    "gradient of nothing": (node(gradient_of="z"), "g.json: .*'b'.*'z', which is no node"),
+    "name": (node(name=1), {"key": "name", "found": "int '1'"}),
+    "empty name": (node(name=""), {"name": ""}),
+    "half a character": (node(name="\ud800"), "a text in it has half of a character (a"),
+    "a name twice": (node(name="a"), {"name": "a"}),
+    "op": (node(op=["Conv"]), {"key": "op", "found": "list \"['Conv']\""}),
+    "compute": (node(compute="x"), {"key": "compute", "what": "node 'b'"}),
+    "no compute": (node(compute=None), {"key": "compute", "found": "null"}),
+    "true compute": (node(compute=True), {"key": "compute", "found": "bool 'True'"}),
+    "negative compute": (node(compute=-1), {"what": "compute", "amount": -1}),
+    "huge compute": (node(compute=10**30), {"what": "compute", "name": "b"}),
+    "workspace": (node(workspace=[]), {"key": "workspace", "found": "list '[]'"}),
+    "workspace text": (node(workspace="big"), {"key": "workspace", "what": "node 'b'"}),
+    "once": (node(once=1), {"key": "once", "found": "int '1'"}),
+    "mark": (node(mark="keep"), {"key": "mark", "found": "str 'keep'"}),
+    "mark 3": (node(mark=3), {"node": "b", "mark": 3}),
+    "huge mark": (node(mark=10**30), {"node": "b", "mark": 9223372036854775808}),
+    "reads": (node(reads="a"), {"key": "reads", "found": "str 'a'"}),
+    "reads of numbers": (node(reads=[0]), {"key": "reads", "what": "node 'b'"}),
+    "reads of nothing": (node(reads=["z"]), {"node": "b", "value": "z"}),
+    "cycle": (node(reads=["b"]), {"cycle": ["b", "b"]}),
+    "values": (node(values={}), {"key": "values", "found": "dict '{}'"}),
+    "a value": (node(values=[7]), {"what": "node 'b'", "kind": "int '7'"}),
+    "no value": (node(values=[]), {"node": "b"}),
+    "saved": (node(saved="a"), {"key": "saved", "found": "str 'a'"}),
+    "saved of numbers": (node(saved=[1]), {"key": "saved", "what": "node 'b'"}),
+    "saved of nothing": (node(saved=["z"]), {"node": "b", "value": "z"}),
+    "saved of another": (node(saved=["a"]), {"saved": 0, "name": "b"}),
+    "saved on some": (json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]), {"lacking": "b"}),
+    "grad_compute": (node(grad_compute="x"), {"key": "grad_compute", "what": "node 'b'"}),
+    "grad_workspace": (node(grad_workspace=True), {"key": "grad_workspace", "found": "bool 'True'"}),
+    "gradient_of": (node(gradient_of=1), {"key": "gradient_of", "found": "int '1'"}),
+    "gradient of nothing": (node(gradient_of="z"), {"node": "b", "value": "z"}),
     # fields of a value
-    "value name": (node(values=[{"name": 1}]), "\"name\" of node 'b' is int"),
-    "value memory": (node(values=[{"memory": "x"}]), "\"memory\" of node 'b': 'x' is not a size"),
-    "value memory true": (node(values=[{"memory": True}]), "\"memory\" of node 'b' is bool"),
-    "value memory null": (node(values=[{"memory": None}]), "\"memory\" of node 'b' is null"),
-    "value memory negative": (node(values=[{"memory": -1}]), "g.json: node 'b' has memory -1"),
-    "value memory huge": (node(values=[{"memory": 2**53}]), "g.json: the sum of memory reaches 2..53 at node 'b'"),
-    "value output": (node(values=[{"output": 1}]), "\"output\" of node 'b' is int"),
-    "value grad_memory": (node(values=[{"grad_memory": "x"}]), "\"grad_memory\" of node 'b': 'x' is not a size"),
-    "value grad_memory huge": (node(saved=[], values=[{"grad_memory": 10**30}]), "grad_memory"),
-    "grad_compute huge": (node(saved=[], grad_compute=10**30), "grad_compute"),
-    "grad_workspace huge": (node(saved=[], grad_workspace=10**30), "grad_workspace"),
-    "value view_of": (node(values=[{"view_of": 1}]), "\"view_of\" of node 'b' is int"),
-    "view with compute": (
-        node(compute=1, values=[{"view_of": "a"}]),
-        "g.json: 'b' is a view with compute or workspace; set both to 0",
+    "value name": (node(values=[{"name": 1}]), {"key": "name", "found": "int '1'"}),
+    "value memory": (node(values=[{"memory": "x"}]), {"key": "memory", "what": "node 'b'"}),
+    "value memory true": (node(values=[{"memory": True}]), {"key": "memory", "found": "bool 'True'"}),
+    "value memory null": (node(values=[{"memory": None}]), {"key": "memory", "found": "null"}),
+    "value memory negative": (node(values=[{"memory": -1}]), {"what": "memory", "amount": -1}),
+    "value memory huge": (node(values=[{"memory": 2**53}]), {"what": "memory", "name": "b"}),
+    "value output": (node(values=[{"output": 1}]), {"key": "output", "found": "int '1'"}),
+    "value grad_memory": (node(values=[{"grad_memory": "x"}]), {"key": "grad_memory", "what": "node 'b'"}),
+    "value grad_memory huge": (node(saved=[], values=[{"grad_memory": 10**30}]), {"what": "grad_memory", "name": "b"}),
+    "grad_compute huge": (node(saved=[], grad_compute=10**30), {"what": "grad_compute", "name": "b"}),
+    "grad_workspace huge": (node(saved=[], grad_workspace=10**30), {"what": "grad_workspace", "name": "b"}),
+    "value view_of": (node(values=[{"view_of": 1}]), {"key": "view_of", "found": "int '1'"}),
+    "view with compute": (node(compute=1, values=[{"view_of": "a"}]), {"node": "b"}),
+    "number without end": (
+        json_of(compute_unit="@").replace('"@"', "1e99999999999999999999"),
+        {"key": "compute_unit", "found": "int '9223372036854775808'"},
     ),
-    "number without end": (json_of(compute_unit="@").replace('"@"', "1e99999999999999999999"), "g.json"),
-    "number beyond decimals": (node(compute="@").replace('"@"', "1e9999999"), "g.json: .*'b'"),
+    "number beyond decimals": (node(compute="@").replace('"@"', "1e9999999"), {"what": "compute", "name": "b"}),
     # fields of a resident
-    "resident without name": (json_of(residents=[{}]), 'resident 0 has no "name"'),
-    "resident name": (json_of(residents=[{"name": 1}]), '"name" of resident 0 is int'),
-    "resident called like a node": (json_of(residents=[{"name": "a"}]), "g.json: two rows are called 'a'"),
-    "resident memory": (
-        json_of(residents=[{"name": "x", "memory": "x"}]),
-        "\"memory\" of resident 0: 'x' is not a size",
-    ),
-    "resident memory negative": (json_of(residents=[{"name": "x", "memory": -1}]), "resident 'x' has memory -1"),
-    "resident memory huge": (json_of(residents=[{"name": "x", "memory": 10**30}]), "resident"),
-    "resident role": (json_of(residents=[{"name": "x", "role": 1}]), '"role" of resident 0 is int'),
-    "resident role word": (json_of(residents=[{"name": "x", "role": "weight"}]), "resident 'x' has role 'weight'"),
-    "readers": (json_of(residents=[{"name": "x", "readers": "a"}]), '"readers" of resident 0 is str'),
+    "resident without name": (json_of(residents=[{}]), {"key": "name", "what": "resident 0"}),
+    "resident name": (json_of(residents=[{"name": 1}]), {"key": "name", "found": "int '1'"}),
+    "resident called like a node": (json_of(residents=[{"name": "a"}]), {"name": "a"}),
+    "resident memory": (json_of(residents=[{"name": "x", "memory": "x"}]), {"key": "memory", "what": "resident 0"}),
+    "resident memory negative": (json_of(residents=[{"name": "x", "memory": -1}]), {"what": "memory", "amount": -1}),
+    "resident memory huge": (json_of(residents=[{"name": "x", "memory": 10**30}]), {"what": "memory", "name": "x"}),
+    "resident role": (json_of(residents=[{"name": "x", "role": 1}]), {"key": "role", "found": "int '1'"}),
+    "resident role word": (json_of(residents=[{"name": "x", "role": "weight"}]), {"resident": "x", "role": "weight"}),
+    "readers": (json_of(residents=[{"name": "x", "readers": "a"}]), {"key": "readers", "found": "str 'a'"}),
     "readers of numbers": (
         json_of(residents=[{"name": "x", "readers": [1]}]),
-        '"readers" of resident 0 contains something',
+        {"key": "readers", "what": "resident 0"},
     ),
-    "unknown reader": (
-        json_of(residents=[{"name": "x", "readers": ["z"]}]),
-        "g.json: resident 'x' is read by 'z', which is no node",
-    ),
+    "unknown reader": (json_of(residents=[{"name": "x", "readers": ["z"]}]), {"resident": "x", "reader": "z"}),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_JSON.values(), ids=BAD_JSON)
-def test_what_is_wrong_with_json_is_named(read_text, text, message):
-    with pytest.raises(GraphError, match=message):
+@pytest.mark.parametrize(("text", "fault"), BAD_JSON.values(), ids=BAD_JSON)
+def test_what_is_wrong_with_json_is_named(read_text, text, fault):
+    with refused(GraphError, fault):
         read_text(text, "g.json")
 
 

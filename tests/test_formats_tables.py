@@ -9,6 +9,7 @@ import pytest
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph, read_with_notes
+from tests.raising import refused
 from tests.test_formats_graphs import named_reads
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
@@ -139,16 +140,16 @@ def test_the_node_column_beside_names_is_what_edges_call_the_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "message"),
+    ("header", "fault"),
     [
-        ("name,memory,size", "columns `memory` and `size` mean the same; keep one"),
-        ("name,time,FLOPs", "columns `time` and `FLOPs` mean the same; keep one"),
-        ("id,node,memory", "columns `id` and `node` mean the same; keep one"),
-        ("name,memory,memory", "column `memory` occurs twice; keep one"),
+        ("name,memory,size", {"line": 1, "first": "memory", "second": "size"}),
+        ("name,time,FLOPs", {"line": 1, "first": "time", "second": "FLOPs"}),
+        ("id,node,memory", {"line": 1, "first": "id", "second": "node"}),
+        ("name,memory,memory", {"line": 1, "first": "memory"}),
     ],
 )
-def test_two_columns_of_one_meaning_are_refused(tmp_path, header, message):
-    with pytest.raises(GraphError, match=re.escape(f"X.nodes.csv, line 1: {message}")):
+def test_two_columns_of_one_meaning_are_refused(tmp_path, header, fault):
+    with refused(GraphError, fault):
         read_graph(pair(tmp_path, f"{header}\na,1,1\n"))
 
 
@@ -283,59 +284,59 @@ def test_names_with_spaces_stand_in_quotes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "fault"),
     [
-        ("a b c", "expected two names per line, found 3; quote names with spaces or use a CSV table"),
-        ("a b 4", "expected two names per line, found 3; quote names with spaces or use a CSV table; sizes belong"),
-        ("a b c d", "expected two names per line, found 4; quote names with spaces or use a CSV table"),
-        ("a b {'weight': 3}", "expected two names per line, found 4"),
-        ("a -> b -> c", "expected two names per line, found 3"),
-        ("a -- b", "'--' is no arrow of edge lists; write `u -> v`, or `u v`"),
-        ("a ->", "expected two names per line, found 1"),
-        ("-> b", "expected two names per line, found 1"),
-        ("a b ->", "expected two names per line, found 2"),
-        ('a ""', "expected two names per line, found 1"),
-        ('a "b', 'a quotation mark is not closed; write names with spaces as "my name"'),
+        ("a b c", {"line": 2, "n_words": 3}),
+        ("a b 4", {"line": 2, "n_words": 3}),
+        ("a b c d", {"line": 2, "n_words": 4}),
+        ("a b {'weight': 3}", {"line": 2, "n_words": 4}),
+        ("a -> b -> c", {"line": 2, "n_words": 3}),
+        ("a -- b", {"line": 2, "second": "--"}),
+        ("a ->", {"line": 2, "n_words": 1}),
+        ("-> b", {"line": 2, "n_words": 1}),
+        ("a b ->", {"line": 2, "n_words": 2}),
+        ('a ""', {"line": 2, "n_words": 1}),
+        ('a "b', "a quotation mark is not closed; write"),
     ],
 )
-def test_other_lines_are_refused_with_the_remedy(tmp_path, line, message):
+def test_other_lines_are_refused_with_the_remedy(tmp_path, line, fault):
     lay(tmp_path, **{"g.txt": f"x y\n{line}\n"})
-    with pytest.raises(GraphError, match=re.escape(f"g.txt, line 2: {message}")):
+    with refused(GraphError, fault):
         read_graph(tmp_path / "g.txt")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "fault"),
     [
-        ("A --> B\nB --> C\n", "line 1: '-->' is no arrow of edge lists; write `u -> v`"),
-        ("body {\nred\n}\n", "line 1: '{' is not the name of a node"),
-        ("x y\n- item\n", "line 2: '-' is not the name of a node"),
-        ("key: value\n", "line 1: 'key:' is not the name of a node; is the file an edge list? Write such names in"),
-        ("a=1\nb=2\n", "line 1: 'a=1' is not the name of a node"),
-        ("numpy>=2.0\n", "line 1: 'numpy>=2.0' is not the name of a node"),
-        ("(define x)\n", "line 1: '(define' is not the name of a node"),
-        ("set -e\ncd build\nmake --all\n", "line 3: '--all' is not the name of a node"),
-        ("Hello world.\n", "line 1: 'world.' is not the name of a node"),
-        ("% konect\n1 2\n", "line 1: '%' is not the name of a node"),
-        ("conv\nrelu\n", "no line has two names, so there is no edge"),
-        ("conv 4096\nrelu 4096\n", "the two columns are names beside numbers"),
-        ("4096\tsrc/a\n8192\tsrc/b\n", "the two columns are names beside numbers"),
-        ("conv 4MB\nrelu 8MB\n", "the two columns are names beside numbers"),
-        ("1 loss\n2 loss\n3 loss\n", 'if they are nodes, write them in double quotes: "u" "v"'),
+        ("A --> B\nB --> C\n", {"line": 1, "second": "-->"}),
+        ("body {\nred\n}\n", {"line": 1, "name": "{"}),
+        ("x y\n- item\n", {"line": 2, "name": "-"}),
+        ("key: value\n", {"line": 1, "name": "key:"}),
+        ("a=1\nb=2\n", {"line": 1, "name": "a=1"}),
+        ("numpy>=2.0\n", {"line": 1, "name": "numpy>=2.0"}),
+        ("(define x)\n", {"line": 1, "name": "(define"}),
+        ("set -e\ncd build\nmake --all\n", {"line": 3, "name": "--all"}),
+        ("Hello world.\n", {"line": 1, "name": "world."}),
+        ("% konect\n1 2\n", {"line": 1, "name": "%"}),
+        ("conv\nrelu\n", "no line has two names, so there is no"),
+        ("conv 4096\nrelu 4096\n", {"found": "names beside numbers"}),
+        ("4096\tsrc/a\n8192\tsrc/b\n", {"found": "names beside numbers"}),
+        ("conv 4MB\nrelu 8MB\n", {"found": "names beside numbers"}),
+        ("1 loss\n2 loss\n3 loss\n", {"found": "names beside numbers"}),
         *(
             (f"{header}\n{rows}", "the two columns are names beside numbers")
             for header in ("layer bytes", "op us", "tensor size", "kernel time_ms", "what how_much")
             for rows in ("conv 4096\nrelu 8192\n", "1 conv\n2 relu\n3 loss\n")
         ),
-        ("0.0 1.5\n0.1 1.7\n", "the two columns are decimals"),
-        ("CCO ethanol\nC propane\nO water\n", "the two columns are pairs, none of which shares a name"),
-        ("name memory\nconv 4\nrelu 8\n", "line 1: `name memory` names columns, not nodes"),
-        ("op\ttime_ms\nconv\t4\nrelu\t8\n", "line 1: `op time_ms` names columns, not nodes"),
+        ("0.0 1.5\n0.1 1.7\n", {"found": "decimals"}),
+        ("CCO ethanol\nC propane\nO water\n", "the two columns are pairs, none of"),
+        ("name memory\nconv 4\nrelu 8\n", {"line": 1, "u": "name", "v": "memory"}),
+        ("op\ttime_ms\nconv\t4\nrelu\t8\n", {"line": 1, "u": "op", "v": "time_ms"}),
     ],
 )
-def test_a_text_is_no_edge_list_because_nothing_else_fits(tmp_path, text, message):
+def test_a_text_is_no_edge_list_because_nothing_else_fits(tmp_path, text, fault):
     lay(tmp_path, **{"g.txt": text})
-    with pytest.raises(GraphError, match=re.escape(message)):
+    with refused(GraphError, fault):
         read_graph(tmp_path / "g.txt")
 
 
@@ -406,18 +407,18 @@ def test_nodes_may_be_called_source_and_target(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "fault"),
     [
-        ("a,b\nb,c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
-        ("a;b\nb;c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
-        ("src,dst,bytes\na,b,4\n", "g.csv, line 1: column `bytes` belongs to the table of nodes (--nodes FILE)"),
-        ("src,dst\na,b\nb\n", "g.csv, line 3: expected 2 cells, found 1; is the file whole?"),
-        ("name,mem\na,4\n", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),
+        ("a,b\nb,c\n", {"line": 1, "column": "src", "found": ["a", "b"]}),
+        ("a;b\nb;c\n", {"line": 1, "column": "src", "found": ["a", "b"]}),
+        ("src,dst,bytes\na,b,4\n", {"line": 1, "what": "column", "name": "bytes"}),
+        ("src,dst\na,b\nb\n", {"line": 3, "found": 1}),
+        ("name,mem\na,4\n", {"name": "g.csv"}),
     ],
 )
-def test_tables_that_are_no_edge_list_are_refused_with_the_remedy(tmp_path, text, message):
+def test_tables_that_are_no_edge_list_are_refused_with_the_remedy(tmp_path, text, fault):
     lay(tmp_path, **{"g.csv": text})
-    with pytest.raises(GraphError, match=re.escape(message)):
+    with refused(GraphError, fault):
         read_graph(tmp_path / "g.csv")
 
 
