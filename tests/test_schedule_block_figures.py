@@ -13,9 +13,9 @@ from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
-from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.chain_program import UNUSABLE, block_figures
 from remat_algos.structure.lower_sets import LowerSets, lower_set_family
 from tests.raising import refused
 from tests.strategies import graphs, lower_set_chains, rows, training_graphs
@@ -199,7 +199,7 @@ def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
 def test_pieces_of_pairs_have_the_same_figures(lazy, family, piece):
     whole = block_figures(*family, lazy=lazy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("remat_algos.schedule.block_figures.PIECE", piece)
+        patch.setattr("remat_algos.solvers.chain_program.PIECE", piece)
         figures = block_figures(*family, lazy=lazy)
     assert (figures.peak == whole.peak).all()
     assert (figures.cached == whole.cached).all()
@@ -315,7 +315,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(monkeypatch, name):
     def one_shorter(graph, **arrays):
         return BlockGraph(graph, **{**arrays, name: arrays[name][:-1]})
 
-    monkeypatch.setattr("remat_algos.schedule.block_figures.BlockGraph", one_shorter)
+    monkeypatch.setattr("remat_algos.solvers.chain_program.BlockGraph", one_shorter)
     graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
     with pytest.raises(ValueError, match="has the length"):
         block_figures(graph, np.array([[0], [7]], np.uint64), [0, 1, 1], [1], lazy=True)

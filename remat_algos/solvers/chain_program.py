@@ -1,4 +1,4 @@
-"""The dynamic programs over chains of lower sets.
+"""The dynamic programs over chains of lower sets, and the figures of the blocks of executed chains.
 
 A chain is a path through a family from the empty set to the whole part. Its cost is the sum over its steps; its peak
 is the maximum over its steps of what is cached before the step and what the step needs. The figures of the steps are
@@ -6,15 +6,19 @@ those of formulas (1) and (2), or those of simulated blocks.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.context import Clock
-from remat_algos.ir.arrays import Int64
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, row_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.kernels.lower_set_dp import (
     ChainSteps,
     Completion,
@@ -25,9 +29,258 @@ from remat_algos.kernels.lower_set_dp import (
     cost_bound,
 )
 from remat_algos.kernels.lower_sets import lower_set_figures
-from remat_algos.schedule.block_figures import BlockFigures
+from remat_algos.schedule.emission import clamp_counts
 from remat_algos.solvers.candidates import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
+
+UNUSABLE = 2**62
+"""The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
+
+PIECE = 10_000  # pairs between two calls of `check`, or fewer:
+VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tenth of a second
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockFigures:
+    """Figures, int64[p], of pairs of lower sets L -> L' with the block V' = L' - L.
+
+    `peak` is in bytes live at the block's worst step, forward or backward, without the `cached` bytes of the blocks
+    before it; `UNUSABLE` if the pair does not determine them. `cached` are the bytes of the block that stay live while
+    later blocks run. `recompute` is the compute of the nodes recomputed for the block's gradients.
+    """
+
+    peak: Int64
+    cached: Int64
+    recompute: Int64
+
+
+def block_figures(
+    graph: ComputationGraph,
+    words: NDArray[np.uint64],
+    indptr: Int64,
+    target: Int32,
+    *,
+    lazy: bool,
+    keep_last: bool = True,
+    max_peak: int | None = None,
+    max_recompute: int | None = None,
+    chains: bool = False,
+    check: Callable[[int], None] | None = None,
+) -> BlockFigures:
+    """Compute peak, cached bytes and recomputed compute of the block of each pair of lower sets.
+
+    For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, on a graph without updates, the simulated peak
+    of `canonical_schedule` is at most the maximum of a block's `peak` plus the `cached` of the blocks before it, and
+    its overhead at most the sum of `recompute`. The figures depend on the pair alone; the rest is counted at its worst:
+    a node outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node
+    outside L' reads is live to the end.
+
+    `words` has the lower sets as rows, as in `LowerSets.words`; the whole forward part contains all the others. Row i
+    of `target` (CSR) names proper supersets of set i. A pair that exceeds `max_peak` bytes, or recomputes more than
+    `max_recompute`, gets `UNUSABLE`. With `chains`, only chains from the first set on count, and sets stand before
+    those that contain them; the two maxima then bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them
+    together with the minimum that the blocks before it cache or recompute. `check` is called every tenth of a second
+    with the number of completed pairs, and may raise.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    >>> words = np.array([[0b000], [0b011], [0b111]], np.uint64)  # {} < {0, 1} < {0, 1, 2}
+    >>> figures = block_figures(chain, words, [0, 2, 3, 3], [1, 2, 2], lazy=True)
+    >>> figures.peak.tolist(), figures.cached.tolist(), figures.recompute.tolist()
+    ([4, 5, 2], [1, 3, 1], [2, 0, 0])
+    """
+    if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
+        raise GraphError(
+            "lower sets of shape {shape!w} do not fit {n_nodes} nodes", shape=words.shape, n_nodes=graph.n_nodes
+        )
+    indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
+    _check_pairs(len(words), indptr, target, chains=chains)
+    if check is not None:
+        check(0)  # large graphs: set-up takes time too
+    inside = _inside(graph, words)
+    owner = _owners(graph, inside)
+    rows, whole = _rows(words, inside)
+    pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
+    boundary, after, beside, pinned = block_borders(rows, *_edges(graph, inside), pinned)
+    pairs, keep_all = _pair_figures(graph, inside, owner, lazy), (whole & keep_last).view(np.uint8)
+    cached_before, recompute_before = (np.full(len(words) if chains else 0, -1) for _ in range(2))
+    cached_before[:1] = recompute_before[:1] = 0
+    if check is not None:
+        check(0)
+    pieces, size = [], max(1, min(PIECE, VISITS // inside.size))
+    for begin in range(0, max(1, target.size), size):
+        end = min(begin + size, target.size)
+        piece = np.clip(indptr, begin, end) - begin
+        figures = pairs.figures(
+            rows,
+            boundary=boundary,
+            after=after,
+            beside=beside,
+            pinned=pinned,
+            indptr=piece,
+            target=target[begin:end],
+            keep_all=keep_all,
+            max_peak=UNUSABLE if max_peak is None else max_peak,
+            max_recompute=UNUSABLE if max_recompute is None else max_recompute,
+            cached_before=cached_before,
+            recompute_before=recompute_before,
+        )
+        pieces.append(figures)
+        if check is not None:
+            check(end)
+    peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    return BlockFigures(np.where(peak < 0, UNUSABLE, peak), cached, recompute)
+
+
+def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> None:
+    check_indptr(indptr, n_sets, target.size, "indptr")
+    if target.size and not 0 <= target.min() <= target.max() < n_sets:
+        raise GraphError("target names an unknown lower set; lower sets are 0 to {last}", last=n_sets - 1)
+    if chains and (target <= row_of(indptr)).any():
+        raise GraphError("in a family of chains each set stands before those that contain it")
+
+
+def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
+    """bool[m]: the forward part that the sets cover, and an extra node that owns the gradients of all others.
+
+    The extra node runs nothing and belongs only to the whole part: its gradients are the last block's.
+    """
+    union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
+    covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
+    covered = covered | (graph.needed & graph.forward)
+    return np.append(covered[: int(np.flatnonzero(covered).max(initial=-1)) + 1], True)
+
+
+def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
+    """int32[n]: `graph.owner`, or the extra node for gradients whose owner is not in the part."""
+    outside = np.ones(graph.n_nodes, bool)
+    outside[: inside.size - 1] = ~inside[:-1]
+    return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
+
+
+def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
+    """Return the sets as rows over the m nodes, and flags of those that are the whole part."""
+    whole = np.packbits(inside, bitorder="little")
+    whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
+    rows = np.zeros((len(words), whole.size), np.uint64)
+    rows[:, : words.shape[1]] = words[:, : whole.size]
+    more = np.zeros_like(whole)
+    more[-1] = np.uint64(1) << np.uint64((inside.size - 1) % 64)
+    is_whole = ((rows | more) == whole).all(axis=1)
+    rows[is_whole] |= more
+    return rows, is_whole
+
+
+def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
+    """(reader, source) of each edge in the part."""
+    indptr, source = graph.predecessors
+    reader = row_of(indptr, np.int32)
+    within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
+    wanted = within[reader] & within[source]
+    return reader[wanted], source[wanted]
+
+
+def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
+    """int64[m]: amounts summed by node, those of gradients by owner."""
+    total = np.zeros(m, np.int64)
+    np.add.at(total, np.where(owner[node] >= 0, owner[node], node)[amount > 0], amount[amount > 0])
+    return total
+
+
+def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
+    """Create the kernel with its arrays of the graph, without reads of nodes that do not run."""
+    m, n_values, producer = inside.size, graph.n_values, graph.producer
+    reader = row_of(graph.read_indptr, np.int32)
+    reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
+    of_forward, by_gradient = graph.forward[producer[value]], ~graph.forward[reader]
+    read_forward, changes = of_forward & ~graph.output[value], ~of_forward & ~graph.output[value]
+    own = np.bincount(value[read_forward & by_gradient & (owner[reader] == producer[value])], minlength=n_values) > 0
+    gradient_reads = np.bincount(value[by_gradient], minlength=n_values) > 0
+    first = of_forward & ~by_gradient
+    gradients = np.flatnonzero(graph.needed & ~graph.forward).astype(np.int32)
+    claims = read_forward & by_gradient
+    runs, fixed, never = (np.append(flags[: m - 1], False) for flags in (graph.needed, *_marked(graph)))
+    row, row_indptr, row_values = _shared(*group_rows(reader[read_forward], value[read_forward], graph.n_nodes))
+    upstream_indptr, upstream_values = group_rows(reader[changes], value[changes], graph.n_nodes)
+    owned_indptr, owned_indices = group_rows(owner[gradients], gradients, m)
+    reader_indptr, reader_indices = group_rows(value[first], reader[first], n_values)
+    claim_indptr, claim_indices = _claims(graph, producer[value[claims]], owner[reader[claims]])
+    external_indptr, external_indices = _external(
+        graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1
+    )
+    block_graph = BlockGraph(
+        graph.arrays,
+        owner=owner,
+        row=row,
+        row_indptr=row_indptr,
+        row_values=row_values,
+        upstream_indptr=upstream_indptr,
+        upstream_values=upstream_values,
+        owned_indptr=owned_indptr,
+        owned_indices=owned_indices,
+        reader_indptr=reader_indptr,
+        reader_indices=reader_indices,
+        claim_indptr=claim_indptr,
+        claim_indices=claim_indices,
+        external_indptr=external_indptr,
+        external_indices=external_indices,
+        runs=(runs & inside).view(np.uint8),
+        fixed=fixed.view(np.uint8),
+        never=never.view(np.uint8),
+        awaited=_total(np.where(own, graph.memory, 0), producer, owner, m),
+        gradient_reads=gradient_reads.view(np.uint8),
+        lazy=lazy,
+    )
+    return PairFigures(block_graph)
+
+
+def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
+    """Deduplicate rows: the row of each node, and the distinct rows."""
+    rows: dict[bytes, int] = {}
+    row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
+    ends = indptr_of([len(content) // indices.itemsize for content in rows])
+    return np.array(row, np.int32), ends, np.frombuffer(b"".join(rows), indices.dtype)
+
+
+def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
+    """Rows of owners before that of a gradient: it reads their gradients, and they do not read it."""
+    n = np.int64(graph.n_nodes + 1)
+    mine, other = owner[reader].astype(np.int64), owner[read]
+    indptr, succ = graph.successors
+    follow = row_of(indptr) * n + succ
+    external = (mine != other) & (other != beside)
+    external[external] = ~_among(mine[external] * n + other[external], follow)
+    return group_rows(reader[external], other[external], graph.n_nodes)
+
+
+def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
+    """Nodes kept in every chain, and nodes kept in none, as in `canonical_schedule`."""
+    pinned = np.ones(graph.n_nodes, bool)
+    pinned[graph.producer[~graph.output]] = False
+    kept = clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0
+    missing = clamp_counts(graph, np.zeros(graph.n_nodes, np.int64)) > 0
+    return kept | pinned, missing & ~pinned
+
+
+def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
+    """Rows of the nodes u, among v and its predecessors, with a gradient that reads a value of v."""
+    n, indptr, source = graph.n_nodes, *graph.predecessors
+    near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
+    found = np.sort(node * np.int64(n + 1) + owner)
+    found = found[np.append(True, found[1:] != found[:-1])[: found.size]]
+    found = found[_among(found, near)]
+    return group_rows(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
+
+
+def _among(keys: Int64, others: Int64) -> Bool:
+    """Flags of the keys that are in others, by sorting: np.isin and np.unique hash, which is ten times slower here."""
+    others = np.sort(others)
+    if not others.size:
+        return np.zeros(keys.size, bool)
+    return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
+
 
 LEVELS = 4096  # cost levels that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take
