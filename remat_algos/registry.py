@@ -1,4 +1,4 @@
-"""Registries of functions found in a folder: solvers, allocators, families of models."""
+"""Registered functions, and registries of those found in a folder: solvers, families of models."""
 
 import importlib
 import inspect

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from remat_algos.allocate.allocators import registry
-from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
+from remat_algos.allocate.allocators import ALLOCATORS, Reservation, get_allocator, list_allocators
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
-from remat_algos.allocate.reservation import Reservation
 from remat_algos.cli.main import main
 from remat_algos.executor import validate
 from remat_algos.formats.graph_files import read_graph
@@ -136,9 +134,7 @@ def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
     def cupy_pool(simulation, clock):
         return Reservation("cupy_pool", 20_000, 1000, 10_000, 2)
 
-    monkeypatch.setitem(
-        registry.ALLOCATORS.entries, "cupy_pool", replace(get_allocator("cupy_pool"), function=cupy_pool)
-    )
+    monkeypatch.setitem(ALLOCATORS, "cupy_pool", replace(get_allocator("cupy_pool"), function=cupy_pool))
     said = remat("simulate", "net.nodes.csv", "--allocator", "cupy_pool", "--budget", "15000")
     assert said.code == 3
     assert "whether it fits depends on ties" in said.flat

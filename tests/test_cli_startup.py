@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import remat_algos
-from remat_algos.allocate.allocators.registry import list_allocators
+from remat_algos.allocate.allocators import list_allocators
 from remat_algos.cli.main import main
 from remat_algos.formats import graphs, registry
 from remat_algos.interop import model_files

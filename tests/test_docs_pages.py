@@ -17,7 +17,7 @@ import remat_algos as ra
 from docs import console, measured_figures, zoo
 from docs.reproductions.__main__ import main as reproduce
 from docs.reproductions.registry import list_papers
-from remat_algos.allocate.allocators import registry as allocators
+from remat_algos.allocate import allocators
 from remat_algos.cli import commands
 from remat_algos.cli.main import main
 from remat_algos.solvers import registry
@@ -139,8 +139,9 @@ def test_figures_in_sentences_are_what_the_script_measures(name, sentence, measu
 @pytest.mark.parametrize("name", sorted({*pages_with("```python")} - {"formats.md"}))
 def test_python_on_the_page_runs(name, tmp_path, monkeypatch, short_search):
     """All blocks of a page in one namespace, in the folder of a reader; what it registers goes when it is done."""
-    for known in registry.SOLVERS, allocators.ALLOCATORS, models_registry.FAMILIES:
+    for known in registry.SOLVERS, models_registry.FAMILIES:
         monkeypatch.setattr(known, "entries", dict(known.entries))
+    monkeypatch.setattr(allocators, "ALLOCATORS", dict(allocators.ALLOCATORS))
     monkeypatch.chdir(tmp_path)
     console.prepare(tmp_path, PAGES[name])
     namespace = {"__name__": "page"}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.allocate.allocators.registry import allocator
+from remat_algos.allocate.allocators import allocator
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError, ScheduleError

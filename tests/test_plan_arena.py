@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remat_algos.allocate import offsets
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.allocators import arena
-from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.allocators import get_allocator
 from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
@@ -45,7 +45,7 @@ def wasteful(monkeypatch):
                 buffers, found.storage, found.offset, found.size + excess(found.size), "by waste", found.bound
             )
 
-        monkeypatch.setattr(arena, "pack", packed)
+        monkeypatch.setattr(offsets, "pack", packed)
 
     return waste
 
@@ -184,7 +184,7 @@ def without_addresses(plan, **entries):
 
 
 def test_the_addresses_are_compared_and_nothing_is_packed_again(plan, monkeypatch):
-    monkeypatch.setattr(arena, "pack", None)
+    monkeypatch.setattr("remat_algos.allocate.offsets.pack", None)
     verify(GRAPH, plan)
     found, offsets = plan.reservation.allocation, plan.record()["offsets"]
     assert offsets == found.offset.tolist()

@@ -6,8 +6,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from remat_algos.allocate.allocators import arena
-from remat_algos.allocate.allocators.registry import Allocator
+from remat_algos.allocate import offsets
+from remat_algos.allocate.allocators import Allocator
 from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
@@ -206,9 +206,9 @@ def test_an_interrupt_while_packing_is_not_a_budget_that_cannot_be_met(monkeypat
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    interrupted_once(monkeypatch, arena, "pack")
+    interrupted_once(monkeypatch, offsets, "pack")
     assert solve(GRAPH, "70%", allocator="arena").interrupted
-    monkeypatch.setattr(arena, "pack", interrupted)
+    monkeypatch.setattr(offsets, "pack", interrupted)
     with pytest.raises(Interrupted, match="interrupted before"):
         solve(GRAPH, "70%", allocator="arena")
 

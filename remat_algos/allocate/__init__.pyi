@@ -1,5 +1,6 @@
 from .allocation import Allocation as Allocation
-from .allocators.registry import list_allocators as list_allocators
+from .allocators import Reservation as Reservation
+from .allocators import list_allocators as list_allocators
 from .arenas import SplitAllocation as SplitAllocation
 from .arenas import pack_arenas as pack_arenas
 from .buffers import Buffers as Buffers
@@ -10,7 +11,6 @@ from .pools import PoolUse as PoolUse
 from .pools import arena as arena
 from .pools import cuda_caching as cuda_caching
 from .pools import cupy_pool as cupy_pool
-from .reservation import Reservation as Reservation
 from .sharing import colour as colour
 from .sharing import separate_storage as separate_storage
 from .sharing import share_storage as share_storage

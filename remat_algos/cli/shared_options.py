@@ -152,7 +152,7 @@ def option(text: str) -> tuple[str, Any]:
 
 def allocator(text: str) -> str:
     """Return the name of an allocator."""
-    from remat_algos.allocate.allocators.registry import get_allocator
+    from remat_algos.allocate.allocators import get_allocator
 
     return get_allocator(text).name
 
@@ -375,7 +375,7 @@ def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None
     for name in helps.keys() - {*own}:
         _add(parser, name, helps)
     if "allocator" in {*own, *helps} and isinstance(parser, argparse.ArgumentParser):
-        add_listing(parser, "allocators", library("allocate.allocators.registry.list_allocators"))
+        add_listing(parser, "allocators", library("allocate.allocators.list_allocators"))
 
 
 def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str]) -> None:

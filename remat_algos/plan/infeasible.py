@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.allocate.reservation import Reservation
+from remat_algos.allocate.allocators import Reservation
 from remat_algos.bounds.closure import ANY_ORDER, ComputeBound, forced_values
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.errors import BudgetError

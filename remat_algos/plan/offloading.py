@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.allocate.allocators.registry import get_allocator
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.link_bound import TimeBound
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies

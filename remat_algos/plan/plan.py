@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.allocate.allocators.registry import get_allocator
-from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.allocate.allocators import PEAK, Reservation, get_allocator
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE

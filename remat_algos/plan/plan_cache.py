@@ -14,8 +14,7 @@ import numpy as np
 
 import remat_algos.kernels as kernels
 import remat_algos.plan as package
-from remat_algos.allocate.allocators.registry import get_allocator
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.arguments import checked_arguments
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Clock

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK
 from remat_algos.arguments import as_seed
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock, Interrupted, Progress, Stop, interrupted_as
 from remat_algos.cost.devices import AnyLink

@@ -6,8 +6,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any
 
-from remat_algos.allocate.allocators.registry import get_allocator
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.allocators import get_allocator
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.allocators import get_allocator
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
 from remat_algos.cli.output import TEXT, draw, print_picture, print_result, print_table, print_text

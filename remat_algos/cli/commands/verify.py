@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from remat_algos.allocate.allocators.registry import get_allocator
-from remat_algos.allocate.reservation import PEAK
+from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
 from remat_algos.cli.output import print_json, print_text

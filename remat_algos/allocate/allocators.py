@@ -1,0 +1,326 @@
+"""Allocators, and the memory that each reserves for a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers, is_alignment
+from remat_algos.arguments import checked_arguments
+from remat_algos.context import Clock
+from remat_algos.errors import AllocationError, PlanError
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.registry import Entries, Registered, check_brackets
+from remat_algos.schedule.emission import baseline
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.wording import counted, exact_bytes, format_bytes, listed
+
+PEAK, ARENA = "peak", "arena"
+POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
+ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "alignment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Bytes that an allocator reserves for a schedule, without residents: the memory budget limits them.
+
+    Parameters
+    ----------
+    allocator : str
+    memory : int
+        Bytes reserved at the worst step: the maximum over all ways to break ties.
+    used : int
+        Bytes allocated at the worst step, as rounded by the allocator.
+    least : int
+        The minimum over all ways to break ties; `memory` without ties.
+    ties : int
+        Number of requests after which these ways may differ.
+    bound : int, optional
+        Lower bound in bytes of an arena for this schedule; None without an arena.
+    alignment : int
+        A power of two that divides every address of the arena.
+    allocation : Allocation, optional
+        The address of every value in the arena. None without fixed addresses, and for plans from files without them
+        whose arena was not found again.
+
+    Examples
+    --------
+    >>> pool = Reservation("cupy_pool", memory=2048, used=1024, least=1024, ties=3)
+    >>> pool.fragmentation, pool.proven
+    (0.5, False)
+    >>> Reservation("arena", memory=104, used=100, least=104, bound=100).text(100)
+    '104 B, 1.040 of the peak (lower bound 100 B)'
+    """
+
+    allocator: str
+    memory: int
+    used: int
+    least: int
+    ties: int = 0
+    bound: int | None = None
+    alignment: int = 1
+    allocation: Allocation | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    @checked_arguments
+    def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
+        """Read the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
+        allocator = record.get("allocator") or PEAK
+        if allocator == PEAK and record.get("packed_memory") is not None:
+            raise PlanError('"packed_memory" of the plan goes with "allocator": "arena", which it does not have')
+        if allocator == PEAK:
+            return cls(PEAK, peak, peak, peak)
+        arena = allocator == ARENA
+        keys, usual = (ARENA_KEYS, {"bound": 0, "alignment": 1}) if arena else (POOL_KEYS, {})
+        figures = {own: record.get(key, usual.get(own)) for own, key in keys.items()}
+        for own, amount in figures.items():
+            key = keys[own]
+            if own == "alignment" and not is_alignment(amount):
+                raise PlanError(
+                    '"{key!w}" of the plan is {amount!r}, which is not a power of two', key=key, amount=amount
+                )
+            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+                shown = "missing" if amount is None else "{amount!r}"
+                raise PlanError(
+                    '"{key!w}" of the plan is ' + shown + '; with an "allocator" it is a whole number, 0 or more',
+                    key=key,
+                    amount=amount,
+                )
+        return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
+
+    @property
+    def proven(self) -> bool:
+        """True if no smaller arena is possible for this schedule; for a pool, if ties do not matter."""
+        return self.memory <= (self.least if self.bound is None else self.bound)
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the reserved peak that is never allocated at once."""
+        return 1 - self.used / self.memory if self.memory else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record; empty for the allocator `peak`."""
+        if self.allocator == PEAK:
+            return {}
+        record = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
+        if self.bound is not None:
+            record |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
+        return record | {"fragmentation": round(self.fragmentation, 6)}
+
+    @checked_arguments
+    def text(self, base: int, limit: str = "") -> str:
+        """A line with reserved bytes, their share of a base, and the limit; for an arena, its ratio to the peak."""
+        if self.bound is not None:
+            known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
+            aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
+            return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
+        return f"{self._interval()}, {self._share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
+
+    def _share(self, base: int) -> str:
+        """Return the clause with its share of a base (`Allocator.base`), in percent."""
+        of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
+        return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
+
+    @checked_arguments
+    def rows(self, base: int | None = None) -> list[tuple[str, str]]:
+        """Used and reserved peak and fragmentation as rows of a table; none for the allocator `peak`."""
+        if self.allocator == PEAK:
+            return []
+        ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
+        rows = [
+            ("used peak", f"{exact_bytes(self.used)} allocated by {self.allocator}"),
+            ("reserved peak", f"{self._interval()}{ways}"),
+            ("fragmentation", self._loss().removeprefix("fragmentation ")),
+        ]
+        return rows if base is None else [*rows, ("reserved share", self._share(base))]
+
+    def _interval(self) -> str:
+        start = "" if self.least == self.memory else f"{exact_bytes(self.least)} to "
+        return f"{start}{exact_bytes(self.memory)}"
+
+    def _loss(self) -> str:
+        return f"fragmentation {'' if self.least == self.memory else 'up to '}{100 * self.fragmentation:.1f} %"
+
+
+CANDIDATES = 24  # schedules per search for which an allocator runs
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Allocator(Registered):
+    """A registered allocator: what it reserves of the device for a schedule.
+
+    Parameters
+    ----------
+    function : callable
+        `function(simulation, clock, **options)`, a `Reservation`.
+    noun : str
+        The word for what it reserves in tables and plans; "" where that is the peak.
+    own_base : bool
+        Whether shares are of what it reserves without rematerialization; else they are of the peak.
+    candidates : int
+        Number of schedules of one search for which it is run; 1 where that takes seconds.
+    """
+
+    noun: str = "reserved"
+    own_base: bool = True
+    candidates: int = CANDIDATES
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
+
+    def reserve(self, simulation: Simulation, clock: Clock | None = None, **options: Any) -> Reservation:
+        """Run the allocator, with its options, on a schedule; the clock is the deadline of a search for addresses.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=100)
+        >>> [allocator.reserve(baseline(graph)).memory for allocator in list_allocators()]
+        [200, 2097152, 1024, 200]
+        """
+        return self.function(simulation, clock or Clock(), **options)
+
+    def base(self, graph: ComputationGraph) -> int:
+        """Bytes without rematerialization, the base of percentages."""
+        run = baseline(graph)
+        return self.reserve(run).memory if self.own_base else run.peak_memory
+
+
+Function = TypeVar("Function", bound=Callable[..., Reservation])
+ALLOCATORS: dict[str, Allocator] = {}
+
+
+def allocator(
+    function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = CANDIDATES
+) -> Callable[[Function], Function]:
+    """Register an allocator: ``@allocator()`` above its function; see `Allocator` for the parameters."""
+    check_brackets("allocator", function)
+
+    def register(function: Function) -> Function:
+        entry = Allocator(function, noun, own_base, candidates)
+        ALLOCATORS[entry.name] = entry
+        return function
+
+    return register
+
+
+def list_allocators() -> Entries[Allocator]:
+    """All allocators, by name; printed, a table.
+
+    Returns
+    -------
+    list of Allocator
+
+    Examples
+    --------
+    >>> [allocator.name for allocator in list_allocators()]
+    ['arena', 'cuda_caching', 'cupy_pool', 'peak']
+    """
+    return Entries(ALLOCATORS[name] for name in sorted(ALLOCATORS))
+
+
+def get_allocator(name: str) -> Allocator:
+    """Return the allocator of that name; AllocationError, which lists the known ones, if there is none.
+
+    Examples
+    --------
+    >>> get_allocator("cupy_pool").own_base
+    True
+    """
+    found = ALLOCATORS.get(name) if isinstance(name, str) else None
+    if found is not None:
+        return found
+    known = listed([each.name for each in list_allocators()])
+    raise AllocationError("no allocator is called {name!r}; known: {known!w}", name=name, known=known)
+
+
+@allocator(noun="", own_base=False, candidates=1)
+def peak(simulation: Simulation, clock: Clock) -> Reservation:
+    """Live bytes only, the simulated peak: no rounding, no fragmentation.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.emission import baseline
+    >>> peak(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
+    2
+    """
+    live = simulation.peak_memory
+    return Reservation("peak", live, live, live)
+
+
+SECONDS = 5.0  # time limit of one packing
+PART = 0.3  # share of the remaining progress
+LAST_SECOND = 1.0  # time limit of one packing after the deadline
+
+
+@allocator(noun="packed", own_base=False, candidates=1)
+def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int = 0) -> Reservation:
+    """One block of memory with a fixed address for every value, as computed by `pack`.
+
+    Parameters
+    ----------
+    alignment : int
+        A power of two that divides every address.
+    seed : int
+        For the search for addresses.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.emission import baseline
+    >>> reservation = arena(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock(), alignment=64)
+    >>> reservation.memory, reservation.allocation.offset.tolist()
+    (128, [64, 0, 64])
+    """
+    from remat_algos.allocate.offsets import pack
+
+    seconds = SECONDS if clock.left is None else min(SECONDS, max(LAST_SECOND, clock.left))
+    progress = clock.within_stage(PART, "addresses: ")
+    allocation = pack(Buffers.of(simulation), alignment=alignment, time_limit=seconds, seed=seed, progress=progress)
+    allocation.verify()
+    return Reservation(
+        "arena",
+        allocation.size,
+        simulation.peak_memory,
+        allocation.size,
+        bound=min(allocation.bound, allocation.size),
+        alignment=alignment,
+        allocation=allocation,
+    )
+
+
+@allocator()
+def cuda_caching(simulation: Simulation, clock: Clock) -> Reservation:
+    """Bytes that PyTorch's caching allocator reserves on the device, the maximum over the ways to break ties.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.emission import baseline
+    >>> cuda_caching(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
+    2097152
+    """
+    from remat_algos.allocate import pools
+
+    use = pools.cuda_caching(simulation)
+    lowest, highest = use.interval
+    return Reservation("cuda_caching", highest, use.peak_used, lowest, use.ties.size)
+
+
+@allocator()
+def cupy_pool(simulation: Simulation, clock: Clock) -> Reservation:
+    """Bytes that CuPy's memory pool reserves on the device, the maximum over the ways to break ties.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.emission import baseline
+    >>> cupy_pool(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
+    1024
+    """
+    from remat_algos.allocate import pools
+
+    use = pools.cupy_pool(simulation)
+    lowest, highest = use.interval
+    return Reservation("cupy_pool", highest, use.peak_used, lowest, use.ties.size)

@@ -1,1 +1,0 @@
-"""Allocators: what each reserves for a schedule."""
