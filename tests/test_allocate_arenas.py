@@ -9,9 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from remat_algos.allocate import arenas
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.arenas import ArenaPacking, SplitAllocation, pack_arenas
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, ArgumentTypeError, CapacityError
 from remat_algos.ir.graph import ComputationGraph

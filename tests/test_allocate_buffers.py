@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph

@@ -15,8 +15,7 @@ from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
 from remat_algos.allocate import offsets
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import NO_LIMIT, Buffers
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers
 from remat_algos.allocate.offsets import Packing, PackingBlocks, pack
 from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.context import Clock, Stop

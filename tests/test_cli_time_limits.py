@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from remat_algos.allocate import sharing
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import colour, share_storage
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.main import HELPS

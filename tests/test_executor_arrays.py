@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import BackendError, OutOfMemoryError, RematError, StaleValueError
 from remat_algos.executor.operators import SyntheticOperators

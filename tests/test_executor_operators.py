@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.errors import ArgumentError
 from remat_algos.executor import array_backend, mixing

@@ -11,7 +11,7 @@ import pytest
 
 from docs.zoo import SMALL
 from remat_algos import plot
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import (

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.errors import AllocationError, GraphWarning

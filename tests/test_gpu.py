@@ -7,7 +7,7 @@ import pytest
 
 from docs.zoo import SMALL
 from examples.layers.layer_operators import LayerOperators
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.allocate.traces import Trace

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate import offsets
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers, is_alignment
 from remat_algos.allocate.allocators import get_allocator
-from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget

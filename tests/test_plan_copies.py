@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.allocators import get_allocator, list_allocators
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.link_bound import TIME_SOURCES

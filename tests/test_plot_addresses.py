@@ -13,9 +13,8 @@ from matplotlib.colors import to_hex
 from rich.cells import cell_len
 
 from remat_algos import plot
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import ROLES

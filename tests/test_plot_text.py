@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from remat_algos import plot
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.bounds.rising import bound_curve
 from remat_algos.context import Clock
 from remat_algos.cost.links import Link

@@ -10,7 +10,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos import plot
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph

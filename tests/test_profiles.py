@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.snapshot import snapshot, snapshot_bytes
 from remat_algos.cost.links import Link

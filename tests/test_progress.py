@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from docs.reproductions.registry import _by_measurement
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.output import progress_text
 from remat_algos.context import WHOLE, Clock

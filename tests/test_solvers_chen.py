@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, OutOfTime

@@ -1,9 +1,9 @@
 from .allocation import Allocation as Allocation
+from .allocation import Buffers as Buffers
 from .allocators import Reservation as Reservation
 from .allocators import list_allocators as list_allocators
 from .arenas import SplitAllocation as SplitAllocation
 from .arenas import pack_arenas as pack_arenas
-from .buffers import Buffers as Buffers
 from .in_place import find_overwrites as find_overwrites
 from .offsets import pack as pack
 from .pools import PoolRun as PoolRun

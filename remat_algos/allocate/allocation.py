@@ -1,18 +1,357 @@
-"""`Allocation`: an address for every buffer."""
+"""Buffers, the bytes and the steps at which they are needed, and an address for each: `Allocation`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.allocate.buffers import Buffers, check_alignment
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_list, as_text, as_whole_number, checked_arguments
 from remat_algos.context import Stop
-from remat_algos.errors import AllocationError, ArgumentTypeError, GraphError
-from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
+from remat_algos.errors import AllocationError, ArgumentTypeError, GraphError, about
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
+from remat_algos.schedule.simulation import Simulation, check_simulation
+
+NO_LIMIT = 2**63 - 1
+"""A number of bytes, or steps, that is never reached."""
+
+
+def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
+    """Check a limit in bytes; None becomes `NO_LIMIT`.
+
+    Examples
+    --------
+    >>> checked_limit(4096), checked_limit(None) == NO_LIMIT
+    (4096, True)
+    """
+    if limit is None:
+        return NO_LIMIT
+    try:
+        value = -1 if isinstance(limit, bool) else index(limit)
+    except TypeError:
+        value = -1
+    if value < minimum:
+        raise AllocationError(
+            "{what!w} is {limit!r}; give a whole number of bytes, {minimum} or more, or None",
+            what=what,
+            limit=limit,
+            minimum=minimum,
+        )
+    return min(value, NO_LIMIT)
+
+
+def is_alignment(number: Any) -> bool:
+    """True if a number is a power of two below 2**53.
+
+    Examples
+    --------
+    >>> is_alignment(512), is_alignment(48), is_alignment(2.5), is_alignment(2**70)
+    (True, False, False, False)
+    """
+    alignment = as_whole(number) or 0
+    return 0 < alignment < LARGEST_SUM and alignment & (alignment - 1) == 0
+
+
+def check_alignment(alignment: Any) -> int:
+    """Return an alignment; AllocationError if it is none."""
+    if not is_alignment(alignment):
+        raise about(
+            "alignment",
+            AllocationError(
+                "the alignment is {alignment!r}; give a power of two below 2**53, such as 64", alignment=alignment
+            ),
+        )
+    return int(alignment)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """Buffers with their bytes and half-open ranges of steps.
+
+    Parameters
+    ----------
+    begin, end : int64[k]
+        Buffer i is needed at the steps `begin[i]:end[i]`, at least one; steps are 0 or more.
+    size : int64[k]
+        Bytes.
+    instance : int64[k], optional
+        The instance of the schedule's `Lifetimes` that each one stores; -1, the default, for a workspace.
+    over : int64[k], optional
+        The buffer that each one is written over: of the same size, needed for the last time at the first step of this
+        one, and overwritten by no other (chen2016, section 3: in place). -1, the default, for none.
+    names : tuple of str
+        Names in the file; empty by default.
+    offset : int64[k], optional
+        The fixed first byte of a buffer, from the start of its arena; -1, the default, if it may lie anywhere. A buffer
+        written over such a buffer lies there too.
+    arena : int64[k], optional
+        The required arena of each one, from 0; -1, the default, for any. With a fixed offset it is 0 unless given.
+
+    Raises
+    ------
+    AllocationError
+        If a buffer ends before it begins, a size is negative, a buffer is written over one that is still needed, or
+        two buffers at fixed offsets share a byte at a step; for arrays of different lengths, fractions, and a sum of
+        sizes of 2**53 or more.
+
+    Examples
+    --------
+    >>> buffers = Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])
+    >>> buffers.max_live
+    6
+    >>> Buffers([0, 1], [2, 3], [4, 2], offset=[0, 3])
+    Traceback (most recent call last):
+    remat_algos.errors.AllocationError: buffers 0 and 1 overlap: both are needed at step 1, and their fixed offsets \
+are 0:4 and 3:5; move one of them, or leave its offset free
+    """
+
+    begin: Int64
+    end: Int64
+    size: Int64
+    instance: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+    over: Int64 = None  # type: ignore[assignment]
+    names: tuple[str, ...] = ()
+    offset: Int64 = None  # type: ignore[assignment]
+    arena: Int64 = None  # type: ignore[assignment]
+
+    __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
+            check_sizes(self.size, "size")
+            count = len(self.size)
+            for field in ("begin", "end", "instance", "over", "offset", "arena"):
+                array = getattr(self, field)
+                object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
+        except GraphError as error:
+            raise AllocationError(error.template, **error.fields) from error
+        object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
+        if self.names and len(self.names) != count:
+            raise AllocationError(
+                "there are {n_names} names for {count} buffers; give one each, or none",
+                n_names=len(self.names),
+                count=count,
+            )
+        for wrong, fault in (
+            (self.begin < 0, "begins before step 0; steps are 0 or more"),
+            (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
+            (self.instance < -1, "has an invalid instance; instances are 0 or more, -1 for none"),
+            (self.over < -1, "is written over an unknown buffer; give its number, or -1 for none"),
+            (self.offset < -1, "has a negative offset; offsets are 0 or more, -1 for any"),
+            (self.offset > LARGEST_SUM - self.size, "has an offset at which it ends beyond 2**53; give a lower one"),
+            (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
+        ):
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                raise AllocationError(
+                    "buffer {name}, {begin} to {end}, {fault!w}",
+                    name=self.name(i),
+                    begin=self.begin[i],
+                    end=self.end[i],
+                    fault=fault,
+                )
+        self._check_over()
+        self._check_fixed()
+
+    @classmethod
+    def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
+        """Make the buffers of a schedule: buffer i is instance i, workspaces follow.
+
+        Parameters
+        ----------
+        simulation : Simulation
+        over : int64[n_instances], optional
+            The instance that each one is written over (`find_overwrites`), -1 for none.
+
+        Raises
+        ------
+        TypeError
+            For anything but a simulation; for a plan give `plan.simulation`.
+        """
+        check_simulation(simulation)
+        lifetimes, graph = simulation.lifetimes, simulation.graph
+        workspace = graph.workspace[simulation.schedule.order]
+        steps = np.flatnonzero(workspace)
+        instances = np.arange(lifetimes.value.size)
+        none = np.full(steps.size, -1)
+        try:
+            over = frozen(-1 if over is None else over, np.int64, "over", instances.size)
+        except GraphError as error:
+            raise AllocationError(error.template, **error.fields) from error
+        return cls(
+            np.concatenate([simulation.lifetimes.made_at, steps]),
+            np.concatenate([lifetimes.end, steps + 1]),
+            np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
+            np.concatenate([instances, none]),
+            np.concatenate([over, none]),
+        )
+
+    def __len__(self) -> int:
+        return self.size.size
+
+    def places(self, simulation: Simulation) -> Int64:
+        """int64[k]: index in this table of each buffer of a schedule; AllocationError if the buffers differ.
+
+        Parameters
+        ----------
+        simulation : Simulation
+
+        Examples
+        --------
+        >>> from remat_algos.ir.graph import ComputationGraph
+        >>> from remat_algos.schedule.simulation import simulate
+        >>> simulation = simulate(ComputationGraph.from_edges([(0, 1), (1, 2)]), [0, 1, 2])
+        >>> Buffers.of(simulation).places(simulation).tolist()
+        [0, 1, 2]
+        """
+        expected = Buffers.of(simulation)
+        # in the order of the schedule's buffers: instances, then workspaces by step
+        order = np.lexsort((self.begin, np.where(self.instance < 0, len(self), self.instance)))
+        fields = ("instance", "begin", "end", "size")
+        if len(self) != len(expected) or any(
+            not np.array_equal(getattr(self, field)[order], getattr(expected, field)) for field in fields
+        ):
+            raise AllocationError(
+                "the allocation is not one of this schedule's buffers; allocate Buffers.of(simulate(graph, schedule))"
+            )
+        return order
+
+    def name(self, i: int) -> str:
+        """Return the name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
+        i = as_whole_number(i, "i")
+        if not 0 <= i < len(self):
+            raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)
+        return self.names[i] if self.names else str(i)
+
+    @property
+    def first(self) -> Int64:
+        """int64[k]: root of the in-place chain of each buffer, itself if it overwrites nothing."""
+        root = np.where(self.over >= 0, self.over, np.arange(len(self)))
+        while (root[root] != root).any():
+            root = root[root]
+        return root
+
+    def rounded(self, alignment: int) -> Buffers:
+        """Round sizes up to an alignment, a power of two that must divide fixed offsets."""
+        alignment = check_alignment(alignment)
+        if alignment == 1:
+            return self
+        misaligned = (self.offset >= 0) & (self.offset % alignment != 0)
+        if misaligned.any():
+            i = int(np.argmax(misaligned))
+            raise AllocationError(
+                "buffer {name} has the fixed offset {offset}, which the alignment of {alignment} does not "
+                "divide; move it, or give a smaller alignment",
+                name=self.name(i),
+                offset=self.offset[i],
+                alignment=alignment,
+            )
+        if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
+            raise AllocationError(
+                "rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment",
+                alignment=alignment,
+            )
+        return replace(self, size=-(-self.size // alignment) * alignment)
+
+    @property
+    def fixed(self) -> Int64:
+        """int64[k]: the fixed offset of each, its own or that of its in-place chain; -1 for any."""
+        return self._of_chain(self.offset)
+
+    @property
+    def fixed_arena(self) -> Int64:
+        """int64[k]: the required arena of each, 0 for a fixed offset without one; -1 for any."""
+        arena = self._of_chain(self.arena)
+        return np.where((arena < 0) & (self.fixed >= 0), 0, arena)
+
+    @property
+    def release_step(self) -> Int64:
+        """int64[k]: the first step at which others may use the bytes of each: `end`, or earlier if overwritten."""
+        release = self.end.copy()
+        overwriting = np.flatnonzero(self.over >= 0)
+        release[self.over[overwriting]] = self.begin[overwriting]
+        return release
+
+    @property
+    def max_live(self) -> int:
+        """Bytes needed at the worst step, a lower bound of allocations; overwritten buffers count once."""
+        steps, change = np.concatenate([self.begin, self.release_step]), np.concatenate([self.size, -self.size])
+        order = np.lexsort((change, steps))  # ends first
+        return int(np.cumsum(change[order]).max(initial=0))
+
+    def _of_chain(self, numbers: Int64) -> Int64:
+        """Return the largest entry in the in-place chain of each buffer."""
+        if (numbers < 0).all():
+            return numbers
+        first, found = self.first, np.full(len(self), -1)
+        np.maximum.at(found, first, numbers)
+        return found[first]
+
+    def _check_fixed(self) -> None:
+        """Raise AllocationError if fixed offsets or arenas contradict each other."""
+        if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
+            return
+        fixed, arena = self.fixed, self.fixed_arena
+        for own, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
+            differs = (own >= 0) & (own != of_chain)
+            if differs.any():
+                i = int(np.argmax(differs))
+                raise AllocationError(
+                    "buffer {name} has the fixed {what!w} {own}, but is written over, or by, a buffer with the "
+                    "fixed {what!w} {of_chain}; give both one {what!w}",
+                    name=self.name(i),
+                    what=what,
+                    own=own[i],
+                    of_chain=of_chain[i],
+                )
+        for number in np.unique(arena[fixed >= 0]).tolist():
+            among = np.flatnonzero((fixed >= 0) & (arena == number))
+            i, j = first_clash(self.begin[among], self.release_step[among], self.size[among], fixed[among])
+            if i >= 0:
+                i, j = int(among[i]), int(among[j])
+                raise AllocationError(
+                    "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets are "
+                    "{begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its offset free",
+                    name=self.name(i),
+                    other=self.name(j),
+                    step=max(self.begin[i], self.begin[j]),
+                    begin=fixed[i],
+                    end=fixed[i] + self.size[i],
+                    other_begin=fixed[j],
+                    other_end=fixed[j] + self.size[j],
+                )
+
+    def _check_over(self) -> None:
+        overwriting = np.flatnonzero(self.over >= 0)
+        under = self.over[overwriting]
+        if overwriting.size == 0:
+            return
+        if under.max() >= len(self):
+            raise AllocationError(
+                "over names buffer {under}; buffers are 0 to {last}", under=under.max(), last=len(self) - 1
+            )
+        twice = np.flatnonzero(np.bincount(under) > 1)
+        for wrong, fault in (
+            (np.isin(under, twice), "which another buffer is also written over"),
+            (self.size[under] != self.size[overwriting], "which has another size"),
+            (self.end[under] > self.begin[overwriting] + 1, "which is read later"),
+            (self.end[under] <= self.begin[overwriting], "which is already freed"),
+            (self.begin[under] >= self.begin[overwriting], "which does not exist before"),
+        ):
+            if wrong.any():
+                i, j = int(overwriting[np.argmax(wrong)]), int(under[np.argmax(wrong)])
+                raise AllocationError(
+                    "buffer {name} cannot be written over {under}, {fault!w}",
+                    name=self.name(i),
+                    under=self.name(j),
+                    fault=fault,
+                )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers, is_alignment
+from remat_algos.allocate.allocation import Allocation, Buffers, is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock
 from remat_algos.errors import AllocationError, PlanError

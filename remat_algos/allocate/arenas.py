@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import NO_LIMIT, Buffers
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation, check_arena
-from remat_algos.allocate.buffers import NO_LIMIT, Buffers
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import AllocationError, about

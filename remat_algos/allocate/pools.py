@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import NO_LIMIT, checked_limit
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import AllocationError
@@ -83,7 +82,7 @@ class PoolUse:
     --------
     The last request does not fit into the free chunk of 1024 bytes.
 
-    >>> from remat_algos.allocate.buffers import Buffers
+    >>> from remat_algos.allocate.allocation import Buffers
     >>> use = cupy_pool(Trace.of_buffers(Buffers([0, 1, 2, 3], [2, 5, 3, 5], [1000, 500, 600, 1500])))
     >>> use.peak_used, use.peak_reserved, use.exact, f"{use.fragmentation:.2f}"
     (2048, 3072, True, '0.33')
@@ -264,7 +263,7 @@ def cuda_caching(
 
     Examples
     --------
-    >>> from remat_algos.allocate.buffers import Buffers
+    >>> from remat_algos.allocate.allocation import Buffers
     >>> use = cuda_caching(Trace.of_buffers(Buffers([0, 0, 0], [1, 1, 1], [1, 3 * 2**20, 11 * 2**20])))
     >>> use.peak_used - 14 * 2**20, use.peak_reserved // 2**20
     (512, 22)
@@ -304,7 +303,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
 
     Examples
     --------
-    >>> from remat_algos.allocate.buffers import Buffers
+    >>> from remat_algos.allocate.allocation import Buffers
     >>> from remat_algos.allocate.offsets import pack
     >>> use = arena(pack(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 3])))
     >>> use.used.tolist(), use.reserved.tolist(), use.exact

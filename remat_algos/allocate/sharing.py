@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import SHORTEST, Clock
 from remat_algos.errors import AllocationError, about

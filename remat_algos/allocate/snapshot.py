@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.traces import Trace
 from remat_algos.schedule.simulation import LOADED, ROLES, Simulation

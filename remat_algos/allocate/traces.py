@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen

@@ -83,7 +83,7 @@ def library(function: str) -> Callable[..., Any]:
 
 def alignment(text: str) -> int:
     """Return an alignment of addresses."""
-    from remat_algos.allocate.buffers import check_alignment
+    from remat_algos.allocate.allocation import check_alignment
 
     return check_alignment(parse_bytes(text))
 

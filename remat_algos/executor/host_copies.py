@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.errors import OutOfMemoryError

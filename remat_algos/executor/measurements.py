@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.executor.memories import CHUNK

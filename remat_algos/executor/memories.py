@@ -9,8 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import checked_limit
+from remat_algos.allocate.allocation import Allocation, checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 
@@ -247,7 +246,7 @@ class ArenaMemory(Memory):
 
     Examples
     --------
-    >>> from remat_algos.allocate.buffers import Buffers
+    >>> from remat_algos.allocate.allocation import Buffers
     >>> from remat_algos.allocate.sharing import share_storage
     >>> from remat_algos.executor.array_backend import backend
     >>> with ArenaMemory(backend("numpy"), share_storage(Buffers([0, 1], [1, 2], [100, 100]))) as memory:

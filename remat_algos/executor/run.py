@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import checked_limit
+from remat_algos.allocate.allocation import Allocation, checked_limit
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link

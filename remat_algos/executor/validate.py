@@ -9,8 +9,7 @@ from typing import Any, SupportsInt
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import PoolUse, cupy_pool
 from remat_algos.arguments import check_fields, checked_arguments

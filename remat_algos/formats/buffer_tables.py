@@ -9,9 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.arenas import SplitAllocation
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import AllocationError, extended
 from remat_algos.files import read_text, write_whole

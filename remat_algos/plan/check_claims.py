@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies

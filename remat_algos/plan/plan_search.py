@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
+from remat_algos.allocate.allocation import NO_LIMIT
 from remat_algos.allocate.allocators import Reservation
-from remat_algos.allocate.buffers import NO_LIMIT
 from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort

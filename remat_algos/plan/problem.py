@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from remat_algos.allocate.allocation import check_alignment
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
-from remat_algos.allocate.buffers import check_alignment
 from remat_algos.bounds.closure import ANY_ORDER, MOMENTS, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound

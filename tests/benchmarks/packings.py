@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.ir.budget import Budget

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve

@@ -11,7 +11,7 @@ from docs.reproductions.case import NO_REMAT, Case
 from docs.reproductions.chen2016.networks import DROP, RECURSIVE, SUBLINEAR
 from docs.reproductions.growth import exponent, plot_growth, powers
 from docs.reproductions.page import Figure, Table, percent
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import separate_storage, share_storage

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from docs.reproductions.echo2020.networks import Workload, inputs_kept, weights, without_inputs
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, Progress

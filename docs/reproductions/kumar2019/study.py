@@ -38,7 +38,7 @@ from docs.reproductions.kumar2019.widths import (
 )
 from docs.reproductions.page import Figure, Filling, Page, Table
 from docs.reproductions.quick import quick_page
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress

@@ -31,7 +31,7 @@ from docs.reproductions.echo2020.networks import (
 from docs.reproductions.echo2020.occupancy import throughputs
 from docs.reproductions.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
 from docs.reproductions.tests.quick_pages import PAGES, committed, quick_page, quick_tables
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.devices import get_device

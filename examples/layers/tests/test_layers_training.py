@@ -9,7 +9,7 @@ from examples.layers.layer_operators import LayerOperators
 from examples.layers.optimizers import UPDATES
 from examples.layers.tests.cases import SMALL_NETWORKS
 from examples.layers.training import train
-from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.backends import gpu_missing

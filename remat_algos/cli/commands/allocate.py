@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
-from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import colour, separate_storage, share_storage

@@ -56,7 +56,7 @@ def addresses(
     Examples
     --------
     >>> from remat_algos import plot
-    >>> from remat_algos.allocate.buffers import Buffers
+    >>> from remat_algos.allocate.allocation import Buffers
     >>> allocation = Allocation(Buffers([0, 1], [2, 3], [4, 2]), [0, 1], [0, 4], 6, "by hand", 6)
     >>> ax = plot.addresses(allocation)
     >>> ax.get_ylabel(), len(ax.collections[0].get_paths())

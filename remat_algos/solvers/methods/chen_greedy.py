@@ -156,7 +156,7 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
 
 def allocated(simulation: Simulation) -> int:
     """Bytes that the paper's static allocator needs: values in place where allowed, blocks shared."""
-    from remat_algos.allocate.buffers import Buffers
+    from remat_algos.allocate.allocation import Buffers
     from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.allocate.sharing import share_storage
 
