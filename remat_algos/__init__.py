@@ -13,14 +13,19 @@ Examples
 
 from __future__ import annotations
 
+import functools as _functools
 import importlib as _importlib
 import os as _os
 
 import lazy_loader as _lazy_loader
 
+from remat_algos import hooks as _hooks
 from remat_algos.forks import wait_at_forks as _wait_at_forks
-from remat_algos.formats import folders as _folders
-from remat_algos.ir import notebook as _notebook
+
+TYPE_CHECKING = False  # not imported: importing the package must stay fast
+if TYPE_CHECKING:
+    from collections.abc import Callable as _Callable
+    from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -43,9 +48,22 @@ def _html(subject: object) -> str | None:
     return found
 
 
+def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
+    """Let a function of a graph also take the path of its file."""
+
+    @_functools.wraps(function)
+    def read_first(graph: _Any, *arguments: _Any, **options: _Any) -> _Any:
+        if isinstance(graph, str | _os.PathLike):
+            graph = _importlib.import_module(f"{__name__}.formats.graph_files").read_graph(graph)
+        return function(graph, *arguments, **options)
+
+    read_first.__module__ = __name__  # where pickle finds it
+    return read_first
+
+
 _wait_at_forks()
-_notebook.draw = _html
-_folders.names = (f"{__name__}.formats.graphs", f"{__name__}.interop.model_files")
+_hooks.draw = _html
+_hooks.format_folders = (f"{__name__}.formats.graphs", f"{__name__}.interop.model_files")
 
 
 def __getattr__(name: str) -> object:
@@ -58,6 +76,5 @@ def __getattr__(name: str) -> object:
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it is {home}") from error
     if name in _READING:
-        found = _importlib.import_module(f"{__name__}.formats.graph_files").reading(found, __name__)
-        globals()[name] = found
+        found = globals()[name] = _reading(found)
     return found

@@ -22,8 +22,9 @@ from tests.public import NAMESPACES, PUBLIC, TOP
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 CORE = (
-    *("forks", "cache_folder", "kernels", "wording", "errors", "text", "arguments", "registry", "files", "context"),
-    *("effort", "ir", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan", "questions"),
+    *("hooks", "forks", "cache_folder", "kernels", "wording", "errors", "text", "arguments", "registry", "files"),
+    *("context", "effort", "ir", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
+    "questions",
 )
 EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
 """Rooms around the core, which plans and verifies without them."""

@@ -8,7 +8,7 @@ import gc
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -152,17 +152,6 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
     from remat_algos.zoo.registry import build  # slow: imports all layers
 
     return build(path)
-
-
-def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
-    """Let a function of a graph also take the path of its file; `face` is the module that exports the function."""
-
-    @functools.wraps(function)
-    def read_first(graph: Any, *arguments: Any, **options: Any) -> Any:
-        return function(read_graph(graph) if isinstance(graph, str | os.PathLike) else graph, *arguments, **options)
-
-    read_first.__module__ = face  # where pickle finds it
-    return read_first
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:

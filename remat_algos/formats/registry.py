@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from remat_algos import hooks
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError
-from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.registry import modules_in
@@ -138,6 +138,6 @@ def graph_formats() -> list[GraphFormat]:
 @cache
 def _known() -> list[GraphFormat]:
     """Return the `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
-    packages = map(importlib.import_module, folders.names)
+    packages = map(importlib.import_module, hooks.format_folders)
     files = (f"{package.__name__}.{name}" for package in packages for name in modules_in(package))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

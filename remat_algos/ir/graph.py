@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
+from remat_algos.hooks import html
 from remat_algos.ir.arrays import (
     LARGEST_SUM,
     Bool,
@@ -32,7 +33,6 @@ from remat_algos.ir.arrays import (
     whole,
     wrong_length,
 )
-from remat_algos.ir.notebook import html
 from remat_algos.ir.parts import (
     RECOMPUTE,
     Backward,

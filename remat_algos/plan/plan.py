@@ -18,10 +18,10 @@ from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
+from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.notebook import html
 from remat_algos.plan.record import FORMAT, VERSION, from_file, own_details, plain, shaped
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.constraints import Constraints

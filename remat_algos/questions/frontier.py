@@ -13,10 +13,10 @@ from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.errors import ArgumentError, BudgetError, about
+from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.notebook import html
 from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem

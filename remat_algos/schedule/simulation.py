@@ -9,9 +9,9 @@ import numpy as np
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.hooks import html
 from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, check_place, indptr_of, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph, remembered
-from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
     KEEP_MARK,
     LOADED_OUTPUT,

@@ -1,4 +1,4 @@
-"""Hook for the notebook HTML of graphs, simulations, plans and frontiers, so that their types import no plotting."""
+"""What `remat_algos/__init__.py` lends to inner packages from outer ones, which they do not import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 draw: Callable[[Any], str | None] | None = None
-"""Set by `remat_algos/__init__.py`."""
+"""Draws the notebook HTML of graphs, simulations, plans and frontiers."""
+
+format_folders: tuple[str, ...] = ("remat_algos.formats.graphs",)
+"""Packages whose files have a `GRAPH_FORMAT` each; `interop.model_files` is added."""
 
 
 def html(subject: Any) -> str | None:
