@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.bounds import link_bound, moments
-from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.link_bound import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
+from remat_algos.bounds.closure import LinkPrices, overhead_bound
+from remat_algos.bounds.link_bound import TimeBound, rising_time_bounds, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
-from remat_algos.bounds.rising import rising_time_bounds
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.emission import baseline_peak

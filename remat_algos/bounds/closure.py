@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.link_bound import LinkPrices
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, runs_once
 from remat_algos.context import WHOLE
 from remat_algos.errors import ArgumentError, PlanError
-from remat_algos.ir.arrays import Int32, whole
+from remat_algos.ir.arrays import Int32, is_count, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
 
@@ -22,6 +21,45 @@ ANY_ORDER = "any order"  # scope of a bound for all schedules
 ONE_PASS = "one pass"  # source of the bound that every needed node runs once
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
 TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
+# Maximum starts in a record; `time_bounds` needs fewer.
+MAX_STARTS = 1000
+# Maximum price in a record; those of `time_bounds` are at most 1e6 times the compute of one pass.
+MAX_RECORDED = 1e30
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPrices:
+    """The prices behind a lower bound on time, as exact numbers.
+
+    byte : of a byte that is live at the moment, in compute
+    out : (start, price) of link time out for values that no plan stores before `start`; they sum up to 1 at most
+    into : price of link time in, 1 at most
+    """
+
+    byte: float = 0.0
+    out: tuple[tuple[int, float], ...] = ()
+    into: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Return the prices for JSON, which keeps every digit of a float; starts without a price are left out."""
+        return {"byte": self.byte, "out": [[start, price] for start, price in self.out if price], "into": self.into}
+
+    @classmethod
+    def claimed(cls, record: Any) -> "LinkPrices":
+        """Read the prices of a record; PlanError for anything else."""
+        known = isinstance(record, Mapping) and record.keys() == {"byte", "out", "into"}
+        rows = record["out"] if known else None
+        if (
+            not isinstance(rows, list)
+            or len(rows) > MAX_STARTS
+            or not all(isinstance(row, list) and len(row) == 2 and is_count(row[0]) for row in rows)
+            or not all(_is_price(price) for price in (record["byte"], record["into"], *(price for _, price in rows)))
+        ):
+            raise PlanError(
+                '"prices" of the plan\'s bound are {record!r}; expected "byte", "out" as [start, price], "into"',
+                record=record,
+            )
+        return cls(float(record["byte"]), tuple((start, float(price)) for start, price in rows), float(record["into"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +156,10 @@ class ComputeBound:
             None if price is None else _price(price),
             None if prices is None else LinkPrices.claimed(prices),
         )
+
+
+def _is_price(number: Any) -> bool:
+    return type(number) in (int, float) and 0 <= number <= MAX_RECORDED
 
 
 @dataclass(frozen=True, slots=True, eq=False)

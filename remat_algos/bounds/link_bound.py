@@ -1,6 +1,6 @@
 """A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, frexp, inf
@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.memory import bytes_in_id_order, runs_once
-from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
+from remat_algos.bounds.closure import ComputeBound, LinkPrices
+from remat_algos.bounds.memory import bytes_in_id_order, peak_bound_with_copies, runs_once
+from remat_algos.bounds.moments import PROGRAMS, LinkTimes, ancestors, choose_moments, compute_up_to, descendants
+from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.errors import ArgumentError, PlanError
-from remat_algos.ir.arrays import Int64, is_count, row_of
+from remat_algos.cost.links import Link
+from remat_algos.effort import DEFAULT, Effort
+from remat_algos.errors import ArgumentError
+from remat_algos.ir.arrays import Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
 
@@ -30,46 +34,7 @@ LATE = 1e-4  # lateness of stores, as a share of one pass, that adds a start
 MAX_PRICE = 1e6  # maximum price of all bytes, in passes
 PATIENCE = 60  # cuts without a better bound before the search stops
 MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
-# Maximum starts in a record; `time_bounds` needs fewer.
-MAX_STARTS = 1000
-# Maximum price in a record; those of `time_bounds` are at most MAX_PRICE times the compute of one pass.
-MAX_RECORDED = 1e30
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
-
-
-@dataclass(frozen=True, slots=True)
-class LinkPrices:
-    """The prices behind a lower bound on time, as exact numbers.
-
-    byte : of a byte that is live at the moment, in compute
-    out : (start, price) of link time out for values that no plan stores before `start`; they sum up to 1 at most
-    into : price of link time in, 1 at most
-    """
-
-    byte: float = 0.0
-    out: tuple[tuple[int, float], ...] = ()
-    into: float = 0.0
-
-    def record(self) -> dict[str, Any]:
-        """Return the prices for JSON, which keeps every digit of a float; starts without a price are left out."""
-        return {"byte": self.byte, "out": [[start, price] for start, price in self.out if price], "into": self.into}
-
-    @classmethod
-    def claimed(cls, record: Any) -> "LinkPrices":
-        """Read the prices of a record; PlanError for anything else."""
-        known = isinstance(record, Mapping) and record.keys() == {"byte", "out", "into"}
-        rows = record["out"] if known else None
-        if (
-            not isinstance(rows, list)
-            or len(rows) > MAX_STARTS
-            or not all(isinstance(row, list) and len(row) == 2 and is_count(row[0]) for row in rows)
-            or not all(_is_price(price) for price in (record["byte"], record["into"], *(price for _, price in rows)))
-        ):
-            raise PlanError(
-                '"prices" of the plan\'s bound are {record!r}; expected "byte", "out" as [start, price], "into"',
-                record=record,
-            )
-        return cls(float(record["byte"]), tuple((start, float(price)) for start, price in rows), float(record["into"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +149,6 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
         raise ArgumentError("no output needs the node, so it may have no first run")
     moment = _PricedMoment(graph, limit, times, node, _begin(graph))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
-
-
-def _is_price(number: Any) -> bool:
-    return type(number) in (int, float) and 0 <= number <= MAX_RECORDED
 
 
 def _begin(graph: ComputationGraph) -> Int64:
@@ -370,3 +331,60 @@ class _Ascent:
             return False
         self.starts.append(int(begin[ends.argmax()]))
         return True
+
+
+def rising_time_bounds(
+    graph: ComputationGraph,
+    limit: int | None,
+    times: LinkTimes,
+    *,
+    effort: str = DEFAULT,
+    last: bool = False,
+    clock: Clock | None = None,
+) -> Iterator[TimeBound]:
+    """Yield increasing lower bounds on the time of every plan within a limit, copies included.
+
+    First one pass and bounds by prices; then moment bounds with the link, as `rising_bounds` has them without. If you
+    stop iterating, the last bound holds. The deadline of the clock ends the search by OutOfTime.
+    """
+    allowed = Effort.of(effort)
+    count = allowed.last_moments if last else allowed.moments
+    clock = clock or Clock()
+    best = TimeBound(graph.needed_compute)
+    yield best
+    if limit is None:
+        return
+    for found in time_bounds(graph, limit, times, look=clock.check):
+        best = found
+        yield best
+    if best.infeasible or not best.nodes or not count or graph.n_nodes > allowed.moment_nodes:
+        return
+    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
+
+    def look() -> None:
+        clock.advance(1)
+
+    seconds = allowed.moment_seconds
+    own = choose_moments(graph, limit, best.nodes[0], times=times, count=count, seconds=seconds, clock=clock, look=look)
+    for program in own:
+        if program.infeasible or program.compute > best.time:
+            best = TimeBound(program.compute, program.nodes, infeasible=program.infeasible)
+            yield best
+
+
+def rising_with_copies(
+    graph: ComputationGraph, limit: int, link: Link, *, effort: str, clock: Clock
+) -> Iterator[ComputeBound]:
+    """Yield what `rising_time_bounds` does over a link as bounds in the unit of the graph's costs, rounded down."""
+    one_pass, ticks = ComputeBound(graph.needed_compute), link.ticks(graph)
+    if peak_bound_with_copies(graph)[0] > limit:
+        yield replace(one_pass, infeasible=True)
+        return
+    yield one_pass
+    refined = link.refined(graph)
+    times = LinkTimes(*link.times(refined, down=True))
+    for found in rising_time_bounds(refined, limit, times, effort=effort, clock=clock):
+        if found.infeasible or found.time // ticks > one_pass.compute:
+            yield ComputeBound(
+                found.time // ticks, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=found.source
+            )

@@ -1,12 +1,10 @@
 """Increasing lower bounds within one limit or several, the highest at an effort, and their proof."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_bounds, closure_proof
-from remat_algos.bounds.link_bound import TimeBound, time_bounds, time_proof
-from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
-from remat_algos.bounds.moments import PROGRAMS, STOPPED_EARLY, LinkTimes, choose_moments, moment_bound
+from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_bounds
+from remat_algos.bounds.memory import forced_bytes, least_peak_bound
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
@@ -59,6 +57,8 @@ def rising_bounds(
                 yield best
     if limit is None or not integers or closure is None or closure.price is None:
         return
+    from remat_algos.bounds.moments import PROGRAMS, choose_moments  # long, and not needed by most calls
+
     clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # each begins where it is counted
 
     def look() -> None:
@@ -69,75 +69,6 @@ def rising_bounds(
         if found.infeasible or found.compute > best.compute:
             best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
             yield best
-
-
-def rising_time_bounds(
-    graph: ComputationGraph,
-    limit: int | None,
-    times: LinkTimes,
-    *,
-    effort: str = DEFAULT,
-    last: bool = False,
-    clock: Clock | None = None,
-) -> Iterator[TimeBound]:
-    """Yield increasing lower bounds on the time of every plan within a limit, copies included.
-
-    First one pass and bounds by prices; then moment bounds with the link, as `rising_bounds` has them without. If you
-    stop iterating, the last bound holds. The deadline of the clock ends the search by OutOfTime.
-    """
-    allowed = Effort.of(effort)
-    count = allowed.last_moments if last else allowed.moments
-    clock = clock or Clock()
-    best = TimeBound(graph.needed_compute)
-    yield best
-    if limit is None:
-        return
-    for found in time_bounds(graph, limit, times, look=clock.check):
-        best = found
-        yield best
-    if best.infeasible or not best.nodes or not count or graph.n_nodes > allowed.moment_nodes:
-        return
-    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
-
-    def look() -> None:
-        clock.advance(1)
-
-    seconds = allowed.moment_seconds
-    own = choose_moments(graph, limit, best.nodes[0], times=times, count=count, seconds=seconds, clock=clock, look=look)
-    for program in own:
-        if program.infeasible or program.compute > best.time:
-            best = TimeBound(program.compute, program.nodes, infeasible=program.infeasible)
-            yield best
-
-
-def rising_with_copies(
-    graph: ComputationGraph, limit: int, link: Link, *, effort: str, clock: Clock
-) -> Iterator[ComputeBound]:
-    """Yield what `rising_time_bounds` does over a link as bounds in the unit of the graph's costs, rounded down."""
-    one_pass, ticks = ComputeBound(graph.needed_compute), link.ticks(graph)
-    if peak_bound_with_copies(graph)[0] > limit:
-        yield replace(one_pass, infeasible=True)
-        return
-    yield one_pass
-    refined = link.refined(graph)
-    times = LinkTimes(*link.times(refined, down=True))
-    for found in rising_time_bounds(refined, limit, times, effort=effort, clock=clock):
-        if found.infeasible or found.time // ticks > one_pass.compute:
-            yield ComputeBound(
-                found.time // ticks, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=found.source
-            )
-
-
-def prove(
-    graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float, times: LinkTimes | None = None
-) -> tuple[int, bool]:
-    """Prove a bound from its nodes and prices: (compute, or time with copies; False if it ran out of seconds)."""
-    if claim.prices is not None and times is not None:
-        return time_proof(graph, limit, times, TimeBound(int(claim.compute), claim.nodes, claim.prices)), True
-    if claim.price is not None:
-        return closure_proof(graph, limit, claim.nodes[0], claim.price), True
-    found = moment_bound(graph, limit, claim.nodes, times=times, seconds=seconds)
-    return found.compute, found.status != STOPPED_EARLY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,6 +114,8 @@ def bound_curve(
     Equal limits count once. A limit that was not reached in time has the bound for the next larger one. With a link, at
     its full rates, they bound the time of plans with copies.
     """
+    from remat_algos.bounds.link_bound import rising_with_copies
+
     ordered = sorted(set(limits))
     best, closure, stop = ComputeBound(graph.needed_compute), None, Stop.DONE
     found, closures = [best] * len(ordered), [best] * len(ordered)

@@ -11,11 +11,10 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
-from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
-from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES
+from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound, closure_proof
+from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES, TimeBound, time_proof
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
-from remat_algos.bounds.moments import LinkTimes
-from remat_algos.bounds.rising import prove
+from remat_algos.bounds.moments import STOPPED_EARLY, LinkTimes, moment_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.cost.links import Link
 from remat_algos.effort import BEST, FAST
@@ -369,7 +368,7 @@ def _prove_by_nodes(
     if priced != (source == CLOSURE, source == LINK_PRICES) or (any(priced) and len(claim.nodes) > 1):
         raise PlanError(BOUND_OF_ANOTHER)
     try:
-        ticks, certain = prove(in_ticks, limit, claim, PROVING, times)
+        ticks, certain = _prove(in_ticks, limit, claim, times)
     except ValueError as error:
         raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
     claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
@@ -394,6 +393,18 @@ def _prove_by_nodes(
             seconds=PROVING,
         )
     return replace(claim, proven=False)
+
+
+def _prove(
+    graph: ComputationGraph, limit: int, claim: ComputeBound, times: LinkTimes | None = None
+) -> tuple[int, bool]:
+    """Prove a bound from its nodes and prices: (compute, or time with copies; False if it ran out of time)."""
+    if claim.prices is not None and times is not None:
+        return time_proof(graph, limit, times, TimeBound(int(claim.compute), claim.nodes, claim.prices)), True
+    if claim.price is not None:
+        return closure_proof(graph, limit, claim.nodes[0], claim.price), True
+    found = moment_bound(graph, limit, claim.nodes, times=times, seconds=PROVING)
+    return found.compute, found.status != STOPPED_EARLY
 
 
 def _reserved(

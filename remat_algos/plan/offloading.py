@@ -7,10 +7,9 @@ import numpy as np
 
 from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.bounds.closure import ComputeBound
-from remat_algos.bounds.link_bound import TimeBound
+from remat_algos.bounds.link_bound import TimeBound, rising_time_bounds
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
-from remat_algos.bounds.rising import rising_time_bounds
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST, Effort
