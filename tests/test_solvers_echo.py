@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo_choice import MODES, Choice, by_frontiers, heavy_nodes
+from remat_algos.solvers.methods.echo import MODES, Choice, by_frontiers, heavy_nodes
 from remat_algos.zoo.registry import build
 from tests.echo_cases import (
     CASES,

@@ -15,8 +15,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.explain import explain
-from remat_algos.solvers.echo_choice import MODES
-from remat_algos.solvers.echo_regions import find_echo_regions
+from remat_algos.solvers.methods.echo import MODES, find_echo_regions
 from tests.echo_cases import CASES, decoder, echoed, network, recomputable
 from tests.strategies import training_graphs
 

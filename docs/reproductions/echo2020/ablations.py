@@ -11,7 +11,7 @@ from docs.reproductions.echo2020.runs import NetworkRuns, SimulatedRun, echoed
 from docs.reproductions.page import Table, percent
 from remat_algos.context import Progress
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo_choice import HEAVY
+from remat_algos.solvers.methods.echo import HEAVY
 from remat_algos.wording import format_bytes
 
 CHOSEN: Mapping[str, Mapping[str, Any]] = {  # figure 17: what may be recomputed, and the options for it

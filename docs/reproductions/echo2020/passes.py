@@ -15,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.echo_choice import Choice, FeatureMaps, by_frontiers, lists, recomputable_nodes
+from remat_algos.solvers.methods.echo import Choice, FeatureMaps, by_frontiers, lists, recomputable_nodes
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
 

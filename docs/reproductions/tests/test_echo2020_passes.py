@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.echo_choice import Choice, heavy_nodes
+from remat_algos.solvers.methods.echo import Choice, heavy_nodes
 from tests.echo_cases import CASES, COUNT, attention, diamonds, echoed, mirror_all, network, nodes, random_networks
 from tests.oracles import echo as oracle
 from tests.strategies import rows, training_graphs

@@ -1,13 +1,584 @@
-"""Echo: recompute cheap nodes where that makes the stash of feature maps smaller."""
+"""Echo: recompute cheap nodes where that makes the stash of feature maps smaller.
 
-from collections.abc import Iterator, Sequence
+The nodes are chosen by a minimum cut of the whole graph, or by the frontiers of algorithm 1; regions are parts of that
+choice, as `explain` prints them.
+"""
 
+import heapq
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.ir.arrays import Bool, Int32, Int64, brief, check_place, row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
+from remat_algos.ir.parts import KEEP, RECOMPUTE
+from remat_algos.kernels.graph import needed_nodes, transpose_rows
+from remat_algos.kernels.regions import connected_components
+from remat_algos.schedule.emission import clamp_counts, mirror_schedule
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.echo_choice import Choice
-from remat_algos.solvers.echo_regions import RegionReport
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
+from remat_algos.text.layout import tabulated
+from remat_algos.wording import comma_separated, counted, format_bytes, shortened
+
+MODES = ("exact", "paper")
+REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
+HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
+Words = str | Sequence[str] | None
+
+
+def recomputable_nodes(
+    graph: ComputationGraph, only: Words = None, also: Words = None, heavy: Container[str] = HEAVY
+) -> Bool:
+    """bool[n]: needed forward nodes that echo may recompute; ValueError if a word names nothing in the graph.
+
+    They are the nodes that are not heavy, restricted to `only` if given, and all nodes that `also` names, except nodes
+    that must run only once. Marks of the graph override all of this. Words name operations, or layers: parts of the
+    nodes' dotted names, with or without the digits at their end.
+    """
+    allowed = ~heavy_nodes(graph, heavy)
+    if only is not None:
+        allowed &= named_nodes(graph, only, "only")
+    if also is not None:
+        allowed |= named_nodes(graph, also, "also")
+    if graph.mark is not None:
+        allowed = (allowed | (graph.mark == RECOMPUTE)) & (graph.mark != KEEP)
+    return allowed & graph.forward & graph.needed & ~graph.once
+
+
+def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
+    """bool[n]: nodes with heavy kinds of operation, and of unknown operations those that cost more than the mean.
+
+    By default convolutions and matrix products are heavy. The mean is over all needed forward nodes.
+    """
+    part = graph.forward & graph.needed
+    # a whole number is above the mean if it is above the mean rounded down; cost times n may not fit into int64
+    costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
+    ops = graph.labels.ops
+    if ops is None:
+        return costly
+    kinds = {op: operation_kind(op) for op in set(ops)}
+    known = {op: kind.name in heavy for op, kind in kinds.items() if kind}
+    return np.fromiter(
+        (known.get(op, above_mean) for op, above_mean in zip(ops, costly.tolist(), strict=True)), bool, len(ops)
+    )
+
+
+def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
+    """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word matches nothing."""
+    names = comma_separated(words)
+    if not names:
+        raise ArgumentError(
+            "{option} is {words!r}, which names nothing; give operations or layers, or leave it out",
+            option=option,
+            words=words,
+        )
+    nodes = np.flatnonzero(graph.forward).tolist()
+    ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
+    layers = {v: _layers(graph.labels[v]) for v in nodes} if graph.labels.names is not None else {}
+    named = np.zeros(graph.n_nodes, bool)
+    for word in names:
+        kind = kind_name(word)
+        matches = [v for v in nodes if ops[v] == kind or word in layers.get(v, ())]
+        if not matches:
+            operations = sorted({*filter(None, ops.values())})
+            if not operations:
+                raise ArgumentError(
+                    "{option} names {word!r}, no operation or layer of this graph; it names no operations",
+                    option=option,
+                    word=word,
+                )
+            raise ArgumentError(
+                "{option} names {word!r}, no operation or layer of this graph; it has the operations {operations!l}",
+                option=option,
+                word=word,
+                operations=operations,
+            )
+        named[matches] = True
+    return named
+
+
+def _layers(name: str) -> set[str]:
+    """Parts of a dotted name, with and without the digits at their end."""
+    parts = name.split(".")
+    return {*parts, *(re.sub(r"\d+$", "", part) for part in parts)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureMaps:
+    """The forward values that the backward part reads, and the nodes that may be recomputed for them.
+
+    Outputs are pinned and stay in any case: they are not counted, and reading them is no reason to recompute.
+
+    `recomputable`, bool[n], are the nodes that may be recomputed; `read_back`, bool[n_values], the feature maps:
+    forward values that a needed backward node reads. `reader` and `value`, int32[k], are the reads of needed forward
+    nodes, by ascending reader.
+
+    A heavy node, whose gradients read nothing, and three cheap ones.
+
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], memory=[2, 4, 4, 4]))
+    >>> maps = FeatureMaps.of(chain, [False, True, True, True, False, False, False, False])
+    >>> recomputed = maps.recomputed(maps.minimum_stash())
+    >>> recomputed.tolist()[:4], maps.memory(maps.stashed(recomputed))
+    ([False, True, True, True], 2)
+    """
+
+    graph: ComputationGraph
+    recomputable: Bool
+    read_back: Bool
+    reader: Int32
+    value: Int32
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, recomputable: Any) -> "FeatureMaps":
+        """Return the feature maps of a graph."""
+        reader = row_of(graph.read_indptr, np.int32)
+        counts = graph.needed[reader] & graph.forward[graph.producer[graph.read_indices]]
+        counts &= ~graph.output[graph.read_indices]
+        read_back = np.zeros(graph.n_values, bool)
+        read_back[graph.read_indices[counts & ~graph.forward[reader]]] = True
+        forward = counts & graph.forward[reader]
+        return cls(graph, np.asarray(recomputable, bool), read_back, reader[forward], graph.read_indices[forward])
+
+    @property
+    def producer(self) -> Int32:
+        """int32[k]: the node that computes the value of each read."""
+        return self.graph.producer[self.value]
+
+    def memory(self, values: Bool) -> int:
+        """Bytes of some values."""
+        return int(self.graph.memory[values].sum())
+
+    def recomputed(self, allowed: Bool) -> Bool:
+        """bool[n]: allowed nodes that a gradient needs, through allowed nodes only."""
+        through = allowed[self.reader]
+        indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
+        indices, values = self.value[through], self.graph.value_indptr
+        needed = needed_nodes(
+            value_indptr=values,
+            read_indptr=indptr,
+            read_indices=indices,
+            producer=self.graph.producer,
+            output=self.read_back.view(np.uint8),
+        )
+        return needed.view(np.bool_) & allowed
+
+    def stashed(self, recomputed: Bool) -> Bool:
+        """bool[n_values]: values of first runs that a gradient or a recomputed node reads."""
+        stashed = self.read_back & ~recomputed[self.graph.producer]
+        stashed[self.value[recomputed[self.reader] & ~recomputed[self.producer]]] = True
+        return stashed
+
+    def minimum_stash(self) -> Bool:
+        """bool[n]: nodes whose recomputation gives the minimum stash, the fewest among all such choices.
+
+        The stash is a minimum cut of values between the kept nodes and the feature maps. The cut closest to the sinks
+        recomputes only nodes that every choice with the minimum stash recomputes, so no such choice has less compute.
+        """
+        graph, n = self.graph, self.graph.n_nodes
+        computed = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
+        through = self.recomputable[self.reader]
+        weight = np.concatenate([np.full(n, UNCUTTABLE), graph.memory])
+        if graph.mark is not None:
+            weight[n:][(self.recomputable & (graph.mark == RECOMPUTE))[graph.producer]] = UNCUTTABLE
+        cut = minimum_vertex_cut(
+            np.concatenate([graph.producer[computed], n + self.value[through]]),
+            np.concatenate([n + computed, self.reader[through]]),
+            weight,
+            np.flatnonzero(graph.forward & graph.needed & ~self.recomputable),
+            n + np.flatnonzero(self.read_back),
+        )
+        if cut is None:
+            raise GraphError("a kept node computes a value that must not be stashed; please report this graph")
+        return cut.beyond[:n]
+
+    @property
+    def read_indptr(self) -> Int64:
+        """int64[n + 1]: the reads of node v are the range read_indptr[v]:read_indptr[v + 1]."""
+        return np.searchsorted(self.reader, np.arange(self.graph.n_nodes + 1))
+
+    def readers(self) -> tuple[Int64, Int32]:
+        """(int64[n_values + 1], int32[k]): forward nodes that read each value."""
+        return transpose_rows(self.read_indptr, self.value, self.graph.n_values)
+
+
+def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
+    """Return the rows of a sparse matrix (CSR) as lists."""
+    entries = indices.tolist()
+    return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """The nodes that echo recomputes, bool[n], and the values of first runs that stay stashed, bool[n_values]."""
+
+    maps: FeatureMaps
+    recomputed: Bool
+    stashed: Bool
+
+    @classmethod
+    def of(
+        cls,
+        graph: ComputationGraph,
+        mode: str = "exact",
+        only: str | Sequence[str] | None = None,
+        also: str | Sequence[str] | None = None,
+    ) -> "Choice":
+        """Return the choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
+        if mode not in MODES:
+            if mode in REPRODUCED:
+                raise ArgumentError(
+                    "mode is {mode!r}, which is part of the reproduction of echo2020; use exact or paper", mode=mode
+                )
+            raise ArgumentError("mode is {mode!r}; use exact or paper", mode=mode)
+        maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
+        return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))
+
+    @classmethod
+    def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
+        """Recompute, among the given nodes (bool[n]), those that a gradient needs."""
+        recomputed = maps.recomputed(nodes)
+        return cls(maps, recomputed, maps.stashed(recomputed))
+
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """Bytes of the stash, with and without recomputation, and the number of recomputed nodes."""
+        return {
+            "stash": self.maps.memory(self.stashed),
+            "stash_without": self.maps.memory(self.maps.read_back),
+            "rerun": int(np.count_nonzero(self.recomputed)),
+        }
+
+    def schedule(self) -> Schedule:
+        """Algorithm 2 of chen2016 with a mirror of each recomputed node."""
+        return mirror_schedule(self.maps.graph, clamp_counts(self.maps.graph, self.recomputed.astype(np.int64)))
+
+
+def by_frontiers(maps: FeatureMaps) -> Bool:
+    """bool[n]: nodes that stay on the mirror path, as in echo2020 and as it was merged in apache/mxnet#18228.
+
+    At first all cheap nodes are on it. The frontier is the set of nodes whose inputs all come from heavy or removed
+    nodes; frontier nodes that share inputs form a group and are evaluated together. A group allocates its values and
+    those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no
+    less than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
+    """
+    return maps.recomputable & ~_FrontierGroups(maps).removed()
+
+
+class _FrontierGroups:
+    """The frontier in groups that share inputs, with the gain of removing each."""
+
+    def __init__(self, maps: FeatureMaps) -> None:
+        graph = maps.graph
+        self.cheap = maps.recomputable.tolist()
+        self.forced = (maps.recomputable & (graph.mark == RECOMPUTE)).tolist() if graph.mark is not None else None
+        self.memory = np.where(graph.output, 0, graph.memory).tolist()
+        self.reads = lists(maps.read_indptr, maps.value)
+        self.readers = lists(*maps.readers())
+        self.producer = graph.producer.tolist()
+        self.values = [range(begin, end) for begin, end in pairwise(graph.value_indptr.tolist())]
+        read_back = maps.read_back.tolist()
+        self.outside = [len(row) + back for row, back in zip(self.readers, read_back, strict=True)]
+        self.has_reader = [count > 0 for count in self.outside]
+        self.n_cheap_inputs = [sum(self.cheap[self.producer[x]] for x in row) for row in self.reads]
+        self.parent = list(range(graph.n_nodes))  # of a disjoint-set forest; the smallest node names the group
+        self.members: dict[int, list[int]] = {}
+        self.gain: dict[int, int] = {}  # by group: bytes released minus allocated
+        self.owner: dict[int, int] = {}  # by value: a group node that reads it
+
+    def removed(self) -> Bool:
+        """bool[n]: nodes that have been removed when no further group can be."""
+        removed = np.zeros(len(self.cheap), bool)
+        ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
+        queue: list[int] = []
+        while ready or queue:
+            for group in {self._group(v) for v in [*map(self._join, ready)]}:
+                heapq.heappush(queue, group)
+            ready = []
+            group = heapq.heappop(queue) if queue else -1
+            if group in self.members and self.gain[group] >= 0 and not self._has_forced(group):
+                removed[self.members[group]] = True
+                ready = self._remove(group)
+        return removed
+
+    def _group(self, v: int) -> int:
+        while self.parent[v] != v:
+            self.parent[v] = self.parent[self.parent[v]]
+            v = self.parent[v]
+        return v
+
+    def _join(self, v: int) -> int:
+        """Add a node to the frontier."""
+        self.members[v] = [v]
+        self.gain[v] = -sum(self.memory[x] for x in self.values[v] if self.has_reader[x])
+        for x in self.reads[v]:
+            self.outside[x] -= 1
+            group = self._group(v)
+            if x in self.owner:
+                group = self._merge(group, self._group(self.owner[x]))
+            else:
+                self.owner[x] = v
+                self.gain[group] -= self.memory[x]
+            if not self.outside[x]:
+                self.gain[group] += 2 * self.memory[x]  # released, and no longer allocated
+        return v
+
+    def _merge(self, one: int, other: int) -> int:
+        """Merge two groups."""
+        if one == other:
+            return one
+        root, other = min(one, other), max(one, other)
+        if len(self.members[root]) < len(self.members[other]):
+            self.members[root], self.members[other] = self.members[other], self.members[root]
+        self.members[root] += self.members.pop(other)
+        self.gain[root] += self.gain.pop(other)
+        self.parent[other] = root
+        return root
+
+    def _remove(self, group: int) -> list[int]:
+        """Remove a group from the frontier; return the nodes that join the frontier then."""
+        ready = []
+        del self.gain[group]
+        for v in self.members.pop(group):
+            for x in self.reads[v]:
+                self.outside[x] += 1
+                self.owner.pop(x, None)
+            for x in self.values[v]:
+                for w in self.readers[x]:
+                    self.n_cheap_inputs[w] -= 1
+                    if not self.n_cheap_inputs[w] and self.cheap[w]:
+                        ready.append(w)
+        return sorted(ready)
+
+    def _has_forced(self, group: int) -> bool:
+        """True if a node of the group is marked to be recomputed."""
+        return self.forced is not None and any(self.forced[v] for v in self.members[group])
+
+
+RECOMPUTED, KEPT = "recompute", "keep"
+COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Connected cheap nodes between heavy ones, and echo's decision about them.
+
+    If all of them are kept, the figures are for recomputing everything that gradients need.
+
+    Parameters
+    ----------
+    nodes : tuple of int
+        Nodes that echo may recompute, ascending.
+    rerun : int
+        Number of them that are recomputed, or would be.
+    feature_maps : int
+        Bytes of the values of the region, and of the values that it reads, that gradients read: its stash if nothing
+        is recomputed.
+    released : int
+        Bytes of the feature maps that are no longer stashed.
+    allocated : int
+        Bytes that are stashed instead, because recomputations read them.
+    overhead : int
+        Compute of the recomputations.
+    decision : {"recompute", "keep"}
+    reason : str
+    """
+
+    nodes: tuple[int, ...]
+    rerun: int
+    feature_maps: int
+    released: int
+    allocated: int
+    overhead: int
+    decision: str
+    reason: str
+
+    __repr__ = brief
+
+    @checked_arguments
+    def name(self, graph: ComputationGraph) -> str:
+        """Names of its first and its last node; GraphError if the graph lacks them."""
+        self._check(graph)
+        first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
+        return first if len(self.nodes) == 1 else f"{first} .. {last}"
+
+    @checked_arguments
+    def record(self, graph: ComputationGraph) -> dict[str, Any]:
+        """Return the JSON record, with the first and the last node in place of all."""
+        self._check(graph)
+        ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
+        return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
+
+    def _check(self, graph: ComputationGraph) -> None:
+        for node in (min(self.nodes), max(self.nodes)):
+            check_place(node, graph.n_nodes, "node")
+
+
+@checked_arguments
+def find_echo_regions(
+    graph: ComputationGraph,
+    mode: str = "exact",
+    only: str | Sequence[str] | None = None,
+    also: str | Sequence[str] | None = None,
+) -> list[Region]:
+    """Return the regions of a graph and the decisions of `echo`, those that release the most bytes first.
+
+    Without the heavy nodes the graph falls into connected parts, the regions: cheap nodes and the values that they
+    compute or read. No value is in two regions, so their bytes sum to those of the whole graph.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        With a backward part.
+    mode, only, also
+        As in `echo`.
+
+    Returns
+    -------
+    list of Region
+
+    References
+    ----------
+    echo2020, section V, where the regions are called partitioned subgraphs.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
+    >>> for region in find_echo_regions(net):
+    ...     print(region.name(net), region.released, region.allocated, region.overhead, region.reason)
+    1 .. 2 16 0 2 its values are recomputed from 4 B
+    4 .. 5 16 0 2 its values are recomputed from 4 B
+    """
+    choice = Choice.of(graph, mode, only, also)
+    maps = choice.maps
+    forced = maps.recomputable & (graph.mark == RECOMPUTE) if graph.mark is not None else np.zeros(graph.n_nodes, bool)
+    of_node, of_value = _parts(maps)
+    chosen = _Totals(of_node, of_value, choice)
+    everything = _Totals(of_node, of_value, Choice.recomputing(maps, maps.recomputable))
+    regions = []
+    for part, nodes in _by_part(of_node, maps.recomputable):
+        kept = not chosen.n_recomputed[part]
+        figures = (everything if kept else chosen).figures(part)
+        reason = _reason(figures, kept, bool(forced[list(nodes)].any()), mode)
+        regions.append(Region(nodes, *figures, KEPT if kept else RECOMPUTED, reason))
+    return sorted(
+        regions, key=lambda region: (region.decision == KEPT, region.allocated - region.released, region.nodes)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionReport:
+    """The regions of a graph, as `explain` prints them for plans of `echo`."""
+
+    graph: ComputationGraph
+    regions: tuple[Region, ...]
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, **options: Any) -> "RegionReport":
+        """Return the regions under options of `echo`."""
+        return cls(graph, tuple(find_echo_regions(graph, **options)))
+
+    def record(self, limit: int | None = None) -> dict[str, Any]:
+        """Return the JSON record, with at most `limit` regions."""
+        records = [region.record(self.graph) for region in self.regions[:limit]]
+        return {"regions": records, "regions_left_out": len(self.regions) - len(records)}
+
+    def text(self, limit: int | None = None) -> str:
+        """Return a table of at most `limit` regions, the reasons, and the sums over all."""
+        graph, shown = self.graph, self.regions[:limit]
+        names = [shortened(region.name(graph)) for region in shown]
+        lines = tabulated(COLUMNS, map(self._cells, names, shown)) if shown else []
+        for reason in dict.fromkeys(region.reason for region in shown if region.reason):
+            of_reason = (name for name, region in zip(names, shown, strict=True) if region.reason == reason)
+            lines.append(f"{', '.join(of_reason)}: {reason}")
+        recomputed = [region for region in self.regions if region.decision == RECOMPUTED]
+        saved = sum(region.released - region.allocated for region in recomputed)
+        feature_maps = sum(region.feature_maps for region in self.regions)
+        share = 100 * sum(region.overhead for region in recomputed) / max(1, graph.needed_compute)
+        lines.append(
+            f"{counted(len(self.regions), 'region')}, {len(recomputed):,} recomputed: {format_bytes(saved)} of "
+            f"{format_bytes(feature_maps)} of feature maps saved, for {share:.2f} % of one pass"
+        )
+        return "\n".join(lines)
+
+    def _cells(self, name: str, region: Region) -> tuple[str, ...]:
+        """Return the row of a region under `COLUMNS`."""
+        amounts = format_bytes(region.released), format_bytes(region.allocated)
+        overhead = self.graph.labels.compute(region.overhead)
+        return name, f"{len(region.nodes):,}", f"{region.rerun:,}", *amounts, overhead, region.decision
+
+
+def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
+    """int32[n] and int32[n_values]: the connected part that each node and each value is in."""
+    graph, n = maps.graph, maps.graph.n_nodes
+    computed = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
+    through = maps.recomputable[maps.reader]
+    tail = np.concatenate([graph.producer[computed], n + maps.value[through]]).astype(np.int32)
+    head = np.concatenate([n + computed, maps.reader[through]]).astype(np.int32)
+    part = connected_components(n + graph.n_values, tail, head)
+    return part[:n], part[n:]
+
+
+def _by_part(of_node: Int32, cheap: Bool) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield each part that has cheap nodes, with these nodes."""
+    nodes = np.flatnonzero(cheap)
+    nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
+    parts, starts = np.unique(of_node[nodes], return_index=True)
+    for part, begin, end in zip(parts.tolist(), starts, [*starts, nodes.size][1:], strict=True):
+        yield part, tuple(nodes[begin:end].tolist())
+
+
+class _Totals:
+    """Figures of a choice, summed over each region."""
+
+    def __init__(self, of_node: Int32, of_value: Int32, choice: Choice) -> None:
+        graph, before, stashed = choice.maps.graph, choice.maps.read_back, choice.stashed
+        size = graph.n_nodes + graph.n_values
+        self.n_recomputed = np.bincount(of_node[choice.recomputed], minlength=size)
+
+        def over_regions(group: Int32, amount: np.ndarray, which: Bool) -> np.ndarray:
+            total = np.zeros(size, np.int64)
+            np.add.at(total, group[which], amount[which])
+            return total
+
+        self.feature_maps = over_regions(of_value, graph.memory, before)
+        self.released = over_regions(of_value, graph.memory, before & ~stashed)
+        self.allocated = over_regions(of_value, graph.memory, stashed & ~before)
+        self.overhead = over_regions(of_node, graph.compute, choice.recomputed)
+
+    def figures(self, part: int) -> tuple[int, int, int, int, int]:
+        return tuple(  # type: ignore[return-value]
+            int(row[part])
+            for row in (self.n_recomputed, self.feature_maps, self.released, self.allocated, self.overhead)
+        )
+
+
+def _reason(figures: tuple[int, int, int, int, int], kept: bool, forced: bool, mode: str) -> str:
+    _, feature_maps, released, allocated, _ = figures
+    left = format_bytes(feature_maps - released + allocated)
+    if not kept:
+        if forced and allocated >= released:
+            return "marked to be recomputed"
+        if allocated > released:
+            return f"mode {shortened(mode)} expects to release more than it allocates"
+        return f"its values are recomputed from {left}"
+    if not feature_maps:
+        return "no gradient reads its values"
+    if allocated >= released:
+        return f"recomputing it would stash {left}, no less than its feature maps"
+    return f"mode {shortened(mode)} expects to allocate no less than it would release"
 
 
 @solver(paper="echo2020", needs=training_graph, price=0.01, explain=RegionReport.of)
