@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-import remat_algos.plan.problem as problem_module
+import remat_algos.plan.request as problem_module
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.rising import bound_curve, rising_bounds
 from remat_algos.context import Clock, Stop

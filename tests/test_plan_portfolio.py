@@ -15,7 +15,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as module
 from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
-from remat_algos.plan.problem import Problem
+from remat_algos.plan.request import Problem
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import checkpoint_schedule

@@ -19,8 +19,7 @@ from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
-from remat_algos.plan.problem import Problem
-from remat_algos.plan.request import Request
+from remat_algos.plan.request import Problem, Request
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
