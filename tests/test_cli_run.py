@@ -9,7 +9,7 @@ import pytest
 from remat_algos.context import Stop
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import solve
 from tests.command_line import complains
 

@@ -20,7 +20,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels, Resident
 from remat_algos.plan.plan import Plan, reordered
-from remat_algos.plan.search_report import DETAILS, SearchReport
+from remat_algos.plan.record import DETAILS, SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare

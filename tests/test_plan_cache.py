@@ -15,7 +15,7 @@ from remat_algos.context import Stop
 from remat_algos.ir.parts import Labels, Resident
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import answered as solve_anew
 from remat_algos.zoo.registry import build
 from tests.strategies import graphs

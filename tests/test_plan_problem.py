@@ -8,8 +8,8 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Problem
-from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.zoo.random import chain

@@ -13,7 +13,7 @@ from remat_algos.errors import ArgumentError, BudgetError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.parts import Resident
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import answered, solve
 from remat_algos.questions import fit as room
 from remat_algos.questions.fit import CACHED_GRAPHS, fit

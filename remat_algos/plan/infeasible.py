@@ -12,8 +12,8 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import SearchReport, skipped_text
 from remat_algos.plan.request import Problem
-from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import find_solver
 from remat_algos.wording import listed

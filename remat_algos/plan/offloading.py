@@ -19,8 +19,8 @@ from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.plan.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Request
-from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.constraints import may_leave
 from remat_algos.schedule.emission import baseline, baseline_peak

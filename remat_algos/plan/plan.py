@@ -22,8 +22,7 @@ from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import FORMAT, VERSION, from_file, own_details, plain, shaped
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import FORMAT, VERSION, SearchReport, from_file, own_details, plain, shaped
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule, named_copies

@@ -25,8 +25,8 @@ from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Request
-from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered, near_lowest
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate

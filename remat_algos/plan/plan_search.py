@@ -17,8 +17,8 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.budget import LEAST
 from remat_algos.plan.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.plan.portfolio import Portfolio, lowest_run
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Criterion, Problem, Request
-from remat_algos.plan.search_report import SearchReport
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import START, Solver
 

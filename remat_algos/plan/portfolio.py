@@ -14,8 +14,8 @@ from remat_algos.effort import FAST, SMALL
 from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError, extended
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Problem, Request
-from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule

@@ -20,8 +20,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.record import BOUND_DETAILS
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import BOUND_DETAILS, SearchReport
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule

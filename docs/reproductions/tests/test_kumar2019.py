@@ -26,7 +26,7 @@ from docs.reproductions.kumar2019.widths import TABLE_1, Width, Widths
 from docs.reproductions.tests.quick_pages import column, committed, quick_tables
 from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, GraphError
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.zoo.random import chain

@@ -24,7 +24,7 @@ from docs.reproductions.tests.quick_pages import PAGES, committed, quick_page
 from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
