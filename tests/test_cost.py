@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from remat_algos.cost import calibration
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
-from remat_algos.cost.devices import LAUNCH, TILE, Device, get_device, list_devices
+from remat_algos.cost.devices import DTYPES, LAUNCH, TILE, Device, element_bytes, get_device, list_devices, tensor_bytes
 from remat_algos.cost.links import Link
 from remat_algos.cost.node_costs import COSTS, DEFAULT_DEVICE, compute_costs, operator_costs
-from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import ArgumentError, BackendError, GraphError
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.differentiate import differentiate

@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from remat_algos.cost.shapes import DTYPES
+from remat_algos.cost.devices import DTYPES
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.settings import Settings
 from tests.oracles.plain import plain

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.cost.shapes import element_bytes, tensor_bytes
+from remat_algos.cost.devices import element_bytes, tensor_bytes
 from remat_algos.ir.parts import ROLES
 from remat_algos.zoo.network import Network, Shape, Tensor
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.cost.devices import tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph

@@ -125,7 +125,7 @@ def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool
 
     if not is_reference(source):
         return BITS
-    from remat_algos.cost.shapes import element_bytes
+    from remat_algos.cost.devices import element_bytes
     from remat_algos.zoo.registry import options_of, read_reference
 
     model, given = read_reference(source)

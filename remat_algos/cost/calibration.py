@@ -12,9 +12,8 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
-from remat_algos.cost.devices import Device
+from remat_algos.cost.devices import Device, element_bytes, unknown_name
 from remat_algos.cost.links import Link
-from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import ArgumentError, BackendError, GraphError
 
 MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.cost.devices import Device, get_device, named_device
-from remat_algos.cost.shapes import DTYPES, unknown_name
+from remat_algos.cost.devices import DTYPES, Device, get_device, named_device, unknown_name
 from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.devices import element_bytes, tensor_bytes
 from remat_algos.cost.node_costs import compute_costs
-from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.differentiate import differentiate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.cost.devices import tensor_bytes
 from remat_algos.zoo.builder import Builder, ExtraValue, Size
 from remat_algos.zoo.network import Shape, Tensor
 

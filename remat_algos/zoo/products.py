@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.cost.devices import tensor_bytes
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.pointwise import Pointwise

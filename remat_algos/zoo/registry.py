@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import remat_algos.zoo.families as package
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.shapes import DTYPES
+from remat_algos.cost.devices import DTYPES
 from remat_algos.errors import GraphError
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.zoo.layers import Layers

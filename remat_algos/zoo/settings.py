@@ -11,9 +11,8 @@ from math import ceil
 from typing import Any
 
 from remat_algos.arguments import as_text
-from remat_algos.cost.devices import Device, get_device
+from remat_algos.cost.devices import Device, element_bytes, get_device
 from remat_algos.cost.node_costs import COSTS
-from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.text.amounts import size_of
