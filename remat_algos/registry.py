@@ -9,8 +9,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from remat_algos.errors import ArgumentTypeError
-from remat_algos.text.layout import tabulated
-from remat_algos.wording import one_line, shortened
+from remat_algos.wording import one_line, shortened, tabulated
 
 LONGEST_SUMMARY = 90  # characters in the line that shows an entry
 

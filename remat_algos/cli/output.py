@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TextIO
 
 from remat_algos.errors import RematError
-from remat_algos.text.layout import labelled, tabulated, wrapped
-from remat_algos.wording import printable
+from remat_algos.wording import labelled, printable, tabulated, wrapped
 
 TEXT = "-"
 """A picture, or a decomposition, on standard output."""

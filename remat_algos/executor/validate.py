@@ -25,8 +25,7 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.amounts import format_seconds
-from remat_algos.text.layout import labelled
-from remat_algos.wording import counted, exact_bytes, format_bytes, shortened
+from remat_algos.wording import counted, exact_bytes, format_bytes, labelled, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)

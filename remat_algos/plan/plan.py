@@ -30,8 +30,17 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.amounts import fine_percent, percent
-from remat_algos.text.layout import labelled
-from remat_algos.wording import counted, did_you_mean, exact_bytes, format_bytes, one_line, printable, quoted, shortened
+from remat_algos.wording import (
+    counted,
+    did_you_mean,
+    exact_bytes,
+    format_bytes,
+    labelled,
+    one_line,
+    printable,
+    quoted,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from remat_algos.plan.policy import Policy

@@ -20,8 +20,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.step_rows import live_at
-from remat_algos.text.layout import tabulated
-from remat_algos.wording import format_bytes
+from remat_algos.wording import format_bytes, tabulated
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"

@@ -21,8 +21,7 @@ from remat_algos.schedule.step_rows import LiveValue, live_at, live_set
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.amounts import percent
-from remat_algos.text.layout import wrapped
-from remat_algos.wording import counted, format_bytes, listed, shortened
+from remat_algos.wording import counted, format_bytes, listed, shortened, wrapped
 
 NAMED = 4
 AT_PEAK = 3

@@ -24,9 +24,8 @@ from remat_algos.plan.plan import Plan, plan_of
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.amounts import fine_percent, format_seconds
-from remat_algos.text.layout import tabulated
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.wording import counted, one_line
+from remat_algos.wording import counted, one_line, tabulated
 
 COLUMNS = (
     *(

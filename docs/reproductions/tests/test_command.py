@@ -10,8 +10,8 @@ from docs.reproductions import __main__ as command
 from docs.reproductions import registry
 from docs.reproductions.page import Figure, Page, Table
 from docs.reproductions.tests.quick_pages import PAGES
-from remat_algos.text.layout import tabulated
 from remat_algos.text.markdown import BAR
+from remat_algos.wording import tabulated
 from tests.command_line import Said
 
 SIZES = Table("sizes", "Sizes of things", {"thing": str, "n": "{:,}".format}, [("a", 1000), ("b", None)], "By hand.")

@@ -31,8 +31,7 @@ from remat_algos.ir.parts import INPUT, Labels, Resident
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
-from remat_algos.text.layout import labelled
-from remat_algos.wording import counted, exact_bytes, format_bytes, one_line
+from remat_algos.wording import counted, exact_bytes, format_bytes, labelled, one_line
 
 jax = require("jax", "jax")
 

@@ -17,8 +17,7 @@ from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent
-from remat_algos.text.layout import labelled, tabulated
-from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, shortened
+from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, labelled, shortened, tabulated
 
 NOTABLE = 10
 """Gradients that wait are reported if they are more than this part of the peak."""

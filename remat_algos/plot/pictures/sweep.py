@@ -16,8 +16,7 @@ from remat_algos.plot.colours import CURVES, GREY
 from remat_algos.sweeps.results import SweepResults
 from remat_algos.sweeps.worker import PLANNED
 from remat_algos.text.amounts import fine_percent, format_seconds, percent
-from remat_algos.text.layout import tabulated
-from remat_algos.wording import counted, shortened
+from remat_algos.wording import counted, shortened, tabulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

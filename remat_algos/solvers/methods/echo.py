@@ -27,8 +27,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
-from remat_algos.text.layout import tabulated
-from remat_algos.wording import comma_separated, counted, format_bytes, shortened
+from remat_algos.wording import comma_separated, counted, format_bytes, shortened, tabulated
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
