@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.cost.devices import get_device
 from remat_algos.errors import ArgumentError, GraphError, PlanError, RematError
+from remat_algos.files import DEEPEST, json_of
 from remat_algos.sweeps import read_jobs
 from remat_algos.sweeps.folder import SweepFolder
-from remat_algos.text.untrusted_json import DEEPEST, json_of
 from tests.command_line import runner
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -12,10 +12,9 @@ from typing import Any
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import FORMS, Link, host_limit, plain_name
 from remat_algos.errors import GraphError, extended
-from remat_algos.files import read_text
+from remat_algos.files import json_of, read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.amounts import parse_bytes
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import did_you_mean
 
 DTYPES: Mapping[str, int] = {

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from remat_algos.files import json_of
 from remat_algos.formats.columns import (
     COSTS,
     SIZES,
@@ -35,7 +36,6 @@ from remat_algos.formats.rows import (
 )
 from remat_algos.ir.parts import Derivation
 from remat_algos.ir.tables import Tables
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import quoted
 
 NODE_ATTRIBUTES: Known = {

@@ -18,7 +18,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, ScheduleError, extended
-from remat_algos.files import decoded, read_bytes, read_text
+from remat_algos.files import decoded, json_of, read_bytes, read_text
 from remat_algos.formats.columns import Known, fault, faults_as
 from remat_algos.formats.csv_tables import read_table
 from remat_algos.formats.graphs.npz_bytes import load_arrays
@@ -28,7 +28,6 @@ from remat_algos.ir.parts import KEEP
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import listed
 
 COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}

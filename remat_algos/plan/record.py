@@ -14,14 +14,13 @@ import numpy as np
 from remat_algos.context import Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, extended
-from remat_algos.files import read_text
+from remat_algos.files import json_of, read_text
 from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
 from remat_algos.ir.budget import NEAR_LOWEST, Budget
 from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.amounts import percent
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3

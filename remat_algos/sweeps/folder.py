@@ -25,12 +25,11 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from remat_algos.errors import SweepError
-from remat_algos.files import make_folder, write_whole
+from remat_algos.files import json_of, make_folder, write_whole
 from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
-from remat_algos.text.untrusted_json import json_of
 
 FORMAT, VERSION = "remat-sweep", 1
 NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan

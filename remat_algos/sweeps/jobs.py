@@ -21,7 +21,7 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.cost.devices import get_link
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, SweepError
-from remat_algos.files import read_text, unreadable
+from remat_algos.files import json_of, read_text, unreadable
 from remat_algos.formats.graph_files import files_read, is_reference, read_graph
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.budget import Budget
@@ -30,7 +30,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import AUTO, list_solvers
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")

@@ -17,14 +17,13 @@ from typing import Any
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
-from remat_algos.files import write_whole
+from remat_algos.files import json_of, write_whole
 from remat_algos.formats.csv_tables import table_text
 from remat_algos.ir.arrays import by_fields
 from remat_algos.plan.plan import Plan, plan_of
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.amounts import fine_percent, format_seconds
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import counted, one_line, tabulated
 
 COLUMNS = (

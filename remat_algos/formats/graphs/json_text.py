@@ -10,6 +10,7 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
+from remat_algos.files import json_of
 from remat_algos.formats.attributes import Drawing, tables_of
 from remat_algos.formats.columns import (
     COSTS,
@@ -30,7 +31,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Derivation
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import quoted
 
 _START = re.compile(r"\s*([{[])")

@@ -13,12 +13,11 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, GraphError
-from remat_algos.files import MAX_EXPANSION, expanded_limit, read_limit, too_large
+from remat_algos.files import MAX_EXPANSION, expanded_limit, json_of, read_limit, too_large
 from remat_algos.formats.columns import fault
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Derivation, Labels, Resident
-from remat_algos.text.untrusted_json import json_of
 from remat_algos.wording import first_line
 
 VERSION = 1
