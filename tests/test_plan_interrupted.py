@@ -14,7 +14,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as portfolio_module
-from remat_algos.plan import problem as problem_module
+from remat_algos.plan import request as problem_module
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import solve

@@ -1,4 +1,4 @@
-"""A request, the checked arguments of `solve` and of the functions that run it several times, and the limits that it sets."""
+"""A request, the checked arguments of `solve` and of the functions that run it several times, and its limits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,182 +38,6 @@ from remat_algos.solvers.registry import (
     list_solvers,
 )
 from remat_algos.wording import listed
-
-POINTS = 100  # points of overhead in one pass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """The checked arguments of `solve`; `compare` and `frontier` use it for several solvers.
-
-    `named` is None for "auto"; with several solvers there are no options. `start` has the user's own schedule, and that
-    of the lowest peak for a budget such as "least+1%". With a link, the costs of the graph are times.
-    """
-
-    graph: ComputationGraph
-    budget: Budget
-    named: tuple[Solver, ...] | None
-    options: Mapping[str, Any]
-    task: Task
-    raw: bool
-    polish: bool
-    criterion: Criterion
-    constraints: Constraints | None
-    start: tuple[Simulation, ...] = ()
-    link: Link | None = None
-
-    @classmethod
-    def of(
-        cls,
-        graph: ComputationGraph,
-        budget: Budget | Amount | None = None,
-        *,
-        solver: str | Callable[..., Any] = AUTO,
-        solvers: Sequence[str] | None = None,
-        effort: str = DEFAULT,
-        seed: int = 0,
-        raw: bool = False,
-        polish: bool | None = None,
-        allocator: str = PEAK,
-        alignment: int = 1,
-        constraints: Constraints | Mapping[str, Any] | None = None,
-        start: Order | None = None,
-        gap: float | None = None,
-        link: AnyLink | None = None,
-        **options: Any,
-    ) -> "Request":
-        """Check the arguments of `solve`, with its errors; `solvers` names several."""
-        budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
-        if named is None and options:
-            raise about(
-                "options",
-                ArgumentTypeError(
-                    "options {options!l} belong to one solver; name it, auto takes none", options=list(options)
-                ),
-            )
-        gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
-        if not 0 <= gap <= LARGEST_SUM:
-            raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
-        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
-        criterion = Criterion.of(allocator, alignment=alignment, seed=seed)
-        link = None if link is None else get_link(link)
-        if link is not None:
-            link.planned.times(graph)
-            check_link_goes_with(budget, allocator=criterion.allocator.name, raw=raw)
-        own_start = () if start is None else (_simulated(graph, start, named),)
-        if link is None and any(each.stores.size for each in own_start):
-            raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
-        options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
-        for each in named or ():
-            each.check_options(options)
-        return cls(
-            graph,
-            budget,
-            named,
-            options,
-            Task(seed=seed, effort=effort, slack=slack),
-            raw,
-            not raw if polish is None else polish,
-            criterion,
-            Constraints.of(graph, constraints),
-            own_start,
-            link,
-        )
-
-    @property
-    def name(self) -> str:
-        """The name of the requested solver."""
-        return AUTO if self.named is None else listed([each.name for each in self.named])
-
-    @property
-    def ends_at_bound(self) -> bool:
-        """True if the search may end at a lower bound above one pass: with "auto", or a solver that improves."""
-        return not self.raw and (self.named is None or any(each.improves for each in self.named))
-
-    @property
-    def solvers(self) -> tuple[Solver, ...]:
-        """All solvers that run."""
-        named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named
-        return (*self.starting, *named)
-
-    @property
-    def starting(self) -> tuple[Solver, ...]:
-        """A solver that yields the schedules of `start`; empty without any."""
-
-        def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
-            yield from (Candidate(each.schedule, simulation=each) for each in self.start)
-
-        return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
-
-    def started(self, schedule: Order) -> "Request":
-        """Return the request with one more schedule to begin at."""
-        return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
-
-    def problem(self) -> Problem:
-        """Return the limits that a plan must meet."""
-        return Problem.of(self.graph, self.budget, self.criterion.allocator, self.constraints)
-
-
-def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """Return the simulation of a start; ValueError if a named solver takes none."""
-    unable = [each.name for each in named or () if not each.improves]
-    if unable:
-        able = [each.name for each in list_solvers() if each.improves]
-        raise about(
-            "start",
-            ArgumentError(
-                "{unable} takes no start; name one of {able!l}, or leave out the solver", unable=unable[0], able=able
-            ),
-        )
-    try:
-        found = as_schedule(graph, schedule, "start")
-        # A start has no late frees: the search decides which values linger.
-        return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
-    except (ScheduleError, GraphError) as error:
-        raise extended(error, "start: ") from error
-
-
-def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
-    """ValueError for options that cannot be combined with copies."""
-    if budget.memory is None and budget.device is None and budget.overhead is None:
-        raise about(
-            "link", ArgumentError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
-        )
-    for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
-        if given:
-            raise about("link", ArgumentError("a link does not go with {name}; leave one of them out", name=name))
-
-
-def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
-    """Return the solvers that were named; None for "auto"."""
-    if solvers is not None:
-        if AUTO in solvers:
-            raise about(
-                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
-            )
-        return tuple(_registered(each) for each in dict.fromkeys(solvers))
-    return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
-
-
-def _registered(solver: str | Callable[..., Any]) -> Solver:
-    """Return the solver of a name or of a registered function."""
-    if isinstance(solver, str):
-        return get_solver(solver)
-    if not callable(solver):
-        raise ArgumentTypeError(
-            "solver is {solver!r}; give the name of one, such as 'echo', or leave it out", solver=solver
-        )
-    name = getattr(solver, "__name__", "")
-    if not name:
-        raise ArgumentError(
-            "a {kind!w} has no name; register a function with @solver() and give that", kind=type(solver).__name__
-        )
-    known = find_solver(name)
-    if known is None or known.function is not solver:
-        what = "is not registered" if known is None else "is the name of another solver"
-        raise ArgumentError("{name} " + what + "; register the function with @solver() above it", name=name)
-    return known
-
 
 # Shares of the progress; the rest is for the bound, and for addresses.
 SEARCHING, SEARCHING_FIRST = 0.9, 0.6
@@ -424,3 +248,179 @@ class Criterion:
             return problem.rank(candidate)
         peak, compute = candidate.figures
         return reservation.memory, compute, peak, candidate.solver != BASELINE
+
+
+POINTS = 100  # points of overhead in one pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """The checked arguments of `solve`; `compare` and `frontier` use it for several solvers.
+
+    `named` is None for "auto"; with several solvers there are no options. `start` has the user's own schedule, and that
+    of the lowest peak for a budget such as "least+1%". With a link, the costs of the graph are times.
+    """
+
+    graph: ComputationGraph
+    budget: Budget
+    named: tuple[Solver, ...] | None
+    options: Mapping[str, Any]
+    task: Task
+    raw: bool
+    polish: bool
+    criterion: Criterion
+    constraints: Constraints | None
+    start: tuple[Simulation, ...] = ()
+    link: Link | None = None
+
+    @classmethod
+    def of(
+        cls,
+        graph: ComputationGraph,
+        budget: Budget | Amount | None = None,
+        *,
+        solver: str | Callable[..., Any] = AUTO,
+        solvers: Sequence[str] | None = None,
+        effort: str = DEFAULT,
+        seed: int = 0,
+        raw: bool = False,
+        polish: bool | None = None,
+        allocator: str = PEAK,
+        alignment: int = 1,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+        start: Order | None = None,
+        gap: float | None = None,
+        link: AnyLink | None = None,
+        **options: Any,
+    ) -> "Request":
+        """Check the arguments of `solve`, with its errors; `solvers` names several."""
+        budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
+        if named is None and options:
+            raise about(
+                "options",
+                ArgumentTypeError(
+                    "options {options!l} belong to one solver; name it, auto takes none", options=list(options)
+                ),
+            )
+        gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
+        if not 0 <= gap <= LARGEST_SUM:
+            raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
+        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
+        criterion = Criterion.of(allocator, alignment=alignment, seed=seed)
+        link = None if link is None else get_link(link)
+        if link is not None:
+            link.planned.times(graph)
+            check_link_goes_with(budget, allocator=criterion.allocator.name, raw=raw)
+        own_start = () if start is None else (_simulated(graph, start, named),)
+        if link is None and any(each.stores.size for each in own_start):
+            raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
+        options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
+        for each in named or ():
+            each.check_options(options)
+        return cls(
+            graph,
+            budget,
+            named,
+            options,
+            Task(seed=seed, effort=effort, slack=slack),
+            raw,
+            not raw if polish is None else polish,
+            criterion,
+            Constraints.of(graph, constraints),
+            own_start,
+            link,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the requested solver."""
+        return AUTO if self.named is None else listed([each.name for each in self.named])
+
+    @property
+    def ends_at_bound(self) -> bool:
+        """True if the search may end at a lower bound above one pass: with "auto", or a solver that improves."""
+        return not self.raw and (self.named is None or any(each.improves for each in self.named))
+
+    @property
+    def solvers(self) -> tuple[Solver, ...]:
+        """All solvers that run."""
+        named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named
+        return (*self.starting, *named)
+
+    @property
+    def starting(self) -> tuple[Solver, ...]:
+        """A solver that yields the schedules of `start`; empty without any."""
+
+        def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
+            yield from (Candidate(each.schedule, simulation=each) for each in self.start)
+
+        return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
+
+    def started(self, schedule: Order) -> "Request":
+        """Return the request with one more schedule to begin at."""
+        return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
+
+    def problem(self) -> Problem:
+        """Return the limits that a plan must meet."""
+        return Problem.of(self.graph, self.budget, self.criterion.allocator, self.constraints)
+
+
+def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
+    """Return the simulation of a start; ValueError if a named solver takes none."""
+    unable = [each.name for each in named or () if not each.improves]
+    if unable:
+        able = [each.name for each in list_solvers() if each.improves]
+        raise about(
+            "start",
+            ArgumentError(
+                "{unable} takes no start; name one of {able!l}, or leave out the solver", unable=unable[0], able=able
+            ),
+        )
+    try:
+        found = as_schedule(graph, schedule, "start")
+        # A start has no late frees: the search decides which values linger.
+        return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
+    except (ScheduleError, GraphError) as error:
+        raise extended(error, "start: ") from error
+
+
+def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
+    """ValueError for options that cannot be combined with copies."""
+    if budget.memory is None and budget.device is None and budget.overhead is None:
+        raise about(
+            "link", ArgumentError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
+        )
+    for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
+        if given:
+            raise about("link", ArgumentError("a link does not go with {name}; leave one of them out", name=name))
+
+
+def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
+    """Return the solvers that were named; None for "auto"."""
+    if solvers is not None:
+        if AUTO in solvers:
+            raise about(
+                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
+            )
+        return tuple(_registered(each) for each in dict.fromkeys(solvers))
+    return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
+
+
+def _registered(solver: str | Callable[..., Any]) -> Solver:
+    """Return the solver of a name or of a registered function."""
+    if isinstance(solver, str):
+        return get_solver(solver)
+    if not callable(solver):
+        raise ArgumentTypeError(
+            "solver is {solver!r}; give the name of one, such as 'echo', or leave it out", solver=solver
+        )
+    name = getattr(solver, "__name__", "")
+    if not name:
+        raise ArgumentError(
+            "a {kind!w} has no name; register a function with @solver() and give that", kind=type(solver).__name__
+        )
+    known = find_solver(name)
+    if known is None or known.function is not solver:
+        what = "is not registered" if known is None else "is the name of another solver"
+        raise ArgumentError("{name} " + what + "; register the function with @solver() above it", name=name)
+    return known
