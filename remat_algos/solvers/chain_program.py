@@ -36,7 +36,7 @@ from remat_algos.structure.lower_sets import LowerSetFamily
 UNUSABLE = 2**62
 """The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
 
-PIECE = 10_000  # pairs between two calls of `check`, or fewer:
+PAIRS = 10_000  # pairs between two calls of `check`, or fewer:
 VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tenth of a second
 
 
@@ -109,7 +109,7 @@ def block_figures(
     cached_before[:1] = recompute_before[:1] = 0
     if check is not None:
         check(0)
-    pieces, size = [], max(1, min(PIECE, VISITS // inside.size))
+    pieces, size = [], max(1, min(PAIRS, VISITS // inside.size))
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
