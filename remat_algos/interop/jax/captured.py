@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.devices import DTYPES
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.graph_files import write_graph

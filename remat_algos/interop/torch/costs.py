@@ -11,7 +11,6 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
-from remat_algos.cost.devices import DTYPES
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentError, warn
 from remat_algos.interop.torch.peaks import allocator_peak
