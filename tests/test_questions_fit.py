@@ -266,6 +266,7 @@ def test_the_record_is_what_was_found():
     assert (record["solver"], record["value"], record["too_much"]) == ("chen_sqrt", found.value, found.too_much)
     assert record["peak_memory"] == found.plan.peak_memory
     assert record["graph_hash"] == found.plan.graph.source_hash
+    assert (record["compute_unit"], record["compute_scale"]) == ("", 1)
     assert record["overhead_share"] == found.plan.overhead / found.plan.graph.needed_compute <= 0.4
     assert {int(value) for value, reason in record["tried"].items() if not reason} <= set(range(1, found.value + 1))
     assert "peak_memory" in nothing.record()

@@ -193,7 +193,7 @@ class Link:
         >>> out_time.tolist(), in_time.tolist()
         ([2010, 0], [1010, 0])
         """
-        per_second = _per_second(graph)
+        per_second = units_per_second(graph)
 
         def both() -> tuple[Int64, Int64]:
             out_time, in_time = (self._times(graph.memory, rate, per_second, down) for rate in (self.out, self.into))
@@ -236,7 +236,7 @@ class Link:
         most, exact, shortest = (LARGEST_SUM - 1) // max(1, total), 1, Fraction(LARGEST_SUM)
         sizes = np.unique(graph.memory[graph.memory > 0]).tolist()
         for rate in {self.out, self.into}:
-            first, each, whole = self._line(rate, _per_second(graph))
+            first, each, whole = self._line(rate, units_per_second(graph))
             for size in sizes:
                 exact = lcm(exact, whole // gcd(whole, first + each * size))
                 if exact > most:
@@ -314,7 +314,7 @@ def in_units(ticks: int, per_unit: int) -> int | float:
     return ticks / per_unit if rest else whole
 
 
-def _per_second(graph: ComputationGraph) -> int:
+def units_per_second(graph: ComputationGraph) -> int:
     """Units of a graph's costs in a second; GraphError if they are not times."""
     unit = graph.labels.compute_unit
     if unit not in PER_SECOND:

@@ -64,7 +64,8 @@ class Fit:
         figures: dict[str, Any] = {}
         if self.plan is not None:
             record = self.plan.record()
-            others = ("graph_hash", "method", "compute_unit", *(("link",) if self.plan.link is not None else ()))
+            copies = ("link",) if self.plan.link is not None else ()
+            others = ("graph_hash", "method", "compute_unit", "compute_scale", *copies)
             figures = {name: record[name] for name in others} | self.plan.figures()
             figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
             figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)

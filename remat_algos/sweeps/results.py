@@ -58,7 +58,7 @@ class SweepResults(Sequence[dict[str, Any]]):
     ----------
     folder : Path
     rows : tuple of dict
-        With the keys `COLUMNS`: bytes, compute in the unit of the graph, seconds; None where there is none.
+        With the keys `COLUMNS`: bytes, costs of the graph, seconds; None where there is none.
     stop : Stop
         How the sweep ended.
     left : int

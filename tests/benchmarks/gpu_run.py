@@ -39,7 +39,7 @@ import numpy as np
 
 from remat_algos.cost.calibration import calibrate
 from remat_algos.cost.devices import get_device
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, units_per_second
 from remat_algos.errors import GraphError, RematError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -175,7 +175,7 @@ def run_with_copies(on: Backend, network: str, link: Link) -> dict[str, Any]:
     runs = (execute(graph, range(graph.n_nodes), Span(graph, burn=burn), backend=on.name, timed=True) for _ in range(4))
     costs = np.median([found.seconds for found in runs][1:], axis=0)  # the first one compiles, and touches everything
     graph = graph.with_costs(compute=np.rint(1e9 * costs).astype(np.int64))
-    graph = replace(graph, labels=replace(graph.labels, compute_unit="ns"))
+    graph = replace(graph, labels=replace(graph.labels, compute_unit="ns", compute_scale=1))
     plan = solve(graph, "35%", link=link, time_limit=SOLVING)
     found = {}
     for name, schedule, predicted in (
@@ -187,7 +187,7 @@ def run_with_copies(on: Backend, network: str, link: Link) -> dict[str, Any]:
         for _ in range(REPEATS):
             execution = execute(graph, schedule, operators, backend=on.name, link=link)
             seconds.append(operators.seconds())
-        found |= {f"{name}_predicted": predicted / 1e9, f"{name}_measured": median(seconds)}
+        found |= {f"{name}_predicted": predicted / units_per_second(graph), f"{name}_measured": median(seconds)}
     return {
         "network": network,
         "budget": "35%",

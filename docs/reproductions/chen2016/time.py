@@ -14,6 +14,7 @@ from docs.reproductions.chen2016.networks import DROP, SUBLINEAR
 from docs.reproductions.chen2016.plans import LOOKS, plan_name
 from docs.reproductions.growth import exponent
 from docs.reproductions.page import Figure, Table, percent
+from remat_algos.cost.links import units_per_second
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import GREY
 
@@ -34,7 +35,7 @@ class Timed:
     ----------
     case : Case
     graph : ComputationGraph
-        The same graph with nanoseconds.
+        The same graph with times as costs.
     ten_and_one : ComputationGraph
         The same graph with 10 for a convolution or a matrix product, 1 for anything else.
     """
@@ -50,7 +51,8 @@ class Timed:
 
     def seconds(self, strategy: str) -> float:
         """Seconds of a batch, forward and backward."""
-        return round(int(self.graph.compute[self.case.simulations[strategy].schedule.order].sum()) / 1e9, 6)
+        order = self.case.simulations[strategy].schedule.order
+        return round(int(self.graph.compute[order].sum()) / units_per_second(self.graph), 6)
 
     def more(self, strategy: str) -> float | None:
         """Time beyond one pass, as a share of it; None if the network has no plan of the strategy."""

@@ -11,6 +11,7 @@ from docs.reproductions.echo2020.networks import DEVICE, NMT, Workload
 from docs.reproductions.echo2020.runs import BASELINE, ECHO, NetworkRuns
 from docs.reproductions.page import Table
 from remat_algos.cost.devices import get_device
+from remat_algos.cost.links import units_per_second
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.zoo.registry import build
 
@@ -31,13 +32,18 @@ def growth() -> Table:
     for workload in (RESNET_50, NMT_FROM_8):
         before: list[float] = []
         for batch in workload.batches:
-            steps = [workload.training(forward) for forward in (workload.forward(batch), *_occupied(workload, batch))]
-            rates = [_rate(batch, step.needed_compute) for step in steps]
-            ratios = [round(rate / last, 4) for rate, last in zip(rates, before, strict=True)] if before else [None] * 3
-            rows.append((workload.label, batch, *rates, *ratios))
-            before = rates
+            now = rates(workload, batch)
+            ratios = [round(rate / last, 4) for rate, last in zip(now, before, strict=True)] if before else [None] * 3
+            rows.append((workload.label, batch, *now, *ratios))
+            before = now
     note = "Growth is that of the samples per second from half the batch: 2 is linear, 1 is none."
     return Table("growth", "Samples per second of Baseline against the batch (Figure 3)", columns, rows, note)
+
+
+def rates(workload: Workload, batch: int) -> list[float]:
+    """Samples per second of Baseline, without occupancy and with tiles of each size."""
+    steps = [workload.training(forward) for forward in (workload.forward(batch), *_occupied(workload, batch))]
+    return [_rate(batch, step, step.needed_compute) for step in steps]
 
 
 def throughputs(cases: Sequence[NetworkRuns]) -> Table:
@@ -45,7 +51,7 @@ def throughputs(cases: Sequence[NetworkRuns]) -> Table:
     columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
     for name in (BASELINE, ECHO):
         columns |= dict.fromkeys((name, *(f"{name}, tiles of {side}" for side in SIDES)), "{:.3g}".format)
-    rows = [(case.workload.label, case.batch, *_rates(case)) for case in cases]
+    rows = [(case.workload.label, case.batch, *_rates_of_runs(case)) for case in cases]
     note = (
         "A tile is a square of that many elements on a side. Tiles run in waves of one per multiprocessor; the compute "
         "time of a product is that of its waves, rounded up."
@@ -53,16 +59,15 @@ def throughputs(cases: Sequence[NetworkRuns]) -> Table:
     return Table("occupancy", "Samples per second by a roofline with occupancy", columns, rows, note)
 
 
-def _rates(case: NetworkRuns) -> list[float]:
+def _rates_of_runs(case: NetworkRuns) -> list[float]:
     """Samples per second of Baseline, without occupancy and with tiles of each size, then of Echo."""
-    workload, rates = case.workload, []
+    workload, found = case.workload, []
     occupied = _occupied(workload, case.batch)
     for name in (BASELINE, ECHO):
         run = case.runs[name]
         priced = [workload.training(forward, encoded=name == ECHO) for forward in occupied]
-        times = [run.compute, *(int(graph.compute[run.order].sum()) for graph in priced)]
-        rates += [_rate(case.batch, time) for time in times]
-    return rates
+        found += [_rate(case.batch, graph, int(graph.compute[run.order].sum())) for graph in (run.graph, *priced)]
+    return found
 
 
 def _occupied(workload: Workload, batch: int) -> list[ComputationGraph]:
@@ -71,6 +76,6 @@ def _occupied(workload: Workload, batch: int) -> list[ComputationGraph]:
     return [workload.forward(batch, cost="occupancy", device=device) for device in devices]
 
 
-def _rate(batch: int, time: int) -> float:
-    """Samples per second, from ns."""
-    return round(1e9 * batch / time, 2)
+def _rate(batch: int, graph: ComputationGraph, compute: int) -> float:
+    """Samples per second, from costs of a graph."""
+    return round(batch * units_per_second(graph) / compute, 2)

@@ -13,6 +13,7 @@ from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, Progress
+from remat_algos.cost.links import units_per_second
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
@@ -81,8 +82,13 @@ class SimulatedRun:
 
     @property
     def compute(self) -> int:
-        """Time of all runs, in ns."""
+        """Cost of all runs."""
         return int(self.graph.compute[self.order].sum())
+
+    @property
+    def seconds(self) -> float:
+        """Time of all runs."""
+        return self.compute / units_per_second(self.graph)
 
     @property
     def overhead(self) -> float:
@@ -153,7 +159,7 @@ class NetworkRuns:
 
     def throughput(self, strategy: str) -> float:
         """Samples per second, by the roofline."""
-        return round(self.batch * 1e9 / self.runs[strategy].compute, 2)
+        return round(self.batch / self.runs[strategy].seconds, 2)
 
 
 def run(workload: Workload, forward: ComputationGraph, strategy: str) -> SimulatedRun:

@@ -16,6 +16,7 @@ from docs.reproductions.kusumoto2019.canonical_plans import (
     peak_of_a_tape,
 )
 from docs.reproductions.kusumoto2019.networks import CHEN, LIVENESS, MEMORY_CENTRIC, TIME, VANILLA
+from remat_algos.cost.links import units_per_second
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import CURVES, GREY
@@ -65,7 +66,7 @@ class Sizes:
         self._graphs: dict[int, ComputationGraph] = {}
 
     def graph(self, batch: int) -> ComputationGraph:
-        """The graph, with compute in nanoseconds."""
+        """The graph, with times as costs."""
         if batch not in self._graphs:
             self._graphs[batch] = self.network.training(batch, cost="roofline", device=DEVICE)
         return self._graphs[batch]
@@ -85,11 +86,11 @@ class Sizes:
 
     def seconds(self, schedule: Schedule, batch: int) -> float:
         """Time of a schedule, forward and backward."""
-        return round(self.simulation(schedule, batch).compute / 1e9, 4)
+        return round(self.simulation(schedule, batch).compute / units_per_second(self.graph(batch)), 4)
 
     def one_pass(self, batch: int) -> float:
         """Time without rematerialization."""
-        return round(self.graph(batch).needed_compute / 1e9, 4)
+        return round(self.graph(batch).needed_compute / units_per_second(self.graph(batch)), 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.devices import get_device
+from remat_algos.cost.links import units_per_second
 from remat_algos.ir.parts import KEEP
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
@@ -243,11 +244,11 @@ def test_what_depends_on_the_batch_is_of_the_batches_that_it_names(monkeypatch):
     ratios = ", ".join(f"{case.baseline.footprint / case.echo.footprint:.2f}" for case in speech[:3])
     assert claims["DeepSpeech2, batch 8, 16, 24: Baseline / Echo"] == f"{ratios} times"
     assert claims["NMT twice as deep, batch 16: Baseline"] == f"{deep[0].baseline.footprint / 1e9:.3g} GB"
-    behind = 1 - deep[0].baseline.compute / deep[0].echo.compute
+    behind = 1 - deep[0].baseline.seconds / deep[0].echo.seconds
     cell = claims["NMT twice as deep, batch 16: throughput of Echo behind Baseline"]
     assert float(cell.removesuffix(" %")) == pytest.approx(100 * behind, abs=0.1)
     rates = {row[0]: row[3] for row in echo2020._throughput_claims([*nmt, *speech, *deep])}
-    samples = ", ".join(f"{128e9 / nmt[0].runs[name].compute:.0f}" for name in (BASELINE, MIRROR))
+    samples = ", ".join(f"{128 / nmt[0].runs[name].seconds:.0f}" for name in (BASELINE, MIRROR))
     assert rates["NMT, batch 128: samples per second of Baseline, Mirror"] == samples
 
 
@@ -329,8 +330,9 @@ def test_schedules_are_priced_with_whole_waves():
     for name in ("Baseline", "Echo"):
         run = case.runs[name]
         forward = case.workload.forward(4, cost="occupancy", device=replace(get_device(DEVICE), tile=128))
-        compute = case.workload.training(forward, encoded=name == "Echo").compute
-        assert found[f"{name}, tiles of 128"] == round(4e9 / compute[run.order].sum(), 2)
+        graph = case.workload.training(forward, encoded=name == "Echo")
+        seconds = graph.compute[run.order].sum() / units_per_second(graph)
+        assert found[f"{name}, tiles of 128"] == round(4 / seconds, 2)
         assert found[name] == case.throughput(name)
 
 

@@ -1,6 +1,7 @@
 """Pages of papers: how they are written, how cases are measured."""
 
 import csv
+import importlib
 import re
 import resource
 from dataclasses import replace
@@ -12,20 +13,27 @@ from matplotlib.text import Text
 
 from docs.reproductions.__main__ import main
 from docs.reproductions.case import NO_REMAT, Case
+from docs.reproductions.chen2016 import networks as chen2016_networks
 from docs.reproductions.chen2016 import study as chen2016
+from docs.reproductions.chen2016 import time as chen2016_time
 from docs.reproductions.echo2020 import networks as echo2020_networks
+from docs.reproductions.echo2020 import occupancy as echo2020_occupancy
 from docs.reproductions.growth import exponent, plot_growth, powers
+from docs.reproductions.kumar2019 import networks as kumar2019_networks
 from docs.reproductions.kumar2019 import study as kumar2019
 from docs.reproductions.kumar2019 import widths as kumar2019_widths
+from docs.reproductions.kusumoto2019 import batches as kusumoto2019_batches
 from docs.reproductions.kusumoto2019 import networks as kusumoto2019_networks
 from docs.reproductions.page import WIDTH, Figure, Page, Table
 from docs.reproductions.registry import get_page, list_papers, summary
 from docs.reproductions.tests.quick_pages import PAGES, committed, quick_page
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.random import chain
 from tests.strategies import training_graphs
@@ -126,6 +134,46 @@ def test_an_unknown_paper_is_answered_with_the_nearest(paper, offer):
         get_page(paper)
 
 
+# ---------------------------------------------------------------- whole pages
+
+
+def chen2016_numbers():
+    """Seconds of a batch without rematerialization."""
+    graph = chen2016_networks.lstm(8, **chen2016_time.ROOFLINE)
+    case = Case("LSTM", 8, graph, {NO_REMAT: baseline(graph)})
+    (row,) = [row for row in committed("chen2016", "figure7") if row["network"] == "LSTM of 8 steps"]
+    return {row["sharing"]: chen2016_time.Timed(case, graph, graph).seconds(NO_REMAT)}
+
+
+def echo2020_numbers():
+    """Samples per second, by the roofline without and with occupancy."""
+    (row, *_) = committed("echo2020", "growth")
+    kinds = [row[kind] for kind in ("roofline", "tiles of 64", "tiles of 128")]
+    return dict(zip(kinds, echo2020_occupancy.rates(echo2020_occupancy.RESNET_50, 4), strict=True))
+
+
+def kumar2019_numbers():
+    """The lower bound of the peak, where gradients of parameters stay to the end."""
+    (row,) = [row for row in committed("kumar2019", "goals") if row["remark"] == "they stay to the end"]
+    graph = kumar2019_networks.training_graph(row["model"].strip("`"), unit=False)
+    base = baseline_peak(graph)
+    return {row["no_remat"]: base, row["lower bound"]: round(least_peak_bound(graph)[0] / base, 4)}
+
+
+def kusumoto2019_numbers():
+    """Seconds of a pass."""
+    (row, *_) = committed("kusumoto2019", "figure4")
+    sizes = kusumoto2019_batches.Sizes(kusumoto2019_networks.REPORTED[row["network"]].network)
+    return {row["one pass"]: sizes.one_pass(int(row["batch"]))}
+
+
+@pytest.mark.parametrize("measure", [chen2016_numbers, echo2020_numbers, kumar2019_numbers, kusumoto2019_numbers])
+def test_numbers_that_take_no_second_are_those_of_the_page(measure):
+    """The command writes all of them: see the slow tests in tests/test_docs_pages.py."""
+    for cell, number in measure().items():
+        assert float(cell) == number
+
+
 # ---------------------------------------------------------------- quick pages
 
 WORKLOADS = (*echo2020_networks.WORKLOADS, echo2020_networks.NMT_DEEP)
@@ -210,6 +258,17 @@ def test_a_quick_page_has_no_number_of_the_paper_and_does_not_speak_of_any(paper
             assert not re.search(r"\bpaper|Figures? \d|Tables? [\dIV]", words), words
         if isinstance(part, Figure):
             assert not any("paper" in text for text in texts_of(part))
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_a_quick_page_is_the_same_if_costs_are_kept_finer(paper, monkeypatch):
+    """Costs are whole multiples of a part of their unit: times were once a thousand times too long."""
+    module = importlib.import_module("remat_algos.ir.differentiate")  # the name in the package is the function
+    places = module._places
+    monkeypatch.setattr(module, "_places", lambda *given: places(*given) + 2)
+    finer = get_page(paper)(True, None)
+    assert finer.record() == quick_page(paper).record()
+    assert finer.markdown() == quick_page(paper).markdown()
 
 
 @pytest.mark.parametrize("paper", LABELS)
