@@ -210,6 +210,12 @@ def test_costs_with_a_unit_are_scaled_until_that_of_a_gradient_is_whole_or_has_i
     assert (training.compute.tolist(), training.labels.compute_scale) == ([scale, 5 * scale, 0, cost], scale)
 
 
+def test_half_of_a_large_cost_has_seven_digits_and_no_decimal():
+    graph = graph_of([[], [0]], compute=[1, 12_345_678_901_235], labels=Labels(compute_unit="ns"))
+    training = differentiate(graph, factor=0.5)
+    assert (int(training.compute[-1]), training.labels.compute_scale) == (6_172_839_000_000, 1)
+
+
 @given(st.integers(1, 2**20), st.integers(1, 7), st.sampled_from([2, 0.3, 1.7, 2 / 3]))
 def test_the_parts_of_a_cost_are_the_same_in_every_unit(cost, count, factor):
     found = []
