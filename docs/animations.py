@@ -14,7 +14,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.page_parts import filled
+from docs.page_parts import fill
 from remat_algos.wording import format_bytes
 
 DOCS = Path(__file__).resolve().parent
@@ -119,7 +119,7 @@ def main(folder):
     for (name, word), plan in found.items():
         ra.plot.animation(plan).save(folder / f"animated_{name}_{word}.svg")
     for page, mark, lines in blocks(found):
-        page.write_text(filled(page.read_text("utf-8"), mark, lines), "utf-8")
+        fill(page, mark, lines)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from docs import console, contributing
-from docs.page_parts import filled
+from docs.page_parts import filled, table
 from tests.benchmarks.occasion import Occasion, commit
 
 DOCS = Path(__file__).resolve().parent
@@ -497,12 +497,9 @@ def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
     return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3
 
 
-def row(cells: list[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(map(row, [heads, ["---"] * len(heads), *rows]))
+def escaped(rows: list[list[str]]) -> list[list[str]]:
+    """Rows whose cells have no bar that would end them."""
+    return [[cell.replace("|", r"\|") for cell in row] for row in rows]
 
 
 def page(record: dict[str, dict]) -> str:
@@ -517,9 +514,11 @@ def page(record: dict[str, dict]) -> str:
         claims += [[said, f"`{item.command}`", output, cpu, memory] for said, output in outputs(item, known)]
     parts = {
         "needed": needed(record),
-        "commands": table(["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], commands),
+        "commands": table(
+            ["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], escaped(commands)
+        ),
         "machines": f"Measured on {'; and on '.join(machines(record))}.",
-        "claims": table(["claim", "command", "expected output", "CPU minutes", "memory"], claims),
+        "claims": table(["claim", "command", "expected output", "CPU minutes", "memory"], escaped(claims)),
     }
     return reduce(lambda text, part: filled(text, part[0], part[1] + "\n"), parts.items(), PAGE.read_text("utf-8"))
 

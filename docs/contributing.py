@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from remat_algos.kernels._built import STAMP, source_hash
 
 from docs import console
-from docs.page_parts import filled
+from docs.page_parts import fill, table
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -174,14 +174,8 @@ def touched(example):
 
 
 def row(name, *columns):
-    """A line of the table."""
-    cells = [f"{len(paths)}: {', '.join(f'`{path}`' for path in paths)}" if paths else "" for paths in columns]
-    return f"| {name} | {' | '.join(cells)} |\n"
-
-
-def table(rows):
-    """The table of the page."""
-    return f"| to add | new files | changed files | written by commands |\n| --- | --- | --- | --- |\n{''.join(rows)}"
+    """The cells of a row of the table."""
+    return [name, *(f"{len(paths)}: {', '.join(f'`{path}`' for path in paths)}" if paths else "" for paths in columns)]
 
 
 def renewed(text):
@@ -197,8 +191,9 @@ def renewed(text):
 def main():
     PAGE.write_text(renewed(PAGE.read_text("utf-8")), "utf-8")
     rows = [row(example.name, *touched(example)) for example in examples()]
-    PAGE.write_text(filled(PAGE.read_text("utf-8"), "files", table(rows)), "utf-8")
-    print(table(rows))
+    lines = table(("to add", "new files", "changed files", "written by commands"), rows)
+    fill(PAGE, "files", f"{lines}\n")
+    print(lines)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.page_parts import filled
+from docs.page_parts import fill
 from remat_algos.plot.colours import BLUE, GREY, ORANGE, VERMILION
 from remat_algos.wording import format_bytes
 
@@ -147,7 +147,7 @@ def main(folder):
     ra.plot.save(draw(*plans), folder / "before_and_after.svg")
     lines = block(*plans)
     for path, docs in PAGES.items():
-        path.write_text(filled(path.read_text("utf-8"), "headlines", lines(docs=docs)), "utf-8")
+        fill(path, "headlines", lines(docs=docs))
     print(lines(docs=""))
 
 

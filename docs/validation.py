@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.page_parts import filled
+from docs.page_parts import filled, table
 from remat_algos.wording import format_bytes
 from tests.benchmarks.occasion import Occasion
 
@@ -39,12 +39,6 @@ on a GPU, and whether copies hide behind compute as the timeline has it.
 NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from
 tests against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
 """
-
-
-def table(columns, rows):
-    """A table in Markdown."""
-    lines = ["| " + " | ".join(columns) + " |", "| " + " | ".join("---" for _ in columns) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)])
 
 
 def recorded(pattern="validation_*.json"):

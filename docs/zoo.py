@@ -11,7 +11,11 @@ import sys
 from math import prod
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import remat_algos as ra
+from docs.page_parts import table
 from docs.published import PUBLISHED
 from remat_algos.ir.kinds import operation_kind, operation_kinds
 from remat_algos.wording import format_bytes
@@ -160,15 +164,11 @@ CALLS = (
 )
 
 
-def table(columns, rows):
+def aligned_table(columns, rows):
     """A table in Markdown; columns of numbers to the right."""
     cells = [{str(row[i]) for row in rows} for i in range(len(columns))]
     numeric = [column != {"-"} and all(map(NUMBER.fullmatch, column)) for column in cells]
-    lines = [
-        "| " + " | ".join(columns) + " |",
-        "| " + " | ".join("--:" if right else "---" for right in numeric) + " |",
-    ]
-    return "\n".join([*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)])
+    return table(columns, rows, ["--:" if right else "---" for right in numeric])
 
 
 # ---------------------------------------------------------------- the zoo
@@ -209,7 +209,7 @@ def zoo():
     )
     text = (
         MODELS
-        + table(columns, rows)
+        + aligned_table(columns, rows)
         + "\n\n"
         + "\n".join(f"- {', '.join(names)}: {note}." for note, names in notes.items())
         + "\n"
@@ -251,7 +251,7 @@ def options(documented):
         for names, text in rows
         if names
     ]
-    said = table(("option", "default", "what it is"), cells)
+    said = aligned_table(("option", "default", "what it is"), cells)
     return named(said, papers_of(inspect.getdoc(documented)))
 
 
@@ -263,7 +263,7 @@ def forms():
             graph = build("resnet50", granularity=granularity, counting=counting).graph
             memory = format_bytes(int(graph.memory.sum()))
             rows.append((f"`{granularity}`", f"`{counting}`", graph.n_nodes, graph.n_values, memory))
-    return table(("granularity", "counting", "nodes", "values", "bytes of all values"), rows)
+    return aligned_table(("granularity", "counting", "nodes", "values", "bytes of all values"), rows)
 
 
 def updated():
@@ -273,7 +273,7 @@ def updated():
         for optimizer in ("momentum", "adam", "adamw"):
             graph = build("resnet200", granularity=granularity, optimizer=optimizer).graph
             rows.append((f"`{granularity}`", f"`{optimizer}`", graph.n_nodes, graph.read_indices.size))
-    return table(("granularity", "optimizer", "nodes", "reads"), rows)
+    return aligned_table(("granularity", "optimizer", "nodes", "reads"), rows)
 
 
 def section(family):
@@ -340,7 +340,7 @@ def layers():
     ]
     columns = ("operation", "gradient reads", "extra values", "heavy", "in place", "one bit", "also called")
     text = LAYERS + "\n".join(layer(call) for call in CALLS)
-    return text + "\n## All kinds of operations\n\n" + table(columns, kinds) + "\n"
+    return text + "\n## All kinds of operations\n\n" + aligned_table(columns, kinds) + "\n"
 
 
 def reads(kind):
@@ -386,7 +386,7 @@ def layer(call):
     said = said_of(method)
     rows = [row(graph, v, net.layers[v], net) for v in range(before, len(net.layers))]
     columns = ("node", "operation", "values", "FLOPs", "moved", "parameters", "workspace", "gradient reads")
-    return f"## {call.removeprefix('net.')}\n\n{said}\n\n{table(columns, rows)}\n"
+    return f"## {call.removeprefix('net.')}\n\n{said}\n\n{aligned_table(columns, rows)}\n"
 
 
 def row(graph, v, layer, net):

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from docs.page_parts import filled
 from tests.benchmarks import compiled
-from tests.benchmarks.page import placed
 
 PAGE = compiled.PAGE.read_text(encoding="utf-8")
 
@@ -30,4 +30,4 @@ def test_every_loop_that_is_measured_has_both_tables():
 
 def test_a_part_is_replaced_and_the_rest_stays():
     page = "above\n<!-- a b -->\nold\n<!-- end a b -->\nbelow\n<!-- c -->\nc\n<!-- end c -->\n"
-    assert placed(page, "a b", "new") == page.replace("old\n", "new\n\n")
+    assert filled(page, "a b", "new\n") == page.replace("old\n", "new\n")

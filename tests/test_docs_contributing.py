@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docs import console, contributing
-from docs.page_parts import part
+from docs.page_parts import line, part
 
 EXAMPLES = contributing.examples()
 PAGE = contributing.PAGE.read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def test_the_table_lists_what_the_page_shows(example):
 @each
 def test_the_table_lists_what_an_example_touches(example):
     """Its tests run too; `python docs/contributing.py` writes the table."""
-    row = contributing.row(example.name, *contributing.touched(example))
+    row = line(contributing.row(example.name, *contributing.touched(example)))
     assert row in PAGE
 
 

@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 
 import remat_algos
+from docs.page_parts import fill, table
 from remat_algos.cli.installation import installation, installation_rows
 from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import line, placed
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "compiled.md"
@@ -220,50 +220,46 @@ def later_calls(folder: Path) -> str:
     """Nanoseconds for an entry, as rows grow, as Markdown."""
     occasion, found = Occasion.now(), libraries(folder)
     columns = [*found, "Numba"]
-    lines = [f"Measured on {occasion}. CPU nanoseconds for an entry:", ""]
-    lines += [line(["loop", "entries", *columns]), line(["---"] * (2 + len(columns)))]
+    rows = []
     for loop, title in TITLES.items():
         for n in [128] if loop in ("fold", "excess") else [4096] if loop == "gather" else LENGTHS:
             times = variants(found, loop, n)
-            lines.append(line([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)]))
-    return "\n".join(lines)
+            rows.append([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)])
+    return f"Measured on {occasion}. CPU nanoseconds for an entry:\n\n{table(['loop', 'entries', *columns], rows)}"
 
 
 def first_calls(folder: Path) -> str:
     """Milliseconds to the end of the first call, as Markdown."""
     what = "CPU milliseconds to the end of the first call in a fresh process, which has loaded NumPy"
-    lines = [
-        f"Measured on {Occasion.now()}. {what}:",
-        "",
-        line(["loop", "Cython, its module loaded", "Numba compiles", "Numba from its cache"]),
-    ]
-    lines.append(line(["---"] * 4))
+    heads = ["loop", "Cython, its module loaded", "Numba compiles", "Numba from its cache"]
+    occasion, rows = Occasion.now(), []
     for loop, title in TITLES.items():
         cache = folder / loop
         cold = first_call(FIRST_CALL, loop, cache=cache)
         warm = statistics.median(first_call(FIRST_CALL, loop, cache=cache) for _ in range(3))
         loaded = statistics.median(first_call(LOADED, MODULES[loop]) for _ in range(3))
-        lines.append(line([title, f"{1e3 * loaded:,.0f}", f"{1e3 * cold:,.0f}", f"{1e3 * warm:,.0f}"]))
-    return "\n".join(lines)
+        rows.append([title, *(f"{1e3 * seconds:,.0f}" for seconds in (loaded, cold, warm))])
+    return f"Measured on {occasion}. {what}:\n\n{table(heads, rows)}"
 
 
 def kernels(_: Path) -> str:
     """All kernels and what each answers, and what `remat --version --verbose` prints of them, as Markdown."""
-    lines = [line(["kernel", "compiled by", "what it has", "dense loops"]), line(["---"] * 4)]
+    rows = []
     for source in sorted((ROOT / "kernels").glob("*.pyx")):
         text = source.read_text(encoding="utf-8")
         summary = re.search(r'"""(.*?)\.?(?:\n|""")', text)[1]
         loops = [f"`{name}`" for name in VECTORS if f"remat_{name}(" in text]
-        lines.append(line([f"`{source.stem}`", "Cython", summary, ", ".join(loops)]))
+        rows.append([f"`{source.stem}`", "Cython", summary, ", ".join(loops)])
     for source in sorted((ROOT / "kernels" / "cuda").glob("*.cu")):
         summary = re.match(r"// ([^:.]*)", source.read_text(encoding="utf-8"))[1]
-        lines.append(line([f"`cuda/{source.name}`", "CuPy, at first use", summary, ""]))
+        rows.append([f"`cuda/{source.name}`", "CuPy, at first use", summary, ""])
     printed = io.StringIO()
     print_text(f"remat {remat_algos.__version__}", file=printed)
     for label, text in installation_rows(installation()):
         if label in SHOWN:
             print_row(label, text, file=printed)
-    return "\n".join([*lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
+    lines = table(["kernel", "compiled by", "what it has", "dense loops"], rows)
+    return "\n".join([lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
 
 
 PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_calls}
@@ -280,10 +276,8 @@ def main() -> None:
     for text in texts.values():
         print(text)
     if chosen.write:
-        page = PAGE.read_text(encoding="utf-8")
         for name, text in texts.items():
-            page = placed(page, name, text)
-        PAGE.write_text(page, encoding="utf-8")
+            fill(PAGE, name, f"{text}\n\n")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ from multiprocessing import get_context
 from typing import Any
 
 import remat_algos as ra
+from docs.page_parts import line, table
 from remat_algos.cost.links import Link
 from remat_algos.schedule.emission import baseline_peak
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import COPIES, line, missed_line, write_section
+from tests.benchmarks.page import COPIES, missed_line, write_section
 
 DEVICE = "cost=roofline&device=h100-sxm&dtype=bfloat16"
 BUDGETS = (50, 35, 25)
@@ -145,7 +146,7 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     """The section of docs/benchmarks.md."""
     late = sum(missed(record) for record in records)
     lines = [COPIES, HEAD, f"Measured on {where}.", "", missed_line(late, len(records)), ""]
-    lines += [line(COLUMNS), line("---" for _ in COLUMNS), *(line(cells(record)) for record in records)]
+    lines.append(table(COLUMNS, map(cells, records)))
     return "\n".join(lines) + "\n"
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from docs.page_parts import table
 from tests.benchmarks.wanted import SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -103,13 +105,10 @@ def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | Non
     missed = sum(bool(row.missed()) for row in rows)
     not_run = [f"{row.file}: {row.title} ({row.skipped})" for row in rows if row.skipped]
     not_run += [f"{file} ({reason})" for file, reason in (skipped_files or {}).items()]
-    lines, file = [HEAD, f"Measured on {where}.", "", missed_line(missed, len(rows))], None
+    lines = [HEAD, f"Measured on {where}.", "", missed_line(missed, len(rows))]
     lines += ["", f"Not run: {'; '.join(not_run) or 'nothing'}."]
-    for row in rows:
-        if row.file != file:
-            file = row.file
-            lines += ["", f"## {file}", "", line(COLUMNS), line("---" for _ in COLUMNS)]
-        lines.append(line(row.cells()))
+    for file, of_file in groupby(rows, lambda row: row.file):
+        lines += ["", f"## {file}", "", table(COLUMNS, (row.cells() for row in of_file))]
     return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
 
 
@@ -135,10 +134,6 @@ def write_section(section: str) -> None:
     PAGE.write_text(f"{text}\n\n{section}{rest}", encoding="utf-8")
 
 
-def line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def seconds(time: float) -> str:
     """Three digits and a unit."""
     unit, factor = next((u, f) for u, f in (("s", 1), ("ms", 1e3), ("µs", 1e6)) if time * f >= 1 or u == "µs")
@@ -157,10 +152,3 @@ def note(key: str, value: object) -> tuple[str, str]:
     if unit in formats:
         return words.replace("_", " "), formats[unit]()
     return key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def placed(page: str, name: str, text: str) -> str:
-    """The page with a text between the comments `name` and `end NAME`."""
-    begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import remat_algos as ra
+from docs.page_parts import table
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.ir.budget import even_limits
@@ -38,7 +39,7 @@ from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
-from tests.benchmarks.page import QUALITY, line, missed_line
+from tests.benchmarks.page import QUALITY, missed_line
 
 HEAD = """
 What `solve` finds with its defaults: overhead and lower bound in % of one pass, `gap` the points between them. Budgets
@@ -440,7 +441,7 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     tables = ((COLUMNS, solves), (FIGURES, figures))
     lines = [QUALITY, HEAD, f"Measured on {where}.", "", missed_line(late, len(records))]
     for columns, rows in tables:
-        lines += ["", line(columns), line("---" for _ in columns), *(line(cells(record)) for record in rows)]
+        lines += ["", table(columns, map(cells, rows))]
     return "\n".join(lines) + "\n"
 
 

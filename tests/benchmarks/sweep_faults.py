@@ -21,11 +21,11 @@ from pathlib import Path
 from statistics import median
 
 import remat_algos as ra
+from docs.page_parts import fill, table
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.wording import counted
 from remat_algos.zoo.random import layered_dag
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import line, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = """
@@ -341,10 +341,9 @@ COSTS = {
 }
 
 
-def table(heading, found, where):
-    """Rows, and where they were measured."""
-    rows = [line(heading), line(["---"] * 2), *map(line, found.items())]
-    return "\n".join([f"Measured on {where}.", "", *rows])
+def measured(heading, found, where):
+    """A table, and where it was measured."""
+    return f"Measured on {where}.\n\n{table(heading, found.items())}\n\n"
 
 
 def main(arguments=None):
@@ -368,10 +367,8 @@ def main(arguments=None):
                 shutil.rmtree(place, ignore_errors=True)
             print(f"{name}: {found[name]}", flush=True)
     if given.write and not given.only:
-        page = PAGE.read_text(encoding="utf-8")
-        page = placed(page, "faults", table(FAULTED, {name: found[name] for name in FAULTS}, where))
-        page = placed(page, "costs", table(("what", "measured"), {name: found[name] for name in COSTS}, where))
-        PAGE.write_text(page, encoding="utf-8")
+        fill(PAGE, "faults", measured(FAULTED, {name: found[name] for name in FAULTS}, where))
+        fill(PAGE, "costs", measured(("what", "measured"), {name: found[name] for name in COSTS}, where))
 
 
 if __name__ == "__main__":
