@@ -191,6 +191,11 @@ def test_what_nobody_reads_takes_no_place():
     assert pairs(graph, table={"b": "a"}) == {"b": "a"}
 
 
+def test_a_table_of_operations_finds_none_in_a_graph_without_them():
+    simulation = simulate(ComputationGraph.from_edges([(0, 1)]), [0, 1])
+    assert find_overwrites(simulation, {"ReLU": 0}).tolist() == [-1, -1]
+
+
 def test_a_value_run_again_is_another_instance():
     """b is written over the second a; the first is read by c."""
     graph = network("a: -/b: ReLU a/c: - a/d: - b c")

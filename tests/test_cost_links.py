@@ -179,6 +179,11 @@ def test_a_copy_of_two_takes_no_longer_than_two_copies(rate, latency, memory):
     assert whole[0] <= parts.sum()
 
 
+def test_ticks_that_cannot_be_exact_are_a_billion_in_the_shortest_cost():
+    graph = ComputationGraph.from_edges([(0, 1)], memory=[8, 8], compute=[2, 2], labels=Labels(compute_unit="ns"))
+    assert Link(out=1_000_000_001, into=1_000_000_007, latency=1e-8).ticks(graph) == 10**9
+
+
 def test_values_of_a_node_have_times_of_their_own():
     network = build("feed_forward", cost="roofline", device="a100-80gb")
     graph = getattr(network, "graph", network)

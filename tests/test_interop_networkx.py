@@ -135,6 +135,15 @@ def test_sizes_under_another_name_are_told_and_read_by_that_name():
     assert from_networkx(found, memory="out_kb", compute=1).memory.tolist() == [8000, 4000, 1000]
 
 
+def test_the_usual_attributes_are_not_read_beside_one_that_is_named():
+    found = networkx.DiGraph(EDGES)
+    networkx.set_node_attributes(found, SIZES, "kept")
+    networkx.set_node_attributes(found, 7, "mem")
+    networkx.set_node_attributes(found, "the same", "name")
+    graph = from_networkx(found, memory="kept")
+    assert (graph.memory.tolist(), graph.node_names()) == (list(SIZES.values()), list(SIZES))
+
+
 def test_nodes_may_be_anything_hashable():
     nodes = [(0, "conv"), frozenset({1}), Fraction(1, 2), None.__class__, 7]
     graph = from_networkx(networkx.DiGraph(list(itertools.pairwise(nodes))), memory=dict.fromkeys(nodes, 2))

@@ -58,6 +58,11 @@ def test_the_legend_names_layers_and_structures():
     assert {"by layer:", "by data structure:", "convolution", "feature maps", "weights"} <= {*entries}
 
 
+def test_a_pass_of_cost_1_is_all_of_itself():
+    graph = ComputationGraph.from_edges([(0, 1)], compute=[1, 0])
+    assert tops(plot.breakdown(graph, of="compute")) == [100]
+
+
 @pytest.mark.parametrize("of", ["memory", "compute"])
 def test_what_is_left_of_many_types_is_not_called_as_one_of_them(of):
     ops = [f"op{k}" for k in range(10)]
