@@ -3,8 +3,7 @@
 Usage: python docs/animations.py [FOLDER for the pictures]
 
 It draws docs/figures/animated_*.svg and writes the parts `animation`, `chain` and `unet` of the pages; a test compares
-them. Takes about ten seconds. Run it again when
-`ra.plot.animation` draws otherwise.
+them. Run it again when `ra.plot.animation` draws otherwise.
 """
 
 import sys
@@ -54,7 +53,7 @@ def solved(name, graph, solver):
     """The plan that is shown: a chain at the lowest peak of the method, a U-Net within a budget."""
     if solver == "no_remat":
         return ra.solve(graph, solver=solver)
-    return ra.solve(graph, "least" if name == "chain" else BUDGET, solver=solver)
+    return ra.solve(graph, "least" if name == "chain" else BUDGET, solver=solver, effort="fast")
 
 
 def plans():

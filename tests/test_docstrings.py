@@ -55,32 +55,24 @@ def sections(name, thing):
     return ClassDoc(thing) if name in CLASSES else FunctionDoc(function_of(thing))
 
 
-@pytest.mark.parametrize("name", PUBLIC | MEMBERS)
-def test_everything_public_is_documented(name):
-    thing = (PUBLIC | MEMBERS)[name]
-    summary = (inspect.getdoc(function_of(thing)) or "").partition("\n")[0]
-    assert re.fullmatch(r"\S.*[.:]", summary), "one sentence in the first line"
+def test_everything_public_has_one_sentence_in_the_first_line():
+    summaries = {name: (inspect.getdoc(function_of(thing)) or "") for name, thing in (PUBLIC | MEMBERS).items()}
+    assert [name for name, text in summaries.items() if not re.fullmatch(r"\S.*[.:]", text.partition("\n")[0])] == []
 
 
-@pytest.mark.parametrize("name", PUBLIC | MEMBERS)
-def test_documented_parameters_are_those_of_the_signature(name):
-    thing = (PUBLIC | MEMBERS)[name]
-    if name in CLASSES and ("__init__" not in vars(thing) or getattr(thing, "_is_protocol", False)):
-        return  # an error that takes its text, a protocol of which nothing is made
-    names = documented(sections(name, thing)["Parameters"])
-    if name in MEMBERS and not names:
-        return  # the summary of a short method says it all
-    assert names == taken(function_of(thing))
+def test_documented_parameters_are_those_of_the_signature():
+    for name, thing in (PUBLIC | MEMBERS).items():
+        if name in CLASSES and ("__init__" not in vars(thing) or getattr(thing, "_is_protocol", False)):
+            continue  # an error that takes its text, a protocol of which nothing is made
+        names = documented(sections(name, thing)["Parameters"])
+        if names or name not in MEMBERS:  # the summary of a short method says it all
+            assert names == taken(function_of(thing)), name
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_say_what_they_return_and_raise(name):
-    doc = FunctionDoc(FUNCTIONS[name])
-    returns = inspect.signature(FUNCTIONS[name]).return_annotation
-    assert bool(doc["Returns"] or doc["Yields"]) == (returns not in (None, "None"))
-    assert raised(FUNCTIONS[name]) <= set(re.findall(r"\w+", " ".join(entry.type for entry in doc["Raises"])))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_have_an_example(name):
-    assert ">>>" in "\n".join(FunctionDoc(FUNCTIONS[name])["Examples"])
+def test_functions_say_what_they_return_and_raise_and_have_an_example():
+    for name, function in FUNCTIONS.items():
+        doc, returns = FunctionDoc(function), inspect.signature(function).return_annotation
+        assert bool(doc["Returns"] or doc["Yields"]) == (returns not in (None, "None")), name
+        documented_errors = set(re.findall(r"\w+", " ".join(entry.type for entry in doc["Raises"])))
+        assert raised(function) <= documented_errors, name
+        assert ">>>" in "\n".join(doc["Examples"]), name

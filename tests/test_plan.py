@@ -29,6 +29,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import default_solvers, list_candidates, list_solvers
+from tests.conftest import shorter
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
 from tests.strategies import differentiation, graphs, rows, training_graphs
@@ -77,7 +78,8 @@ def nameless(n=8):
 
 
 GRAPH = differentiate(source(), parameter_gradients=True)
-PLAN = solve(GRAPH, "85%")
+with shorter():
+    PLAN = solve(GRAPH, "85%")
 
 
 def another(graph, task, clock):

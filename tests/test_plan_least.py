@@ -18,6 +18,8 @@ from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.random_graphs import random_graph
 from tests.raising import raises
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SHARES = (0.99, 0.97, 0.93, 0.85, 0.7)
 """Of the lowest peak: budgets below it."""
 SMALL = 14  # nodes before differentiation

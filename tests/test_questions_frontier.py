@@ -476,7 +476,7 @@ def answers(found, points):
 
 SEARCHED = {
     "chain": CHAIN,
-    "layered": differentiate(layered_dag(12, seed=2)),
+    "layered": differentiate(layered_dag(8, seed=2)),
 }
 
 

@@ -742,18 +742,18 @@ def test_peaks_of_real_networks_without_rematerialization(networks, name, peak):
 )
 def test_least_peaks_of_real_networks(networks, name, share, bound):
     graph = networks[name]
-    plan = solve(graph, "least")
+    plan = solve(graph, "least", effort="fast")
     assert plan.peak_memory <= share * baseline_peak(graph)
     if bound:
         with pytest.raises(BudgetError) as error:
-            solve(graph, plan.peak_memory - 1)
+            solve(graph, plan.peak_memory - 1, effort="fast")
         assert error.value.lower_bound == plan.peak_memory == error.value.reached
 
 
 @pytest.mark.parametrize(("name", "overhead"), [("resnet50", 0.1295), ("unet", 0.241), ("googlenet", 0.119)])
 def test_overhead_of_real_networks_at_half_the_memory(networks, name, overhead):
     graph = networks[name]
-    plan = solve(graph, "50%")
+    plan = solve(graph, "50%", effort="fast")
     assert plan.peak_memory <= baseline_peak(graph) // 2
     assert plan.overhead <= overhead * graph.needed_compute
 
