@@ -26,27 +26,27 @@ def runs(units, loop, n):
         yield compiled.call(library, loop, values, 1), *values
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-def test_rows_are_combined_entry_by_entry(units, n):
-    row, other, by, most = compiled.arguments("rows_raise", n)
-    for _, found, *_ in runs(units, "rows_raise", n):
-        assert found.tolist() == np.maximum(row, np.minimum(other - by, most)).tolist()
-    row, left, right, cost = compiled.arguments("rows_lower", n)
-    for _, found, *_ in runs(units, "rows_lower", n):
-        assert found.tolist() == np.minimum(row, cost + left + right).tolist()
-    row, by = compiled.arguments("add", n)
-    for _, found, _ in runs(units, "add", n):
-        assert found.tolist() == (row + by).tolist()
+def test_rows_are_combined_entry_by_entry(units):
+    for n in LENGTHS:
+        row, other, by, most = compiled.arguments("rows_raise", n)
+        for _, found, *_ in runs(units, "rows_raise", n):
+            assert found.tolist() == np.maximum(row, np.minimum(other - by, most)).tolist()
+        row, left, right, cost = compiled.arguments("rows_lower", n)
+        for _, found, *_ in runs(units, "rows_lower", n):
+            assert found.tolist() == np.minimum(row, cost + left + right).tolist()
+        row, by = compiled.arguments("add", n)
+        for _, found, _ in runs(units, "add", n):
+            assert found.tolist() == (row + by).tolist()
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-def test_the_first_entry_below_a_bound_is_found(units, n):
-    for place in {0, n // 2, n - 1, n}:
-        for library in units.values():
+def test_the_first_entry_below_a_bound_is_found(units):
+    for n in LENGTHS:
+        for place in {0, n // 2, n - 1, n}:
             row = np.full(n, np.inf)
             row[place:] = np.arange(n - place)
-            assert compiled.call(library, "first_below", [row, 0.5], 1) == place
-            assert compiled.call(library, "first_below", [row, 0.0], 1) == n
+            for library in units.values():
+                assert compiled.call(library, "first_below", [row, 0.5], 1) == place
+                assert compiled.call(library, "first_below", [row, 0.0], 1) == n
 
 
 def test_blocks_have_their_maximum_and_what_is_above_a_limit(units):

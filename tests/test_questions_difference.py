@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import PlanError
@@ -19,8 +19,6 @@ from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-PLAYED = settings(max_examples=30)
 
 
 def plan_of(graph, order, method="mine"):
@@ -38,7 +36,6 @@ def pairs(draw):
     return plan_of(graph, draw(orders(graph))), plan_of(graph, draw(orders(graph)))
 
 
-@PLAYED
 @given(pairs())
 def test_the_record_is_what_the_oracle_computes_of_both(pair):
     graph = pair[0].graph
@@ -58,7 +55,6 @@ def test_the_record_is_what_the_oracle_computes_of_both(pair):
         assert (node["memory"], node["compute"]) == (sum(g.memory[x] for x in g.values[v]), g.compute[v])
 
 
-@PLAYED
 @given(pairs())
 def test_reversed_it_is_the_same_difference(pair):
     there, back = difference(*pair), difference(*reversed(pair))
@@ -71,7 +67,6 @@ def test_reversed_it_is_the_same_difference(pair):
     assert [row[1:3] for row in rows_there] == [row[2:0:-1] for row in rows_back]
 
 
-@PLAYED
 @given(pairs())
 def test_the_first_step_is_where_the_orders_part(pair):
     ours, theirs = (plan.schedule.order.tolist() for plan in pair)
@@ -83,7 +78,6 @@ def test_the_first_step_is_where_the_orders_part(pair):
         assert ours[step : step + 1] != theirs[step : step + 1]
 
 
-@PLAYED
 @given(pairs())
 def test_a_plan_does_not_differ_from_itself(pair):
     apart = difference(pair[0], pair[0])

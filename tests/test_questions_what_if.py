@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
@@ -21,8 +21,6 @@ from tests.oracles.simulation import slow_simulation
 from tests.strategies import orders, rows, subsets, training_graphs, without_once
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-PLAYED = settings(max_examples=30)
 
 
 def graph_of(reads, **arrays):
@@ -42,7 +40,6 @@ def letters(graph, schedule):
 # ---------------------------------------------------------------- without a schedule
 
 
-@PLAYED
 @given(training_graphs(max_nodes=16), st.data())
 def test_what_is_named_to_keep_is_kept_and_the_rest_runs_again(graph, data):
     g = plain(graph)
@@ -51,7 +48,6 @@ def test_what_is_named_to_keep_is_kept_and_the_rest_runs_again(graph, data):
     assert what_if(graph, keep=names).order.tolist() == emitter.checkpoint(g, kept)
 
 
-@PLAYED
 @given(training_graphs(max_nodes=16), st.data())
 def test_what_is_named_to_recompute_runs_again_and_the_rest_is_kept(graph, data):
     if graph.once[graph.forward].all():
@@ -64,7 +60,6 @@ def test_what_is_named_to_recompute_runs_again_and_the_rest_is_kept(graph, data)
     assert what_if(graph, recompute=names).order.tolist() == emitter.checkpoint(g, kept)
 
 
-@PLAYED
 @given(training_graphs(max_nodes=16))
 def test_nothing_named_is_no_rematerialization(graph):
     assert what_if(graph).order.tolist() == np.flatnonzero(graph.needed).tolist()
@@ -112,7 +107,6 @@ def repeatable(draw):
     return simulate(graph, order), draw(st.sampled_from(may_run_again(graph, order)))
 
 
-@PLAYED
 @given(chosen())
 def test_keep_in_a_schedule_drops_the_later_runs_of_the_named_node(given):
     simulation, node = given
@@ -122,7 +116,6 @@ def test_keep_in_a_schedule_drops_the_later_runs_of_the_named_node(given):
     assert found.order.tolist() == [order[step] for step in stays]
 
 
-@PLAYED
 @given(repeatable())
 def test_recompute_in_a_schedule_takes_the_way_that_explain_speaks_of(given):
     simulation, node = given

@@ -77,7 +77,7 @@ def permuted(graph, seed):
 # ---------------------------------------------------------------- against the oracle
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(graph=small(), more=st.integers(0, 12))
 def test_the_optimum_is_the_oracles_at_every_limit(graph, more):
     lowest, _ = live_sets.least_peak(graph)
@@ -89,7 +89,7 @@ def test_the_optimum_is_the_oracles_at_every_limit(graph, more):
     assert (best.scope, best.details["proof"]) == ("any order", OPTIMAL)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(graph=small(), less=st.integers(1, 5))
 def test_nothing_fits_where_the_oracle_finds_nothing(graph, less):
     lowest, _ = live_sets.least_peak(graph)
@@ -123,7 +123,7 @@ def test_the_bound_of_a_search_that_was_stopped_is_a_bound(graph, max_states, mo
         assert found.details.get("proof") != OPTIMAL or found.figures[1] == optimum(graph, limit)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(graph=small(), more=st.integers(0, 8))
 def test_potentials_change_no_optimum(graph, more):
     """Every search that is not over after one set begins anew with potentials."""

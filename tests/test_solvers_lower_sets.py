@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.context import Clock, OutOfTime
@@ -28,7 +28,6 @@ from tests.oracles import lower_sets as oracle
 from tests.raising import raises
 from tests.strategies import differentiation, graphs, numbers, rows, training_graphs
 
-FEW = settings(max_examples=25)
 some_family = st.sampled_from(FAMILIES)
 LARGE = 10**12
 PRIME = 10**9 + 7
@@ -84,7 +83,6 @@ def figures(plan):
 
 
 @given(graph=served(max_nodes=5))
-@FEW
 def test_what_the_oracle_finds_at_once_is_what_its_chains_have_one_by_one(graph):
     part = oracle.forward(graph)
     for name in FAMILIES:
@@ -124,13 +122,11 @@ def check_family(graph, name):
 
 
 @given(family=some_family, graph=served())
-@FEW
 def test_a_family_holds_the_sets_of_its_definition_each_once_by_size(family, graph):
     check_family(graph, family)
 
 
 @given(graph=served())
-@FEW
 def test_there_are_more_lower_sets_than_nodes_and_at_most_as_many_as_sets_of_nodes(graph):
     n = len(oracle.forward(graph).nodes)
     assert n + 1 <= len(lower_set_family(graph)) <= 2**n  # {} is counted: every node has its own L_v
@@ -142,7 +138,6 @@ def test_the_least_and_the_largest_number_of_lower_sets():
 
 
 @given(graph=served())
-@FEW
 def test_covers_are_the_lower_sets_with_one_node_more(graph):
     family, part = lower_set_family(graph), oracle.forward(graph)
     sets = sets_of(family)
@@ -154,7 +149,6 @@ def test_covers_are_the_lower_sets_with_one_node_more(graph):
 
 
 @given(family=some_family, data=st.data(), graph=served())
-@FEW
 def test_rows_of_a_family_make_a_chain_whose_formulas_are_the_oracles(data, family, graph):
     """Up the family; {} is left out, V is added."""
     family, part = lower_set_family(graph, family), oracle.forward(graph)
@@ -207,20 +201,17 @@ def test_past_the_cap_the_error_names_the_count_that_was_reached():
 
 
 @given(family=some_family, graph=served())
-@FEW
 def test_the_least_budget_is_least(family, graph):
     assert least_budget(graph, family) == oracle.least_budget(found_by_brute_force(graph, family))
 
 
 @given(graph=served(max_nodes=12))
-@FEW
 def test_more_sets_never_have_a_larger_least_budget(graph):
     exact, wide, pruned = (least_budget(graph, family) for family in ("exact", "wide", "pruned"))
     assert exact <= wide <= pruned
 
 
 @given(family=some_family, graph=served(max_nodes=7))
-@FEW
 def test_below_the_least_budget_the_error_names_it(family, graph):
     least = least_budget(graph, family)
     if least == 0:
@@ -244,25 +235,21 @@ def check_optimum(data, graph, family, strategy):
 
 
 @given(family=some_family, data=st.data(), graph=served())
-@FEW
 def test_the_time_centric_plan_has_the_least_overhead(data, family, graph):
     check_optimum(data, graph, family, "time")
 
 
 @given(family=some_family, data=st.data(), graph=served())
-@FEW
 def test_the_memory_centric_plan_has_the_most_overhead(data, family, graph):
     check_optimum(data, graph, family, "memory")
 
 
 @given(family=some_family, data=st.data(), graph=served())
-@FEW
 def test_the_least_cache_is_least_and_then_the_overhead(data, family, graph):
     check_optimum(data, graph, family, "cache")
 
 
 @given(data=st.data(), graph=served(uneven=True))
-@FEW
 def test_costs_that_no_table_holds_are_rounded_by_step_to_a_share_of_the_optimum(data, graph):
     """A table of `LEVELS` reaches twice the optimum at most, and a chain has at most a step for each node."""
     part, found = oracle.forward(graph), found_by_brute_force(graph)
@@ -281,7 +268,6 @@ def test_costs_that_no_table_holds_are_rounded_by_step_to_a_share_of_the_optimum
 
 
 @given(data=st.data(), graph=served(max_nodes=12))
-@FEW
 def test_a_larger_budget_and_more_sets_never_cost_more_overhead(data, graph):
     """No node is computed again twice, so T(V) is the most."""
     least = least_budget(graph, "pruned")
@@ -297,7 +283,6 @@ def test_a_larger_budget_and_more_sets_never_cost_more_overhead(data, graph):
 
 
 @given(family=some_family, graph=served())
-@FEW
 def test_the_frontier_of_the_formulas_is_that_of_all_chains(family, graph):
     part, found = oracle.forward(graph), found_by_brute_force(graph, family)
     for keep_last in (False, True):
@@ -309,7 +294,6 @@ def test_the_frontier_of_the_formulas_is_that_of_all_chains(family, graph):
 
 
 @given(data=st.data(), graph=served(max_nodes=7))
-@FEW
 def test_the_exhaustive_search_finds_what_brute_force_finds(data, graph):
     found = found_by_brute_force(graph)
     budget = data.draw(budgets(found))
@@ -321,7 +305,6 @@ def test_the_exhaustive_search_finds_what_brute_force_finds(data, graph):
 
 
 @given(graph=served(max_nodes=7))
-@FEW
 def test_the_exhaustive_search_has_the_best_chain_for_every_budget(graph):
     """Of each Pareto point of the formulas the chain with the minimum overhead; one block before."""
     found = found_by_brute_force(graph)
@@ -357,7 +340,6 @@ def limits(graph):
 
 @pytest.mark.parametrize("lazy", [None, False, True], ids=["best", "printed", "lazy"])
 @given(family=some_family, data=st.data(), graph=served(max_nodes=7))
-@FEW
 def test_a_promise_is_never_below_the_simulated_peak(data, lazy, family, graph):
     """Also where the limit is out of reach."""
     for limit in None, data.draw(limits(graph)):
@@ -367,7 +349,6 @@ def test_a_promise_is_never_below_the_simulated_peak(data, lazy, family, graph):
 
 @pytest.mark.parametrize("solver", ["exact_dp", "approximate_dp", "liveness_dp", "exhaustive_lower_sets"])
 @given(graph=served(max_nodes=7))
-@FEW
 def test_a_limit_that_needs_no_rematerialization_gets_none(solver, graph):
     """The chain of one block, kept, is the run without rematerialization."""
     plan = solve(graph, base_peak(graph), solver=solver, raw=True)
@@ -376,7 +357,6 @@ def test_a_limit_that_needs_no_rematerialization_gets_none(solver, graph):
 
 
 @given(data=st.data(), graph=served(max_nodes=7), solver=st.sampled_from(["exact_dp", "approximate_dp", "liveness_dp"]))
-@FEW
 def test_a_larger_limit_never_costs_more(data, graph, solver):
     limit = data.draw(st.integers(0, base_peak(graph)))
     lowest = solve(graph, solver=solver, raw=True)

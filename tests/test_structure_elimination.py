@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remat_algos.context import OutOfTime, Stop
@@ -105,7 +105,6 @@ def test_edges_and_rows_say_the_same(graph):
     assert turned.indices.tolist() == graph.indices.tolist()
 
 
-@settings(max_examples=15)
 @given(computation_graphs())
 def test_neighbours_are_who_reads_the_other(graph):
     reads = {(graph.producer[x], v) for v in range(graph.n_nodes) for x in graph.reads(v)}

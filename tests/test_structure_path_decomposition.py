@@ -4,7 +4,7 @@ from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from remat_algos.kernels.decomposition import branch_layout, breadth_first_layout, place_early
 
@@ -21,8 +21,6 @@ from remat_algos.structure.elimination import RULES, UndirectedGraph, eliminate
 from tests.ladders import ladder, zigzag
 from tests.raising import raises
 from tests.strategies import graphs
-
-FEW = settings(max_examples=25)
 
 
 @st.composite
@@ -60,14 +58,12 @@ def grid(rows, columns):
 # ---------------------------------------------------------------- layouts
 
 
-@FEW
 @given(laid_out())
 def test_separation_is_the_largest_boundary(case):
     graph, order = case
     assert separation(graph, order) == largest_boundary(graph, order.tolist())
 
 
-@settings(max_examples=15)
 @given(undirected_graphs(6))
 def test_the_least_layout_is_the_least_of_all_orders(graph):
     layout = minimum_separation_layout(graph)
@@ -75,7 +71,6 @@ def test_the_least_layout_is_the_least_of_all_orders(graph):
     assert separation(graph, layout) == least
 
 
-@FEW
 @given(undirected_graphs(), st.integers(0, 3))
 def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
     layout = greedy_layout(graph, starts=3, seed=seed)
@@ -84,7 +79,6 @@ def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
     assert np.array_equal(layout, greedy_layout(graph, starts=3, seed=seed))
 
 
-@FEW
 @given(laid_out())
 def test_placing_early_takes_what_is_free_and_spoils_no_order(case):
     graph, order = case
@@ -104,7 +98,6 @@ def growth_of(graph, placed, vertex):
     return boundary(placed | {vertex}) - boundary(placed)
 
 
-@FEW
 @given(undirected_graphs(), st.sampled_from(RULES))
 def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
     elimination = eliminate(graph, rule)
@@ -114,7 +107,6 @@ def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
 
 
 @given(undirected_graphs(), st.data())
-@FEW
 def test_breadth_first_is_by_distance(graph, data):
     if not graph.n_vertices:
         return
@@ -177,7 +169,6 @@ def test_the_least_layout_is_refused_for_many_vertices():
 # ---------------------------------------------------------------- decompositions
 
 
-@FEW
 @given(laid_out())
 def test_bags_of_a_layout_obey_the_laws(case):
     graph, order = case
@@ -188,7 +179,6 @@ def test_bags_of_a_layout_obey_the_laws(case):
     assert path.tree().edges().tolist() == [[i, i + 1] for i in range(path.n_bags - 1)]
 
 
-@FEW
 @given(laid_out())
 def test_bags_are_those_of_the_definition(case):
     """Each vertex with the earlier ones that have a neighbour from its place on, without those inside another."""
@@ -198,7 +188,6 @@ def test_bags_are_those_of_the_definition(case):
     assert bags(path) == [bag for bag in whole if not any(bag < other for other in whole)]
 
 
-@FEW
 @given(laid_out())
 def test_spans_and_bags_say_the_same(case):
     path = PathDecomposition.of(*case)

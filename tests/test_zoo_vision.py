@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError
@@ -91,7 +91,6 @@ def test_unet_dropout_stands_on_the_two_lowest_levels():
 
 
 @given(image=st.integers(16, 48), depth=st.integers(1, 3), width=st.integers(1, 4), classes=st.integers(1, 3))
-@settings(max_examples=20)
 def test_a_padded_unet_scores_each_pixel_that_halving_leaves(image, depth, width, classes):
     network = build(
         "unet", batch=1, image=image, depth=depth, width=width, classes=classes, padding=True, dropout="single"
@@ -179,7 +178,6 @@ def test_ddpm_multiply_adds_are_those_of_its_parts():
     classes=st.integers(1, 9),
     fused=st.booleans(),
 )
-@settings(max_examples=20)
 def test_vit_parameters_follow_the_formula(depth, heads, size, patch, rows, classes, fused):
     width, tokens = heads * size, rows * rows + 1
     network = build(
@@ -245,7 +243,6 @@ def test_deepspeech2_has_the_68_million_of_the_largest_data():
 
 
 @given(sequence=st.integers(1, 9), depth=st.integers(1, 3), gated=st.booleans())
-@settings(max_examples=20)
 def test_each_step_of_deepspeech2_runs_both_ways(sequence, depth, gated):
     network = build("deepspeech2", batch=2, sequence=sequence, depth=depth, width=4, gated=gated)
     steps = math.ceil(sequence / 2)  # the first convolution takes every second frame
