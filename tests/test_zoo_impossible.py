@@ -8,25 +8,16 @@ from tests.test_zoo_layers import IMAGE, ROWS, tensor, tokens, vocabulary
 
 OF_IMAGES = {
     "kernel larger than the image": (lambda net, x: net.convolution(x, 4, 15, padding=1), {"window": 15, "length": 12}),
-    "dilated kernel larger than the image": (
-        lambda net, x: net.convolution(x, 4, 3, dilation=5),
-        {"window": 11, "length": 10},
-    ),
+    "dilated kernel larger than the image": (lambda net, x: net.convolution(x, 4, 3, dilation=5), {"window": 11}),
     "pooling larger than the image": (lambda net, x: net.max_pool(x, 11, 1), {"window": 11, "length": 10}),
     "a kernel of another rank": (lambda net, x: net.convolution(x, 6, (3, 3, 3)), {"size": (3, 3, 3), "rank": 2}),
     "an upsampling of another rank": (lambda net, x: net.upsample(x, 20), {"size": (20,), "rank": 2}),
-    "groups that do not divide": (
-        lambda net, x: net.convolution(x, 6, 3, groups=4),
-        {"channels": 6, "before": 8, "groups": 4},
-    ),
+    "groups that do not divide": (lambda net, x: net.convolution(x, 6, 3, groups=4), {"channels": 6, "before": 8}),
     "no groups": (lambda net, x: net.convolution(x, 8, 3, groups=0), {"channels": 8, "before": 8, "groups": 0}),
     "no channels": (lambda net, x: net.convolution(x, 0, 3), {"shape": (0, 8, 3, 3)}),
     "no stride": (lambda net, x: net.convolution(x, 8, 3, stride=0), {"stride": 0, "padding": 0}),
     "negative padding": (lambda net, x: net.average_pool(x, 3, 1, padding=-1), {"stride": 1, "padding": -1}),
-    "no stride upwards": (
-        lambda net, x: net.transposed_convolution(x, 8, 3, stride=0),
-        {"lengths": (3, 3), "stride": 0, "padding": 0},
-    ),
+    "no stride upwards": (lambda net, x: net.transposed_convolution(x, 8, 3, stride=0), {"lengths": (3, 3)}),
     "upsampled to nothing": (lambda net, x: net.upsample(x, 0, 4), {"lengths": (0, 4)}),
     "more parts than pixels": (lambda net, x: net.average_pool_to(x, 11, 1), {"lengths": (11, 1), "shape": (10, 12)}),
     "a crop larger than the image": (lambda net, x: net.crop(x, 10, 13), {"size": (10, 13), "image": (10, 12)}),
@@ -73,10 +64,7 @@ OF_IMAGES = {
         lambda net, x: net.multiply(x, tensor(net, (2, 8), "z")),
         {"other": (2, 8)},
     ),
-    "a factor that is larger": (
-        lambda net, x: net.multiply(tensor(net, (10, 12), "z"), x),
-        {"shape": (10, 12), "other": (2, 8, 10, 12)},
-    ),
+    "a factor that is larger": (lambda net, x: net.multiply(tensor(net, (10, 12), "z"), x), {"shape": (10, 12)}),
     "a step of another shape": (
         lambda net, x: net.pointwise("Subtract", [x, tensor(net, (2, 8), "z")]),
         {"other": (2, 8)},
@@ -90,19 +78,13 @@ OF_IMAGES = {
 OF_ROWS = {
     "rows without a length": (lambda net, x: net.max_pool(net.copy(x, 10, 8), 3, 1), {"shape": (10, 8)}),
     "matrices that do not fit": (lambda net, x: net.matmul(x, x), {"other": (2, 5, 8)}),
-    "heads that do not divide": (
-        lambda net, x: net.attention(x, x, x, 3),
-        {"width": 8, "heads": 3, "key_width": 8, "kv_heads": 3},
-    ),
+    "heads that do not divide": (lambda net, x: net.attention(x, x, x, 3), {"width": 8, "heads": 3, "key_width": 8}),
     "no heads": (lambda net, x: net.attention(x, x, x, 0), {"width": 8, "heads": 0, "key_width": 8, "kv_heads": 0}),
     "heads of keys that do not divide": (
         lambda net, x: net.attention(x, *[tensor(net, (2, 5, 6), name) for name in "kv"], 4, kv_heads=3),
         {"width": 8, "heads": 4, "key_width": 6, "kv_heads": 3},
     ),
-    "heads of keys of another width": (
-        lambda net, x: net.attention(x, x, x, 4, kv_heads=2),
-        {"width": 8, "heads": 4, "key_width": 8, "kv_heads": 2},
-    ),
+    "heads of keys of another width": (lambda net, x: net.attention(x, x, x, 4, kv_heads=2), {"width": 8, "heads": 4}),
     "keys and values of two lengths": (
         lambda net, x: net.attention(x, x, tensor(net, (2, 6, 8), "v"), 2, fused=True),
         {"other": (2, 6, 8)},
@@ -125,10 +107,7 @@ OF_ROWS = {
         lambda net, x: net.softmax_cross_entropy(net.copy(x, 80), tokens(net, 2, 5)),
         {"scores": (80,), "targets": (2, 5)},
     ),
-    "a transcript that is no row": (
-        lambda net, x: net.ctc_loss(x, tokens(net, 2)),
-        {"scores": (2, 5, 8), "targets": (2,)},
-    ),
+    "a transcript that is no row": (lambda net, x: net.ctc_loss(x, tokens(net, 2)), {"scores": (2, 5, 8)}),
     "a convolution of rows": (lambda net, x: net.convolution(net.copy(x, 10, 8), 4, 1), {"shape": (10, 8)}),
     "a transposed convolution of one axis": (
         lambda net, x: net.transposed_convolution(net.copy(x, 80), 4, 1),
@@ -143,14 +122,8 @@ OF_ROWS = {
         lambda net, x: net.matmul(net.copy(x, 1, 4, 5, 4), tensor(net, (1, 3, 4, 5), "z")),
         {"shape": (1, 4, 5, 4), "other": (1, 3, 4, 5)},
     ),
-    "a product of rows": (
-        lambda net, x: net.matmul(net.copy(x, 80), net.copy(x, 80)),
-        {"shape": (80,), "other": (80,)},
-    ),
-    "attention of images": (
-        lambda net, x: net.attention(*[net.copy(x, 2, 5, 2, 4)] * 3, 2),
-        {"q": (2, 5, 2, 4), "k": (2, 5, 2, 4), "v": (2, 5, 2, 4)},
-    ),
+    "a product of rows": (lambda net, x: net.matmul(net.copy(x, 80), net.copy(x, 80)), {"shape": (80,)}),
+    "attention of images": (lambda net, x: net.attention(*[net.copy(x, 2, 5, 2, 4)] * 3, 2), {"q": (2, 5, 2, 4)}),
     "attention of two batches": (
         lambda net, x: net.attention(x, *[tensor(net, (4, 5, 8), name) for name in "kv"], 2, fused=True),
         {"q": (2, 5, 8), "k": (4, 5, 8), "v": (4, 5, 8)},
