@@ -280,13 +280,6 @@ def test_the_costs_of_a_plan_are_in_the_unit_of_its_nodes():
     assert found.graph["overhead"] == 0.5
 
 
-def test_without_networkx_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    graph = ra.ComputationGraph.from_edges([("a", "b")])
-    with pytest.raises(ImportError, match=r"install it: python -m pip install .remat_algos\[graphs\]"):
-        ra.to_networkx(graph)
-
-
 # ---------------------------------------------------------------- JSON
 
 
@@ -433,7 +426,14 @@ def test_vertices_without_names_are_refused():
         decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1]], []), "a")
 
 
-def test_networkx_may_be_absent(monkeypatch):
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ra.to_networkx(ra.ComputationGraph.from_edges([("a", "b")])),
+        lambda: decomposition_to_networkx(TreeDecomposition.from_bags([], [])),
+    ],
+)
+def test_networkx_may_be_absent(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(ImportError, match=r"install it: python -m pip install 'remat_algos\[graphs\]'"):
-        decomposition_to_networkx(TreeDecomposition.from_bags([], []))
+        call()

@@ -8,7 +8,7 @@ from torch._functorch import config
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from remat_algos.interop.torch import backend
-from remat_algos.interop.torch.peaks import allocator_peak
+from remat_algos.interop.torch.storages import allocator_peak
 from tests.benchmarks.occasion import RESULTS, Occasion
 
 SHARES = (1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0)  # of the saved bytes, for torch

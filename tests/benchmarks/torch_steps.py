@@ -19,7 +19,7 @@ import torch
 from torch._functorch import config
 
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch.peaks import allocator_peak
+from remat_algos.interop.torch.storages import allocator_peak
 from tests.interop.torch_models import GPT, SMALL, ResNet, UNet, images, make, words
 
 LARGE = {

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as f
 
 from remat_algos.interop import torch as remat
+from tests.interop.torch_models import DOORS, assert_equal, planned_by
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 WIDTH, ROWS = 8, 32
@@ -122,21 +123,17 @@ def trained(call, model, x):
     return [loss.detach(), *(each.grad for each in model.parameters())], list(CALLS)
 
 
-def planned_both_ways(model, x, budget):
-    compiled = copy.deepcopy(model)
-    yield torch.compile(compiled, backend=remat.backend(budget, solver="greedy_remat"), dynamic=False), compiled
-    yield remat.rematerialize(model, (x,), budget, solver="greedy_remat"), model
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_effects_run_once_and_results_are_those_of_eager(name):
     torch.manual_seed(0)
     model, x = Net(STEPS[name]), torch.randn(ROWS, WIDTH)
     eager = copy.deepcopy(model)
     expected, calls = trained(eager, eager, x)
-    for call, own in planned_both_ways(model, x, "50%"):
+    for door in DOORS:
+        own = copy.deepcopy(model)
+        call, _ = planned_by(door, own, (x,), "50%", solver="greedy_remat")
         actual, own_calls = trained(call, own, x)
-        assert all(map(torch.equal, actual, expected))
+        assert_equal(actual, expected)
         assert own_calls == calls
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as f
 import remat_algos as ra
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.lowering import split
-from remat_algos.interop.torch.peaks import _Storages
+from remat_algos.interop.torch.storages import _Storages
 from remat_algos.schedule.schedule import with_copies
 
 STATE = 5056  # bytes of a generator's state, which no dispatch mode sees

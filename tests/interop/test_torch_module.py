@@ -14,8 +14,8 @@ from torch.nn import functional as f
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import capture_model
-from remat_algos.interop.torch.peaks import allocator_peak
-from tests.interop.torch_models import Made
+from remat_algos.interop.torch.storages import allocator_peak
+from tests.interop.torch_models import DOORS, Made, assert_equal, planned_by, step_of
 from tests.raising import raises
 
 SLOW = pytest.mark.slow
@@ -36,22 +36,10 @@ class Net(nn.Module):
         return x.square().mean() if target is None else f.mse_loss(x, target)
 
 
-def step_of(call, model, *args, seed=3, **kwargs):
-    """Loss, gradients and buffers of one step."""
-    torch.manual_seed(seed)
-    model.zero_grad()
-    loss = call(*args, **kwargs)
-    loss.backward()
-    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-    return [loss.detach().clone(), *gradients, *(buffer.clone() for buffer in model.buffers())]
-
-
 def assert_same_step(planned, model, *args, **kwargs):
     reference = copy.deepcopy(model)
     expected = step_of(reference, reference, *args, **kwargs)
-    found = step_of(planned, model, *args, **kwargs)
-    assert len(found) == len(expected)
-    assert all(map(torch.equal, found, expected))
+    assert_equal(step_of(planned, model, *args, **kwargs), expected)
 
 
 # ---------------------------------------------------------------- a module
@@ -109,11 +97,9 @@ def test_numbers_among_the_results():
         def forward(self, x):
             return super().forward(x), 3, None, {"name": "a"}
 
-    model = Two()
-    planned = remat.rematerialize(model, (X,), "60%")
-    assert planned(X)[1:] == (3, None, {"name": "a"})
-    call = torch.compile(model, backend=remat.backend("60%"), dynamic=False)
-    assert call(X)[1:] == (3, None, {"name": "a"})
+    for door in DOORS:
+        call, _ = planned_by(door, Two(), (X,), "60%")
+        assert call(X)[1:] == (3, None, {"name": "a"})
 
 
 # ---------------------------------------------------------------- modes
@@ -460,15 +446,10 @@ def test_gradients_of_blocks_that_share_a_graph_count_for_each():
     assert peak <= backend.reports[-1].whole
 
 
-@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+@pytest.mark.parametrize("door", DOORS)
 def test_what_a_graph_saves_counts_as_often_as_it_runs_before_its_backward_part(door):
     model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 16), nn.Tanh())
-    if door == "rematerialize":
-        call = remat.rematerialize(model, (X,), "100%")
-        last = lambda: call.report  # noqa: E731
-    else:
-        backend = remat.backend("100%")
-        call, last = torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
+    call, last = planned_by(door, model, (X,), "100%")
     for _ in range(3):  # one after the other
         call(X).sum().backward()
     once = last()
@@ -556,13 +537,10 @@ class Queue(nn.Module):
         return y.square().mean()
 
 
-@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+@pytest.mark.parametrize("door", DOORS)
 def test_an_input_that_changes_before_it_is_read_again_is_named(door):
     model, x = Queue(), X.clone()
-    if door == "rematerialize":
-        call = remat.rematerialize(model, (x,), "least")
-    else:
-        call = torch.compile(model, backend=remat.backend("least"), dynamic=False)
+    call, _ = planned_by(door, model, (x,), "least")
     call(x).backward()
     for tensor, name in ((x, "(input 0|l_x_)"), (model.queue, "(queue|l_self_buffers_queue_)")):
         loss = call(x)

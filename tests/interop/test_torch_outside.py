@@ -11,9 +11,9 @@ from torch import nn
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.outside import UnplannedPart
-from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private_names import record_breaks
 from remat_algos.interop.torch.report import waiting_gradients
+from remat_algos.interop.torch.storages import allocator_peak
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch.peaks import allocator_peak
+from remat_algos.interop.torch.storages import allocator_peak
 
 WIDTH, LAYERS, ROWS = 256, 12, 256
 BUDGET = 7_200_000

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import (
 import remat_algos as ra
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.references import References, _by_regions
+from tests.interop.torch_models import DOORS, assert_equal, planned_by, step_of
 from tests.interop.torch_zoo import make
 from tests.interop.torch_zoo.cases import Case
 
@@ -54,24 +55,6 @@ class Checkpointed(nn.Module):
         return x.square().mean()
 
 
-def step_of(call, model, x=X):
-    torch.manual_seed(3)
-    model.zero_grad()
-    loss = call(x)
-    loss.backward()
-    return [loss.detach().clone(), *(p.grad.clone() for p in model.parameters())]
-
-
-def planned_by(door, model, budget, x=X):
-    """What runs, and its report after the first step."""
-    if door == "rematerialize":
-        planned = remat.rematerialize(model, (x,), budget)
-        return planned, lambda: planned.report
-    backend = remat.backend(budget)
-    torch.compiler.reset()
-    return torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
-
-
 QUICK = {("plain", "rematerialize"), ("reentrant", "rematerialize"), ("selective", "compile")}
 """Each kind of checkpoint, and each door; the others are slow."""
 
@@ -81,15 +64,15 @@ QUICK = {("plain", "rematerialize"), ("reentrant", "rematerialize"), ("selective
     [
         pytest.param(kind, door, marks=() if (kind, door) in QUICK else pytest.mark.slow)
         for kind in KINDS
-        for door in ("rematerialize", "compile")
+        for door in DOORS
     ],
 )
 def test_a_plan_is_no_worse_than_the_checkpoints_of_the_model(kind, door):
     model = Checkpointed(kind)
     x = X.clone().requires_grad_() if kind == "reentrant" else X
     expected = step_of(model, model, x)
-    call, report_of = planned_by(door, model, "today", x)
-    assert all(map(torch.equal, step_of(call, model, x), expected))
+    call, report_of = planned_by(door, model, (x,), "today")
+    assert_equal(step_of(call, model, x), expected)
     today, plan = report_of().references.today, report_of().plan
     assert plan.peak_memory <= today.peak_memory < report_of().references.one_pass.peak_memory
     assert 0 < plan.overhead <= today.overhead
@@ -100,7 +83,7 @@ def test_a_plan_is_no_worse_than_the_checkpoints_of_the_model(kind, door):
 def test_what_checkpoints_do_is_simulated(kind, nested):
     """Within 5 % of what eager PyTorch holds; of selective ones it keeps results that no gradient reads."""
     model = Checkpointed(kind, nested=nested)
-    measured = remat.measure_peak(lambda: step_of(model, model), [*model.parameters(), X]).allocator
+    measured = remat.measure_peak(lambda: step_of(model, model, X), [*model.parameters(), X]).allocator
     model.zero_grad()
     today = References.of(remat.capture(model, (X,))).today
     assert (0.85 if kind == "selective" else 0.95) * measured <= today.peak_memory <= 1.05 * measured
@@ -124,14 +107,14 @@ class Twofold(nn.Module):
         return x.square().mean()
 
 
-@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+@pytest.mark.parametrize("door", DOORS)
 def test_checkpoints_within_checkpoints_are_simulated(door):
     model = Twofold()
-    measured = remat.measure_peak(lambda: step_of(model, model), [*model.parameters(), X]).allocator
-    expected = step_of(model, model)
+    measured = remat.measure_peak(lambda: step_of(model, model, X), [*model.parameters(), X]).allocator
+    expected = step_of(model, model, X)
     model.zero_grad()
-    call, report_of = planned_by(door, model, "today")
-    assert all(map(torch.equal, step_of(call, model), expected))
+    call, report_of = planned_by(door, model, (X,), "today", solver="greedy_remat")
+    assert_equal(step_of(call, model, X), expected)
     today = report_of().references.today
     assert 0.9 * measured <= today.peak_memory <= 1.1 * measured
     runs = today.runs[[name.startswith("blocks.1.0.addmm") for name in today.graph.node_names()]]
@@ -144,19 +127,18 @@ def test_a_backend_of_ones_own_sees_the_checkpoints():
     keep = lambda module, inputs: make_boxed_func(module)  # noqa: E731
     model = Checkpointed(blocks=2)
     torch.compiler.reset()
-    step_of(
-        torch.compile(model, backend=aot_autograd(fw_compiler=keep, partition_fn=partitioner), dynamic=False), model
-    )
+    backend = aot_autograd(fw_compiler=keep, partition_fn=partitioner)
+    step_of(torch.compile(model, backend=backend, dynamic=False), model, X)
     (report,) = partitioner.reports
     assert report.plan.peak_memory <= report.references.today.peak_memory < report.references.one_pass.peak_memory
 
 
 def test_both_doors_see_the_same_checkpoints():
     reports = []
-    for door in ("rematerialize", "compile"):
+    for door in DOORS:
         model = Checkpointed()
-        call, report_of = planned_by(door, model, "100%")
-        step_of(call, model)
+        call, report_of = planned_by(door, model, (X,), "100%")
+        step_of(call, model, X)
         reports.append(report_of().references.today)
     assert reports[0].peak_memory == reports[1].peak_memory
     assert reports[0].overhead == reports[1].overhead

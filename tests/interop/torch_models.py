@@ -1,10 +1,12 @@
-"""Models of PyTorch that plans are tried on, small versions of what people train."""
+"""Models of PyTorch that plans are tried on, small versions of what people train, and steps with and without a plan."""
 
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as f
+
+from remat_algos.interop import torch as remat
 
 
 def conv_block(inner, outer, stride=1):
@@ -193,3 +195,32 @@ def make(name):
     torch.manual_seed(1)
     model, inputs = (MODELS | SMALL)[name]
     return model(), inputs()
+
+
+# ---------------------------------------------------------------- steps with and without a plan
+
+DOORS = ("rematerialize", "compile")
+
+
+def planned_by(door, model, inputs, budget, **options):
+    """What runs a model by a plan, and a function that gives its last report."""
+    if door == "rematerialize":
+        call = remat.rematerialize(model, inputs, budget, **options)
+        return call, lambda: call.report
+    backend = remat.backend(budget, **options)
+    return torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
+
+
+def step_of(call, model, *args, seed=3, **kwargs):
+    """Loss, gradients and buffers of one step."""
+    torch.manual_seed(seed)
+    model.zero_grad()
+    loss = call(*args, **kwargs)
+    loss.backward()
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return [loss.detach().clone(), *gradients, *(buffer.clone() for buffer in model.buffers())]
+
+
+def assert_equal(one, other):
+    assert len(one) == len(other)
+    assert all(map(torch.equal, one, other))

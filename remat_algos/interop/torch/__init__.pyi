@@ -6,9 +6,9 @@ from .compile_backends import partition_fn as partition_fn
 from .compile_backends import reports as reports
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize
-from .peaks import Peaks as Peaks
-from .peaks import measure_peak as measure_peak
 from .references import References as References
 from .report import GraphReport as GraphReport
 from .report import ModuleRow as ModuleRow
 from .report import ModuleTable as ModuleTable
+from .storages import Peaks as Peaks
+from .storages import measure_peak as measure_peak

@@ -13,7 +13,6 @@ from torch import fx
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
-from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private_names import (
     CustomPartitioner,
@@ -27,6 +26,7 @@ from remat_algos.interop.torch.private_names import (
     recurrent_layers,
 )
 from remat_algos.interop.torch.report import GraphReport
+from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
 ATTEMPTS = 5  # number of limits that `fit` tries

@@ -13,9 +13,8 @@ from torch.utils.flop_counter import flop_registry
 
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentError, warn
-from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private_names import Operator, storage_key, without_modes
-from remat_algos.interop.torch.storages import tensors
+from remat_algos.interop.torch.storages import allocator_peak, tensors
 from remat_algos.ir.arrays import Int64
 
 PROFILE = "profile"

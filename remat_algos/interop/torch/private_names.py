@@ -1,7 +1,8 @@
 """All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
 
+# ruff: noqa: F401  the other modules of this folder import them from here
+
 import contextlib
-import importlib
 import re
 import threading
 import warnings
@@ -14,11 +15,77 @@ import torch
 from torch.fx import traceback
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import stateless
 from torch.utils import checkpoint
 
+
+def _moved(error: Exception) -> ImportError:
+    """Return the error for a name that this version of PyTorch does not have."""
+    msg = (
+        f"PyTorch {torch.__version__} lacks a private name: {error} (tested: {TESTED}); install a tested "
+        f"version: python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without it"
+    )
+    return ImportError(msg)
+
+
 TESTED = "2.13"
 """Versions of PyTorch whose private names are known to be these."""
+
+try:
+    from torch._decomp import decompositions
+    from torch._dynamo import config as _dynamo_config
+    from torch._dynamo.backends.common import aot_autograd as aot_autograd
+    from torch._dynamo.eval_frame import OptimizeContext as _CompiledCalls
+    from torch._dynamo.eval_frame import dynamo_tls as _dynamo_state
+    from torch._dynamo.eval_frame import innermost_backend as _innermost_backend
+    from torch._dynamo.external_utils import wrap_inline as _in_frame
+    from torch._dynamo.trace_rules import check as _is_skipped
+    from torch._dynamo.utils import counters as _counters
+    from torch._dynamo.utils import graph_break_reasons as _graph_break_reasons
+    from torch._functorch._aot_autograd import descriptors
+    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as compile_joint
+    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors as _export_joint
+    from torch._guards import CompileContext as CompileContext
+    from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn as CustomPartitioner
+    from torch._ops import HigherOrderOperator as HigherOrderOperator
+    from torch._ops import OpOverload as Operator
+    from torch._subclasses import fake_tensor
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+    from torch.fx.graph import _BoxedCodeGen as BoxedCode
+    from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode
+    from torch.utils._python_dispatch import _disable_current_modes as without_modes
+    from torch.utils._pytree import keystr as path_text
+    from torch.utils._pytree import tree_flatten_with_path as leaves_with_paths
+    from torch.utils._pytree import tree_leaves, tree_map
+
+    InputMutation = descriptors.InputMutationAOTOutput
+    Parameter = descriptors.ParamAOTInput
+    Buffer = descriptors.BufferAOTInput
+    PlainInput = descriptors.PlainAOTInput
+    OUTSIDE = descriptors.TangentAOTInput, descriptors.BackwardTokenAOTInput
+    _BACKWARD = descriptors.GradAOTOutput, descriptors.BackwardTokenAOTOutput
+    _SUBCLASS_PARTS = descriptors.SubclassGetAttrAOTInput, descriptors.SubclassGetAttrAOTOutput
+    Saved = descriptors.SavedForBackwardsAOTOutput
+    SavedUnchecked = descriptors.SavedForBackwardsNoVcCheckAOTOutput
+    DataDependent = (
+        fake_tensor.DataDependentOutputException,
+        fake_tensor.DynamicOutputShapeException,
+        GuardOnDataDependentSymNode,
+    )
+    _fake_settings = fake_tensor.fake_tensor_tls
+    _rnn_layers, _lstm_layer = decompositions._rnn_helper, decompositions.one_layer_lstm
+    _READ_LATER = (
+        *(decompositions.select_one_layer_lstm_function, decompositions.gru_cell, torch.compiler._is_compiling_flag),
+        *(checkpoint._checkpoint_without_reentrant_generator, stateless._reparametrize_module),
+        DistributedDataParallel._get_active_ddp_module,
+    )
+except (ImportError, AttributeError) as _error:
+    raise _moved(_error) from _error
+
+_ATTENTION = flex_attention, flex_attention_backward
 
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of them"
@@ -31,101 +98,15 @@ CALLERS = "nn_module_stack"
 """Key in `meta`: the modules that call a node, as PyTorch names them."""
 _MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+(\.__self__)?"), re.compile(r"\._modules\['([^']*)'\]")
 
-_moved: list[str] = []
-
-
-def _find(module: str, name: str) -> Any:
-    """Return a private name; None, with a note, if it is missing."""
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError):
-        _moved.append(f"{module}.{name}")
-        return None
-
-
-_AOT, _DESCRIPTORS = "torch._functorch.aot_autograd", "torch._functorch._aot_autograd.descriptors"
-_DECOMPOSITIONS = "torch._decomp.decompositions"
-
-_export_joint: Any = _find(_AOT, "aot_export_joint_with_descriptors")
-compile_joint: Any = _find(_AOT, "aot_compile_joint_with_descriptors")
-InputMutation: Any = _find(_DESCRIPTORS, "InputMutationAOTOutput")
-Parameter: Any = _find(_DESCRIPTORS, "ParamAOTInput")
-Buffer: Any = _find(_DESCRIPTORS, "BufferAOTInput")
-PlainInput: Any = _find(_DESCRIPTORS, "PlainAOTInput")
-OUTSIDE: Any = _find(_DESCRIPTORS, "TangentAOTInput"), _find(_DESCRIPTORS, "BackwardTokenAOTInput")
-_BACKWARD: Any = _find(_DESCRIPTORS, "GradAOTOutput"), _find(_DESCRIPTORS, "BackwardTokenAOTOutput")
-_SUBCLASS_PARTS: Any = (
-    _find(_DESCRIPTORS, "SubclassGetAttrAOTInput"),
-    _find(_DESCRIPTORS, "SubclassGetAttrAOTOutput"),
-)
-Saved: Any = _find(_DESCRIPTORS, "SavedForBackwardsAOTOutput")
-SavedUnchecked: Any = _find(_DESCRIPTORS, "SavedForBackwardsNoVcCheckAOTOutput")
-aot_autograd: Any = _find("torch._dynamo.backends.common", "aot_autograd")
-CompileContext: Any = _find("torch._guards", "CompileContext")
-Operator: Any = _find("torch._ops", "OpOverload")
-HigherOrderOperator: Any = _find("torch._ops", "HigherOrderOperator")
-BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
-DispatchMode: Any = _find("torch.utils._python_dispatch", "TorchDispatchMode")
-without_modes: Any = _find("torch.utils._python_dispatch", "_disable_current_modes")
-tree_leaves: Any = _find("torch.utils._pytree", "tree_leaves")
-leaves_with_paths: Any = _find("torch.utils._pytree", "tree_flatten_with_path")
-path_text: Any = _find("torch.utils._pytree", "keystr")
-FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
-FakeTensorMode: Any = _find("torch._subclasses.fake_tensor", "FakeTensorMode")
-tree_map: Any = _find("torch.utils._pytree", "tree_map")
-_fake_settings: Any = _find("torch._subclasses.fake_tensor", "fake_tensor_tls")
-_ATTENTION: Any = (
-    _find("torch._higher_order_ops.flex_attention", "flex_attention"),
-    _find("torch._higher_order_ops.flex_attention", "flex_attention_backward"),
-)
-
-for _name in ("counters", "graph_break_reasons"):
-    _find("torch._dynamo.utils", _name)
-_compiled_calls: Any = _find("torch._dynamo.eval_frame", "OptimizeContext")
-_innermost_backend: Any = _find("torch._dynamo.eval_frame", "innermost_backend")
-_dynamo_state: Any = _find("torch._dynamo.eval_frame", "dynamo_tls")
-_is_skipped: Any = _find("torch._dynamo.trace_rules", "check")
-_in_frame: Any = _find("torch._dynamo.external_utils", "wrap_inline")
-_find("torch.compiler", "_is_compiling_flag")
-_rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
-_lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
-for _name in ("select_one_layer_lstm_function", "gru_cell"):
-    _find(_DECOMPOSITIONS, _name)
-
-if not hasattr(checkpoint, "_checkpoint_without_reentrant_generator"):
-    _moved.append("torch.utils.checkpoint._checkpoint_without_reentrant_generator")
-
-_find("torch.nn.utils.stateless", "_reparametrize_module")
-_DDP: Any = _find("torch.nn.parallel", "DistributedDataParallel")
-if not hasattr(_DDP, "_get_active_ddp_module"):
-    _moved.append("torch.nn.parallel.DistributedDataParallel._get_active_ddp_module")
-
-CustomPartitioner: Any = _find("torch._inductor.custom_graph_pass", "CustomPartitionerFn")
-DataDependent: Any = (
-    _find("torch._subclasses.fake_tensor", "DataDependentOutputException"),
-    _find("torch._subclasses.fake_tensor", "DynamicOutputShapeException"),
-    _find("torch.fx.experimental.symbolic_shapes", "GuardOnDataDependentSymNode"),
-)
-
-
-def _check() -> None:
-    """Raise ImportError if a name has moved."""
-    if _moved:
-        msg = (
-            f"PyTorch {torch.__version__} has no {', '.join(_moved)} (tested: {TESTED}); install a tested version: "
-            f"python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without PyTorch"
-        )
-        raise ImportError(msg)
-
-
-_check()
-
 
 def inductor() -> tuple[Any, Any]:
     """Inductor's function to compile a graph, and its configuration; slow to import."""
-    found = _find("torch._inductor.compile_fx", "compile_fx"), _find("torch._inductor", "config")
-    _check()
-    return found
+    try:
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx
+    except ImportError as error:
+        raise _moved(error) from error
+    return compile_fx, config
 
 
 def storage_key(tensor: Any) -> int:
@@ -380,7 +361,7 @@ def recurrent_layers() -> Iterator[None]:
     the gates of a GRU differently.
     """
     with _replaced(
-        importlib.import_module(_DECOMPOSITIONS),
+        decompositions,
         _rnn_helper=_rnn_by_layers,
         select_one_layer_lstm_function=lambda *tensors: _lstm_layer,
         gru_cell=_gru_cell,
@@ -448,25 +429,23 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
 
     With `recurrent` nn.LSTM, nn.GRU and nn.RNN, which torch.compile leaves out by default, are captured until then.
     """
-    utils: Any = importlib.import_module("torch._dynamo.utils")
-    config: Any = importlib.import_module("torch._dynamo.config")
-    allow = config.allow_rnn
-    config.allow_rnn = allow or recurrent
+    allow = _dynamo_config.allow_rnn
+    _dynamo_config.allow_rnn = allow or recurrent
     is_outer = _dynamo_state.skip_reasons is None
     if is_outer:
         _dynamo_state.skip_reasons = []
-    n_skipped, n_broken = len(_dynamo_state.skip_reasons), len(utils.graph_break_reasons)
-    before = dict(utils.counters["unimplemented"])
+    n_skipped, n_broken = len(_dynamo_state.skip_reasons), len(_graph_break_reasons)
+    before = dict(_counters["unimplemented"])
 
     def end() -> list[Break]:
-        config.allow_rnn = allow
+        _dynamo_config.allow_rnn = allow
         skipped = (_dynamo_state.skip_reasons or [])[n_skipped:]
         if is_outer:
             _dynamo_state.skip_reasons = None
-        broken = utils.graph_break_reasons[n_broken:]
+        broken = _graph_break_reasons[n_broken:]
         breaks = [_break(each) for each in broken if each.graph_break and not _only_decides(each.reason)]
         frames = [[_skipped_frame(text)] for text in skipped if _SUPPRESSED in text]
-        reasons = [text for text, n in utils.counters["unimplemented"].items() if n > before.get(text, 0)]
+        reasons = [text for text, n in _counters["unimplemented"].items() if n > before.get(text, 0)]
         named = [each for each in breaks if each.reason == _STEP] + [Break("", each) for each in frames]
         unnamed = [each for each in breaks if each.reason != _STEP]
         # PyTorch records these places and these reasons separately: they are joined only if it is clear which belong.
@@ -517,7 +496,7 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
     `watcher_of` takes the backend, its options, and the module or function. It returns None, or a function to be called
     at each call of the model, whose result is called after it.
     """
-    original = _compiled_calls.__call__
+    original = _CompiledCalls.__call__
 
     def attach(context: Any, function: Any) -> Any:
         backend = _innermost_backend(context.callback)
@@ -530,7 +509,7 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
             context.enter_exit_hooks.append(watcher)
         return original(context, _captured_whole(function))
 
-    _compiled_calls.__call__ = attach
+    _CompiledCalls.__call__ = attach
 
 
 def keywords_of(backend: Any) -> dict[str, Any]:
@@ -557,7 +536,7 @@ def _captured_whole(function: Any) -> Any:
 
 def recompile_limit() -> int:
     """Return the number of times that PyTorch compiles a frame before running it uncompiled."""
-    return int(importlib.import_module("torch._dynamo.config").recompile_limit)
+    return int(_dynamo_config.recompile_limit)
 
 
 def ran_compiled(profile: Any) -> bool:
@@ -568,7 +547,7 @@ def ran_compiled(profile: Any) -> bool:
 
 def parallel_gradients() -> int:
     """Bytes of all gradients of the DistributedDataParallel being compiled; 0 outside one."""
-    parallel = _DDP._get_active_ddp_module()
+    parallel = DistributedDataParallel._get_active_ddp_module()
     trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
     return sum(each.numel() * each.itemsize for each in trained)
 
