@@ -56,9 +56,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name, example in (("memory", '"50%"'), ("overhead", '"30%"'), ("device", '"16GiB"')):
             amount = getattr(self, name)
-            if amount is None:
-                continue
-            if isinstance(amount, str):
+            if amount is None or isinstance(amount, str):
                 continue
             number: Any = None if isinstance(amount, bool) else amount
             try:

@@ -692,7 +692,8 @@ def _check_parts(graph: ComputationGraph) -> None:
     if graph.mark is not None:
         if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
             at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
-            raise GraphError("mark[{at}] is {mark}, expected 0, 1 (keep) or 2 (recompute)", at=at, mark=graph.mark[at])
+            wrong = "node {node!r} has mark {mark}, expected 0, 1 (keep) or 2 (recompute)"
+            raise GraphError(wrong, node=graph.labels[at], mark=graph.mark[at])
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
             wrong = "node {node} is marked once and recompute; remove one mark"

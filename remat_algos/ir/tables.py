@@ -31,13 +31,10 @@ from remat_algos.ir.arrays import (
     unique_rows,
     whole,
 )
-from remat_algos.ir.parts import KEEP, RECOMPUTE, ROLES, Backward, Labels, Resident
+from remat_algos.ir.parts import ROLES, Backward, Labels, Resident
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.amounts import Reading, cost_of, size_of, whole_bytes, whole_costs
 from remat_algos.wording import did_you_mean
-
-MARKS = (0, KEEP, RECOMPUTE)
-
 
 Number = int | Decimal
 
@@ -95,20 +92,10 @@ class ResidentRow:
 class Tables:
     """Rows of a graph, in any order.
 
-    Parameters
-    ----------
-    backward : {"none", "to come", "present"}
-        Gradients are absent, described by the rows, or nodes themselves (`gradient_of`, `backward`).
-    views : mapping of str to str
-        Views contracted before, to the names of their bases.
-    compute_scale : int, optional
-        Factor between the rows' compute and the true one; by default from their decimals.
-    source : str
-        The file, for messages.
-    unsized, uncosted : sequence of str
-        Nodes with a value that the file gives no size, which counts as 1 byte, and nodes that it gives no cost.
-    ignored : sequence of str
-        Columns, keys or attributes of the file without a meaning here.
+    Gradients are absent ("none"), described by the rows ("to come"), or nodes themselves ("present"). `views` maps
+    views contracted before to their bases. `compute_scale` is the factor between the rows' compute and the true one, by
+    default from their decimals. `unsized` and `uncosted` are nodes without a size or a cost in the file, `ignored` its
+    columns, keys or attributes without a meaning here.
     """
 
     nodes: list[NodeRow]
@@ -303,7 +290,7 @@ class _Assembly:
             "workspace": self._bytes([node.workspace for node in nodes], nodes, "workspace"),
             "once": [node.once for node in nodes],
             "output": self._outputs(),
-            "mark": self._marks(),
+            "mark": [node.mark for node in nodes] if any(node.mark for node in nodes) else None,
             "resident": self._resident(read_indptr, read),
             "labels": self._labels(scale),
             "derivation": tables.derivation,
@@ -366,13 +353,6 @@ class _Assembly:
                     large = "the sum of {what!w} reaches 2**53 at {kind} {name!r}; use a coarser unit"
                     self.names.fail(row, large, what=what, kind=kind, name=row.name)
         return np.array(amounts, np.int64)
-
-    def _marks(self) -> list[int] | None:
-        for node in self.nodes:
-            if node.mark not in MARKS:
-                unknown = "node {node!r} has mark {mark!r}, expected 0, 1 (keep) or 2 (recompute)"
-                self.names.fail(node, unknown, node=node.name, mark=node.mark)
-        return [node.mark for node in self.nodes] if any(node.mark for node in self.nodes) else None
 
     def _outputs(self) -> Bool | None:
         """Output flags, or None for the default."""
