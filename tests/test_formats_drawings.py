@@ -1,6 +1,6 @@
 """GraphML, DOT, PACE, the lower-set authors' text and lone tables of edges; what kind of file it is; units of sizes."""
 
-import json
+import random
 import sys
 import tempfile
 import warnings
@@ -21,16 +21,18 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.schedule.emission import baseline
+from tests.fuzz import files
+from tests.fuzz.campaign import Report
+from tests.fuzz.mutations import mutated
 from tests.oracles.plain import plain
 from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, subsets, training_graphs
-from tests.test_formats_graphs import UNEVEN, described, harmless, marked, mutations, named_reads, notices, record, rich
+from tests.test_formats_graphs import UNEVEN, described, marked, named_reads, notices, record, rich
 
 pytestmark = pytest.mark.filterwarnings(UNEVEN)
 
 ENDINGS = ["json", "npz", "nodes.csv", "graphml", "dot"]
 DRAWN = ["graphml", "dot"]
-TEXTS = ["nodes.csv", *DRAWN]  # tests/test_formats_graphs.py has the others
 
 
 @pytest.fixture
@@ -122,35 +124,28 @@ def check_survival(graph, ending):
         assert again.derivation == graph.derivation
 
 
-def check_survivals(ending, source):
-    """Of graphs that are drawn; of fewer in DOT, which pydot takes a long time to read."""
+plain_graphs = marked(graphs(min_nodes=1) | training_graphs(max_nodes=12) | captured_graphs(max_nodes=12))
+awkward_graphs = called(marked(graphs(min_nodes=1, max_nodes=8)))
+SOURCES = {
+    "plain": described(plain_graphs),
+    "awkward names": described(awkward_graphs),
+    "gradients of awkward names": called(graphs(min_nodes=1, max_nodes=6, seeded=True)).map(
+        lambda graph: differentiate(graph, factor=1.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_reading_back_any_format_is_the_identity(source, ending):
+    """Fewer graphs in DOT, which pydot takes a long time to read."""
 
     @settings(max_examples=8 if ending == "dot" else 20)
-    @given(graph=source)
+    @given(graph=SOURCES[source])
     def survives(graph):
         check_survival(graph, ending)
 
     survives()
-
-
-plain_graphs = marked(graphs(min_nodes=1) | training_graphs(max_nodes=12) | captured_graphs(max_nodes=12))
-awkward_graphs = called(marked(graphs(min_nodes=1, max_nodes=8)))
-
-
-@pytest.mark.parametrize("ending", TEXTS)
-def test_reading_back_any_format_is_the_identity(ending):
-    check_survivals(ending, described(plain_graphs))
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_any_name_survives_in_any_format(ending):
-    check_survivals(ending, described(awkward_graphs))
-
-
-@pytest.mark.parametrize("ending", TEXTS)
-def test_any_name_survives_differentiation(ending):
-    named = called(graphs(min_nodes=1, max_nodes=6, seeded=True))
-    check_survivals(ending, named.map(lambda graph: differentiate(graph, factor=1.5)))
 
 
 @given(graph=marked(graphs(min_nodes=1, max_nodes=8) | training_graphs(max_nodes=8)), route=st.permutations(ENDINGS))
@@ -356,7 +351,7 @@ BAD_DRAWN = {
         ({"a": {}, "b": {}}, [("a", "b", {"saved": "x"})]),
         {"where": "edge 'a' -> 'b'", "column": "saved"},
     ),
-    "a role": (({"a": {"resident": "weight"}},), {"where": "node 'a'", "role": "weight"}),
+    "a role": (({"a": {"resident": "weight"}},), {"resident": "a", "role": "weight"}),
     "a mark": (({"a": {"mark": "drop"}},), {"where": "node 'a'", "column": "mark"}),
     "two spellings": (({"a": {"memory": 4, "memory_bytes": 5}},), {"where": "node 'a'", "column": "memory"}),
     "a reader that is resident": (
@@ -960,81 +955,59 @@ def test_values_may_have_ids_of_their_own(tmp_path):
         read_graph(tmp_path / "X.nodes.csv")
 
 
-# ---------------------------------------------------------------- sizes
-
-
-def everywhere(size):
-    """Texts of one graph by file, with the size wherever a size can stand."""
-    nodes = {
-        "x": {"memory": size, "resident": "input"},
-        "a": {"workspace": size, "grad_workspace": size, "memory": size, "grad_memory": size, "param_memory": size},
-        "m": {"value_of": "a", "memory": size, "grad_memory": size},
-    }
-    record = {"memory": size, "grad_memory": size}
-    return {
-        "g.json": {
-            "format": "remat-graph",
-            "version": 1,
-            "residents": [{"name": name, "memory": size} for name in ("x", "param(a)")],
-            "nodes": [
-                {"name": "a", "workspace": size, "grad_workspace": size, "saved": [], "values": [record, record]}
-            ],
-        },
-        "g.dot": drawn("dot", nodes),
-        "g.graphml": drawn("graphml", nodes),
-        "g.nodes.csv": "name,memory,resident,workspace,grad_workspace,param_memory\n"
-        f"x,{size},input,,,\na,,,{size},{size},{size}\n",
-        "g.edges.csv": "src,dst\n",
-        "g.values.csv": f"node,name,memory,grad_memory\na,,{size},{size}\na,m,{size},{size}\n",
-    }
-
-
-@pytest.mark.parametrize("name", ["g.json", "g.dot", "g.graphml", "g.nodes.csv"])
-@pytest.mark.parametrize(
-    ("size", "number"), [("4GiB", 4 << 30), ("1.5 kB", 1500), ("0.3 B", 1), ("7", 7), ("1e3", 1000), ("2 MiB", 2 << 20)]
-)
-def test_a_size_may_have_a_unit_wherever_it_stands(tmp_path, name, size, number):
-    for file, text in everywhere(size).items():
-        (tmp_path / file).write_text(text if isinstance(text, str) else json.dumps(text))
-    graph = read_graph(tmp_path / name)
-    found = [graph.memory, graph.workspace, graph.resident.memory]
-    found += [graph.backward.grad_memory, graph.backward.grad_workspace]
-    assert [sizes.tolist() for sizes in found] == [[number] * 2, [number], [number] * 2, [number] * 2, [number]]
-
-
 # ---------------------------------------------------------------- any text
 
-
-def seed(ending):
-    with tempfile.TemporaryDirectory() as folder:
-        write_graph(rich(), Path(folder, f"g.{ending}"))
-        return Path(folder, f"g.{ending}").read_bytes()
-
-
-SEEDS = {
-    "g.dot": seed("dot"),
-    "g.graphml": seed("graphml"),
-    "g.gr": b"c x\np tw 3 2\n1 2\n3 2\n",
-    "cg.txt": CG.encode(),
+TABLES = {
+    "X.nodes.csv": b"id,name,memory,compute,once,resident,mark,view_of,grad_memory,param_memory,gradient_of\n"
+    b"1,a,8KiB,0.5,1,,keep,,,4,\n2,v,,0,,,,1,,,\nx,x,5,0,,parameter,,,,,\n3,b,,1e3,,,,,,,\n4,c,1.5,2,,,2,,-1,,\n",
+    "X.edges.csv": b"src,dst,saved\n1,2,\n2,3,1\nx,3,\n3,4,0\n3:1,4,\n",
+    "X.values.csv": b"node,name,memory_bytes,output,saved\n3,,4,,1\n3,mask,2,1,0\n",
 }
-SEEDS["h.dot"] = b'digraph "x" { node [memory=4]; subgraph s { a -> b; a -> c:f } /* */ "d" + "e" -> <<b>f</b>> // x\n}'
+GROUPS = b'digraph "x" { node [memory=4]; subgraph s { a -> b; a -> c:f } /* */ "d" + "e" -> <<b>f</b>> // x\n}'
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_spoilt_files_are_read_or_refused(name):
-    @settings(max_examples={"g.dot": 20, "h.dot": 60}.get(name, 100))
-    @given(spoilt=mutations(SEEDS[name]))
-    def harms_nobody(spoilt):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, name).write_bytes(spoilt)
-            harmless(folder, name)
-
-    harms_nobody()
-
-
-@settings(max_examples=150)
-@given(st.text('ab1 \n;,"\\[]{}=->:+/*#<', max_size=40), st.sampled_from(["digraph{%s}", "digraph {a [%s]}", "%s"]))
-def test_any_text_in_dot_is_read_or_refused(text, frame):
+def seeds():
+    """Files of a graph, the one that is read first."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "g.dot").write_text(frame.replace("%s", text))
-        harmless(folder, "g.dot")
+        for ending in ("dot", "graphml", "json", "npz"):
+            write_graph(rich(), Path(folder, f"g.{ending}"))
+        for ending in ("json", "npz"):
+            write_graph(differentiate(rich()), Path(folder, f"training.{ending}"))
+        found = {file.name: {file.name: file.read_bytes()} for file in Path(folder).iterdir()}
+    texts = {
+        "g.txt": b"# u v\nA B\n1 2\nB C\n",
+        "g.gr": b"c x\np tw 3 2\n1 2\n3 2\n",
+        "cg.txt": CG.encode(),
+        "h.dot": GROUPS,
+    }
+    return found | {name: {name: text} for name, text in texts.items()} | {"X.nodes.csv": TABLES}
+
+
+SEEDS = seeds()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SEEDS)
+def test_spoilt_files_are_read_or_refused(tmp_path, name):
+    """With the mutations and the checks of `python -m tests.fuzz files`."""
+    rng, report = random.Random(name), Report()
+    for _ in range(15 if name.endswith(".dot") else 150):
+        contents = dict(SEEDS[name])
+        file = rng.choice(list(contents))
+        contents[file] = mutated(rng, file, contents[file])
+        for written, data in contents.items():
+            (tmp_path / written).write_bytes(data)
+        files.check(report, name, lambda folder: read_graph(folder / name), tmp_path, contents)
+    assert [(fault.kind, fault.detail) for fault in report.faults] == []
+
+
+@settings(max_examples=100)
+@given(st.text("ab1 \n;,'\"\\[]{}=->:+/*#<.", max_size=40), st.sampled_from(["g.txt", "g.dot"]))
+def test_any_text_is_read_or_refused(text, name):
+    report = Report()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        content = text if name == "g.txt" else f"digraph{{{text}}}"
+        Path(folder, name).write_text(content)
+        files.check(report, name, lambda folder: read_graph(folder / name), Path(folder), {name: content})
+    assert [(fault.kind, fault.detail) for fault in report.faults] == []

@@ -98,14 +98,12 @@ def test_any_other_file_without_a_graph_is_refused_in_one_sentence(name, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-BLANK = ["\n", "\r\n", "  \n", " ", "\t", "\f"]
-COMMENTS = [*"#%c;-", "%%", "//", "<!--", "---\n", "# \n", "  #x\n", "%% \n", "c \n", "// \n", "[a]\n ;\n"]
-WORDS = [*"a[{(", "a b\n", "a:", "a: \n", "a.o: ", ": ", "@a", "0 ", "return a \n", "class a", "layers ", "use "]
-BEGINNINGS = ("", "[a]\n", "---\n", "c\n", "p a", "a: b\n", "FROM a\n", "graph\n", "{", "<?xml a>", "x(\n")
+PIECES = ["\n", "\r\n", " ", "\t", "a", "{", '"', "\n Name ", '"class_name" : ', "Self CPU ", "# of Calls", "\x08\x01"]
+BEGINNINGS = ("", "{", "\n", "\n Name", "\x08\x01\x12", '{"class_name"', "a: b\n")
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timer")
-@pytest.mark.parametrize("piece", BLANK + COMMENTS + WORDS)
+@pytest.mark.parametrize("piece", PIECES)
 def test_no_text_takes_long_to_recognize(piece, tmp_path):
     """A pattern that backtracks takes minutes here, or for ever; one that does not takes some milliseconds."""
 
@@ -257,11 +255,6 @@ def test_the_stated_separator_counts_and_lines_are_those_of_the_file(tmp_path):
     (tmp_path / "g.nodes.csv").write_text("sep=;\nname;memory\na;4\nb;x\n")
     with pytest.raises(ra.GraphError, match=re.escape("g.nodes.csv, line 4: memory of 'b'")):
         ra.read_graph(tmp_path / "g.nodes.csv")
-
-
-def test_other_tables_have_that_line_too(tmp_path):
-    (tmp_path / "buffers.csv").write_text("sep=;\nid;lower;upper;size\na;0;3;3\n")
-    assert ra.formats.read_buffers(tmp_path / "buffers.csv").size.tolist() == [3]
 
 
 def test_a_graph_of_json_is_no_trace(tmp_path):

@@ -4,8 +4,6 @@ import contextlib
 import io
 import json
 import pickle
-import re
-import tempfile
 import warnings
 import zipfile
 from dataclasses import replace
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import GraphError, GraphWarning
@@ -30,8 +28,6 @@ from tests.strategies import captured_graphs, graphs, training_graphs
 
 UNEVEN = "ignore:.* without a (size|cost) :remat_algos.errors.GraphWarning"  # many files here give what matters only
 pytestmark = pytest.mark.filterwarnings(UNEVEN)
-
-ENDINGS = ("txt", "json", "npz", "nodes.csv", "edges.csv", "values.csv", "csv")
 
 
 def lines(text):
@@ -150,10 +146,7 @@ def rich():
 
 
 def test_a_compressed_npz_is_read_too():
-    with np.load(io.BytesIO(to_npz(rich()))) as held:
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **held)
-    assert from_npz(buffer.getvalue()).hash == rich().hash
+    assert from_npz(npz_of(save=np.savez_compressed)).hash == rich().hash
 
 
 def test_a_differentiated_file_remembers_where_it_comes_from():
@@ -168,23 +161,19 @@ def test_a_differentiated_file_remembers_where_it_comes_from():
         }
 
 
-def test_tables_without_several_values_are_two_files(tmp_path):
-    write_graph(ComputationGraph.from_edges([("a", "b")]), tmp_path / "X.nodes.csv")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.edges.csv", "X.nodes.csv"]
-
-
 def test_writing_tables_over_others_leaves_no_table_of_the_old_graph(tmp_path):
     file = tmp_path / "X.nodes.csv"
     write_graph(rich(), file)
     graph = ComputationGraph.from_edges([("a", "b")])
     write_graph(graph, file)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.edges.csv", "X.nodes.csv"]
     assert read_graph(file).hash == graph.hash
 
 
 @pytest.mark.parametrize("name", ["graph.xyz", "graph", "graph.csv", "graph.json.gz"])
 def test_unknown_endings_are_refused(tmp_path, name):
-    message = f"{name}: unknown ending; use .dot, .gv, .txt, .edges, .graphml, .json, .npz, .gr or .nodes.csv"
-    with pytest.raises(GraphError, match=re.escape(message)):
+    endings = [".dot", ".gv", ".txt", ".edges", ".graphml", ".json", ".npz", ".gr"]
+    with raises(GraphError, name=name, endings=endings, tables=".nodes.csv"):
         write_graph(rich(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -582,37 +571,30 @@ BAD_TABLES = {
     "value like a node": ({"nodes": AB, "values": "node,name,memory_bytes a,b,1"}, {"line": 2, "name": "b"}),
     "no name": ("name,memory a,1 ,2", "the row has neither id nor name; give"),
     # numbers
-    "negative memory": ("name,memory a,1 b,-1", {"line": 3, "what": "memory", "amount": -1}),
-    "negative part of a byte": ("name,memory a,1 b,-0.5", {"line": 3, "what": "memory", "name": "b"}),
-    "negative compute": ("name,compute a,1 b,-1", {"line": 3, "what": "compute", "amount": -1}),
-    "negative part of a cost": ("name,compute a,1 b,-0.5", {"line": 3, "what": "compute", "name": "b"}),
-    "negative workspace": ("name,workspace a,1 b,-7", {"line": 3, "what": "workspace", "amount": -7}),
-    "negative grad_memory": ("name,grad_memory a,1 b,-7", {"line": 3, "what": "grad_memory", "amount": -7}),
-    "negative grad_compute": ("name,grad_compute a,1 b,-7", {"line": 3, "what": "grad_compute", "amount": -7}),
-    "negative grad_workspace": ("name,grad_workspace a,1 b,-7", {"line": 3, "what": "grad_workspace", "amount": -7}),
-    "negative resident": ("name,memory,resident x,-1,1 a,1,", {"line": 2, "what": "memory", "amount": -1}),
-    "negative value": ({"nodes": AB, "values": "node,memory_bytes b,-1"}, {"line": 3, "what": "memory", "amount": -1}),
+    **{
+        f"{column} {amount}": (f"name,{column} a,1 b,{amount}", {"line": 3, "name": "b", "what": column})
+        for column in ("memory", "compute", "workspace", "grad_memory", "grad_compute", "grad_workspace")
+        for amount in (-7, -0.5, 10**30)
+    },
+    **{
+        f"{column} {amount}": (f"name,{column} a,1 b,{amount}", {"line": 3, "name": "b", "what": column})
+        for column in ("memory", "compute")
+        for amount in (-1, "1e999999", "1e1000000", "1e9999999", "1e99999999999999999999", "9" * 5000)
+    },
+    "negative resident": ("name,memory,resident x,-1,1 a,1,", {"line": 2, "what": "memory", "name": "x"}),
+    "negative value": ({"nodes": AB, "values": "node,memory_bytes b,-1"}, {"line": 3, "what": "memory", "name": "b"}),
     "not a number": ("name,memory a,1 b,nan", {"line": 3, "column": "memory"}),
     "infinite": ("name,compute a,1 b,inf", {"line": 3, "column": "compute"}),
     "a word": ("name,compute a,1 b,x", {"line": 3, "column": "compute"}),
     "a unit for costs": ("name,compute a,1 b,1MB", {"line": 3, "column": "compute"}),
     "no unit": ("name,memory a,1 b,7parsec", {"line": 3, "column": "memory"}),
-    "huge memory": ("name,memory a,1 b,1e999999", {"line": 3, "what": "memory", "name": "b"}),
-    "huge compute": ("name,compute a,1 b,1e999999", {"line": 3, "what": "compute", "name": "b"}),
     "huge compute beside a decimal": ("name,compute a,0.5 b,1e999999", {"line": 3, "what": "compute", "name": "b"}),
-    "more than a decimal can hold": ("name,memory a,1 b,1e1000000", {"line": 3, "what": "memory", "name": "b"}),
-    "a cost that no decimal can hold": ("name,compute a,1 b,1e9999999", {"line": 3, "what": "compute", "name": "b"}),
-    "an exponent without end": ("name,memory a,1 b,1e99999999999999999999", {"line": 3, "what": "memory", "name": "b"}),
     "a huge number of units": (b"name,memory\na,1\nb,1e999999 GiB\n", {"line": 3, "column": "memory"}),
-    "5000 digits": (f"name,memory a,1 b,{'9' * 5000}", {"line": 3, "what": "memory", "name": "b"}),
     "sum of memory": (f"name,memory a,{2**52} b,{2**52}", {"line": 3, "what": "memory", "name": "b"}),
     "sum of compute": (f"name,compute a,{2**52} b,{2**52}", {"line": 3, "what": "compute", "name": "b"}),
     "sum of residents": (f"name,memory,resident a,1, x,{2**53},1", {"line": 3, "what": "memory", "name": "x"}),
     "huge resident": (f"name,memory,resident a,1, x,{10**30},1", {"line": 3, "what": "memory", "name": "x"}),
     "huge param_memory": (f"name,param_memory a,{10**30}", {"line": 2, "what": "memory", "name": "param(a)"}),
-    "huge grad_memory": (f"name,grad_memory a,1 b,{10**30}", {"line": 3, "what": "grad_memory", "name": "b"}),
-    "huge grad_compute": (f"name,grad_compute a,1 b,{10**30}", {"line": 3, "what": "grad_compute", "name": "b"}),
-    "huge grad_workspace": (f"name,grad_workspace a,1 b,{10**30}", {"line": 3, "what": "grad_workspace", "name": "b"}),
     # words
     "flag": ("name,once a,1 b,maybe", {"line": 3, "column": "once", "cell": "maybe"}),
     "output": ("name,output a,2", {"line": 2, "column": "output", "cell": "2"}),
@@ -748,77 +730,61 @@ BAD_JSON = {
     "Infinity": (node(compute=float("inf")), "Infinity is not a number; is the file"),
     "-Infinity": (node(compute=float("-inf")), "-Infinity is not a number; is the file"),
     "no nodes": ('{"format": "remat-graph", "version": 1}', {"key": "nodes"}),
-    "nodes": (json_of(nodes={}), {"key": "nodes", "found": "dict '{}'"}),
+    **{
+        f"{key} {entry!r}": (json_of(**{key: entry}), {"key": key})
+        for key, entry in (
+            *(("nodes", {}), ("residents", {}), ("backward", 1), ("compute_unit", None), ("compute_scale", "x")),
+            *(("compute_scale", True), ("views", []), ("derivation", [])),
+        )
+    },
     "a node": (json_of(nodes=["a"]), {"what": "node 0", "kind": "str 'a'"}),
-    "residents": (json_of(residents={}), {"key": "residents", "found": "dict '{}'"}),
     "a resident": (json_of(residents=[1]), {"what": "resident 0", "kind": "int '1'"}),
-    "backward": (json_of(backward=1), {"key": "backward", "found": "int '1'"}),
     "backward word": (json_of(backward="maybe"), {"backward": "maybe"}),
-    "compute_unit": (json_of(compute_unit=None), {"key": "compute_unit", "found": "null"}),
-    "compute_scale": (json_of(compute_scale="x"), {"key": "compute_scale", "found": "str 'x'"}),
     "compute_scale 0": (json_of(compute_scale=0), '"compute_scale" needs whole costs'),
-    "compute_scale true": (json_of(compute_scale=True), {"key": "compute_scale", "found": "bool 'True'"}),
-    "compute_scale with decimals": (
-        json_of(compute_scale=10, nodes=[{"compute": 0.5}]),
-        '"compute_scale" needs whole costs',
-    ),
-    "views": (json_of(views=[]), {"key": "views", "found": "list '[]'"}),
+    "decimals": (json_of(compute_scale=10, nodes=[{"compute": 0.5}]), '"compute_scale" needs whole costs'),
     "a view": (json_of(views={"v": 1}), '"views" must map names to names'),
     "view of nothing": (json_of(views={"v": "z"}), {"view": "v", "base": "z"}),
     "view called like a node": (json_of(views={"b": "a"}), {"name": "b"}),
     "views go round": (json_of(views={"v": "w", "w": "v"}), {"cycle": ["v", "w", "v"]}),
-    "derivation": (json_of(derivation=[]), {"key": "derivation", "found": "list '[]'"}),
     "half a derivation": (json_of(derivation={"source_hash": ""}), '"derivation" is not as it was written'),
-    "derivation of numbers": (
-        json_of(derivation={"source_hash": 1, "options": "x"}),
-        '"derivation" is not as it was written',
-    ),
+    "numbers": (json_of(derivation={"source_hash": 1, "options": "x"}), '"derivation" is not as it was written'),
     # fields of a node
-    "name": (node(name=1), {"key": "name", "found": "int '1'"}),
+    **{
+        f"{key} {entry!r} of a node": (node(**{key: entry}), {"key": key, "what": "node 'b'"})
+        for key, entry in (
+            *(("op", ["Conv"]), ("compute", "x"), ("compute", None), ("compute", True), ("workspace", [])),
+            *(("workspace", "big"), ("once", 1), ("mark", "keep"), ("reads", "a"), ("reads", [0]), ("values", {})),
+            *(("saved", "a"), ("saved", [1]), ("grad_compute", "x"), ("grad_workspace", True), ("gradient_of", 1)),
+        )
+    },
+    "name": (node(name=1), {"key": "name", "what": "node 1"}),
     "empty name": (node(name=""), {"name": ""}),
-    "half a character": (node(name="\ud800"), "a text in it has half of a character (a"),
+    "half a character": (node(name="\ud800"), "a text in it has half of a character"),
     "a name twice": (node(name="a"), {"name": "a"}),
-    "op": (node(op=["Conv"]), {"key": "op", "found": "list \"['Conv']\""}),
-    "compute": (node(compute="x"), {"key": "compute", "what": "node 'b'"}),
-    "no compute": (node(compute=None), {"key": "compute", "found": "null"}),
-    "true compute": (node(compute=True), {"key": "compute", "found": "bool 'True'"}),
-    "negative compute": (node(compute=-1), {"what": "compute", "amount": -1}),
-    "huge compute": (node(compute=10**30), {"what": "compute", "name": "b"}),
-    "workspace": (node(workspace=[]), {"key": "workspace", "found": "list '[]'"}),
-    "workspace text": (node(workspace="big"), {"key": "workspace", "what": "node 'b'"}),
-    "once": (node(once=1), {"key": "once", "found": "int '1'"}),
-    "mark": (node(mark="keep"), {"key": "mark", "found": "str 'keep'"}),
     "mark 3": (node(mark=3), {"node": "b", "mark": 3}),
-    "huge mark": (node(mark=10**30), {"node": "b", "mark": 9223372036854775808}),
-    "reads": (node(reads="a"), {"key": "reads", "found": "str 'a'"}),
-    "reads of numbers": (node(reads=[0]), {"key": "reads", "what": "node 'b'"}),
+    "huge mark": (node(mark=10**30), {"what": "mark"}),
     "reads of nothing": (node(reads=["z"]), {"node": "b", "value": "z"}),
     "cycle": (node(reads=["b"]), {"cycle": ["b", "b"]}),
-    "values": (node(values={}), {"key": "values", "found": "dict '{}'"}),
     "a value": (node(values=[7]), {"what": "node 'b'", "kind": "int '7'"}),
     "no value": (node(values=[]), {"node": "b"}),
-    "saved": (node(saved="a"), {"key": "saved", "found": "str 'a'"}),
-    "saved of numbers": (node(saved=[1]), {"key": "saved", "what": "node 'b'"}),
     "saved of nothing": (node(saved=["z"]), {"node": "b", "value": "z"}),
-    "saved of another": (node(saved=["a"]), {"saved": 0, "name": "b"}),
+    "saved of another": (node(saved=["a"]), {"name": "b", "saved": 0}),
     "saved on some": (json_of(nodes=[{"name": "a", "saved": []}, {"name": "b"}]), {"lacking": "b"}),
-    "grad_compute": (node(grad_compute="x"), {"key": "grad_compute", "what": "node 'b'"}),
-    "grad_workspace": (node(grad_workspace=True), {"key": "grad_workspace", "found": "bool 'True'"}),
-    "gradient_of": (node(gradient_of=1), {"key": "gradient_of", "found": "int '1'"}),
     "gradient of nothing": (node(gradient_of="z"), {"node": "b", "value": "z"}),
+    # amounts
+    **{
+        f"{key} {entry}": (node(**SAVED, **{key: entry}), {"what": key, "name": "b"})
+        for key in ("memory", "compute", "workspace", "grad_memory", "grad_compute", "grad_workspace")
+        for entry in (-7, 10**30)
+    },
     # fields of a value
-    "value name": (node(values=[{"name": 1}]), {"key": "name", "found": "int '1'"}),
-    "value memory": (node(values=[{"memory": "x"}]), {"key": "memory", "what": "node 'b'"}),
-    "value memory true": (node(values=[{"memory": True}]), {"key": "memory", "found": "bool 'True'"}),
-    "value memory null": (node(values=[{"memory": None}]), {"key": "memory", "found": "null"}),
-    "value memory negative": (node(values=[{"memory": -1}]), {"what": "memory", "amount": -1}),
-    "value memory huge": (node(values=[{"memory": 2**53}]), {"what": "memory", "name": "b"}),
-    "value output": (node(values=[{"output": 1}]), {"key": "output", "found": "int '1'"}),
-    "value grad_memory": (node(values=[{"grad_memory": "x"}]), {"key": "grad_memory", "what": "node 'b'"}),
-    "value grad_memory huge": (node(saved=[], values=[{"grad_memory": 10**30}]), {"what": "grad_memory", "name": "b"}),
-    "grad_compute huge": (node(saved=[], grad_compute=10**30), {"what": "grad_compute", "name": "b"}),
-    "grad_workspace huge": (node(saved=[], grad_workspace=10**30), {"what": "grad_workspace", "name": "b"}),
-    "value view_of": (node(values=[{"view_of": 1}]), {"key": "view_of", "found": "int '1'"}),
+    **{
+        f"{key} {entry!r} of a value": (node(values=[{key: entry}]), {"key": key, "what": "node 'b'"})
+        for key, entry in (
+            *(("name", 1), ("memory", "x"), ("memory", True), ("memory", None), ("output", 1), ("grad_memory", "x")),
+            ("view_of", 1),
+        )
+    },
     "view with compute": (node(compute=1, values=[{"view_of": "a"}]), {"node": "b"}),
     "number without end": (
         json_of(compute_unit="@").replace('"@"', "1e99999999999999999999"),
@@ -826,19 +792,20 @@ BAD_JSON = {
     ),
     "number beyond decimals": (node(compute="@").replace('"@"', "1e9999999"), {"what": "compute", "name": "b"}),
     # fields of a resident
+    **{
+        f"{key} {entry!r} of a resident": (
+            json_of(residents=[{"name": "x"} | {key: entry}]),
+            {"key": key, "what": "resident 0"},
+        )
+        for key, entry in (("name", 1), ("memory", "x"), ("role", 1), ("readers", "a"), ("readers", [1]))
+    },
     "resident without name": (json_of(residents=[{}]), {"key": "name", "what": "resident 0"}),
-    "resident name": (json_of(residents=[{"name": 1}]), {"key": "name", "found": "int '1'"}),
     "resident called like a node": (json_of(residents=[{"name": "a"}]), {"name": "a"}),
-    "resident memory": (json_of(residents=[{"name": "x", "memory": "x"}]), {"key": "memory", "what": "resident 0"}),
-    "resident memory negative": (json_of(residents=[{"name": "x", "memory": -1}]), {"what": "memory", "amount": -1}),
-    "resident memory huge": (json_of(residents=[{"name": "x", "memory": 10**30}]), {"what": "memory", "name": "x"}),
-    "resident role": (json_of(residents=[{"name": "x", "role": 1}]), {"key": "role", "found": "int '1'"}),
+    **{
+        f"resident of {size}": (json_of(residents=[{"name": "x", "memory": size}]), {"kind": "resident", "name": "x"})
+        for size in (-1, 10**30)
+    },
     "resident role word": (json_of(residents=[{"name": "x", "role": "weight"}]), {"resident": "x", "role": "weight"}),
-    "readers": (json_of(residents=[{"name": "x", "readers": "a"}]), {"key": "readers", "found": "str 'a'"}),
-    "readers of numbers": (
-        json_of(residents=[{"name": "x", "readers": [1]}]),
-        {"key": "readers", "what": "resident 0"},
-    ),
     "unknown reader": (json_of(residents=[{"name": "x", "readers": ["z"]}]), {"resident": "x", "reader": "z"}),
 }
 
@@ -913,57 +880,54 @@ BAD_NPZ = {
     "four bytes": b"PK\x03\x04",
     "no archive": b"PK\x03\x04" + b"junk" * 50,
     "empty archive": zipped({"a": b""}),
-    "no remat_graph": npz_of(without=["remat_graph"]),
-    "no memory": npz_of(without=["memory"]),
-    "half the residents": npz_of(without=["resident.role"]),
-    "half the rules": npz_of(without=["backward.grad_memory"]),
-    "another version": npz_of(about(version=2)),
-    "no version": npz_of({"remat_graph": np.frombuffer(b"{}", np.uint8)}),
-    "a list of names": npz_of({"remat_graph": np.frombuffer(b"[1]", np.uint8)}),
-    "no json": npz_of({"remat_graph": np.frombuffer(b"{", np.uint8)}),
-    "nested json": npz_of({"remat_graph": np.frombuffer(b"[" * 100000, np.uint8)}),
-    "json of 5000 digits": npz_of({"remat_graph": np.frombuffer(b"9" * 5000, np.uint8)}),
-    "latin-1 names": npz_of({"remat_graph": np.frombuffer(b'"\xe9"', np.uint8)}),
-    "names that are numbers": npz_of(about(names=[1, 2, 3])),
-    "names that are a number": npz_of(about(names=1)),
-    "names with None": npz_of(about(names=["a", None, "c"])),
-    "too few names": npz_of(about(names=["a"])),
-    "ops that are a number": npz_of(about(ops=1)),
-    "ops that are numbers": npz_of(about(ops=[1, 2, 3])),
-    "value names that are no pairs": npz_of(about(value_names=["mask"])),
-    "value names without number": npz_of(about(value_names=[["a", "b"]])),
-    "value name of nothing": npz_of(about(value_names=[[99, "b"]])),
-    "views that are a number": npz_of(about(views=1)),
-    "views of numbers": npz_of(about(views={"v": 1})),
-    "unit that is a number": npz_of(about(compute_unit=1)),
-    "scale that is text": npz_of(about(compute_scale="x")),
-    "scale of nothing": npz_of(about(compute_scale=0)),
-    "residents without names": npz_of(about(resident_names=None)),
-    "residents of numbers": npz_of(about(resident_names=[1, 2, 3])),
-    "derivation that is text": npz_of(about(derivation="x")),
-    "derivation of something else": npz_of(about(derivation={"x": 1})),
-    "two dimensions": npz_of({"memory": np.ones((2, 2), np.int64)}),
+    **{
+        f"no {name}": npz_of(without=[name])
+        for name in ("remat_graph", "memory", "resident.role", "backward.grad_memory")
+    },
+    **{
+        f"names of {text[:9]!r}": npz_of({"remat_graph": np.frombuffer(text, np.uint8)})
+        for text in (b"{}", b"[1]", b"{", b"[" * 100000, b"9" * 5000, b'"\xe9"')
+    },
+    **{
+        f"{name} {entry!r}": npz_of(about(**{name: entry}))
+        for name, entry in (
+            *(("version", 2), ("names", [1, 2, 3]), ("names", 1), ("names", ["a", None, "c"]), ("names", ["a"])),
+            *(("ops", 1), ("ops", [1, 2, 3]), ("value_names", ["mask"]), ("value_names", [["a", "b"]])),
+            *(("value_names", [[99, "b"]]), ("views", 1), ("views", {"v": 1}), ("compute_unit", 1)),
+            *(("compute_scale", "x"), ("compute_scale", 0), ("resident_names", None), ("resident_names", [1, 2, 3])),
+            *(("derivation", "x"), ("derivation", {"x": 1})),
+        )
+    },
+    **{
+        f"memory of {kind}": npz_of({"memory": array})
+        for kind, array in {
+            "two dimensions": np.ones((2, 2), np.int64),
+            "text": np.array(["a"] * 4),
+            "fractions": np.array([0.5] * 4),
+        }.items()
+    },
+    **{
+        f"compute of {kind}": npz_of({"compute": array})
+        for kind, array in {
+            "no numbers": np.array([np.nan] * 3),
+            "negative numbers": np.array([-1] * 3),
+            "unsigned": np.array([2**64 - 1] * 3, np.uint64),
+            "dates": np.array([1] * 3, "M8[s]"),
+            "records": np.zeros(3, [("a", "i8")]),
+            "no records": np.zeros(0, [("a", "i8")]),
+            "one node": np.array([1]),
+        }.items()
+    },
+    **{
+        f"{name} {entries}": npz_of({name: np.array(entries, np.int64)})
+        for name, entries in (
+            *(("value_indptr", [0, 3, 1, 4]), ("value_indptr", [0, 1, 3, -4]), ("value_indptr", [0, 1, 3, 2**62])),
+            *(("value_indptr", []), ("read_indptr", [0, 0, 1, 9]), ("read_indptr", []), ("read_indices", [0, 0, 77])),
+            *(("resident.read_indptr", [0, 9]), ("backward.saved_indptr", [0, 9]), ("forward_of", [-1])),
+        )
+    },
     "no dimension": npz_of({"read_indices": np.int64(1)}),
-    "text": npz_of({"memory": np.array(["a"] * 4)}),
-    "fractions": npz_of({"memory": np.array([0.5] * 4)}),
-    "not numbers": npz_of({"compute": np.array([np.nan] * 3)}),
-    "negative": npz_of({"compute": np.array([-1] * 3)}),
-    "unsigned": npz_of({"compute": np.array([2**64 - 1] * 3, np.uint64)}),
-    "dates": npz_of({"compute": np.array([1] * 3, "M8[s]")}),
-    "records": npz_of({"compute": np.zeros(3, [("a", "i8")])}),
-    "no records": npz_of({"compute": np.zeros(0, [("a", "i8")])}),
-    "short": npz_of({"compute": np.array([1])}),
-    "row pointers that fall": npz_of({"value_indptr": np.array([0, 3, 1, 4])}),
-    "row pointers below 0": npz_of({"value_indptr": np.array([0, 1, 3, -4])}),
-    "row pointers without end": npz_of({"value_indptr": np.array([0, 1, 3, 2**62])}),
     "one size for too many values": npz_of({"value_indptr": np.array([0, 1, 3, 2**62]), "memory": np.int64(1)}),
-    "no row pointers": npz_of({"value_indptr": np.zeros(0, np.int64)}),
-    "read row pointers of another graph": npz_of({"read_indptr": np.array([0, 0, 1, 9])}),
-    "no read row pointers": npz_of({"read_indptr": np.zeros(0, np.int64)}),
-    "reads of nothing": npz_of({"read_indices": np.array([0, 0, 77])}),
-    "resident row pointers": npz_of({"resident.read_indptr": np.array([0, 9])}),
-    "saved row pointers": npz_of({"backward.saved_indptr": np.array([0, 9])}),
-    "a part of another size": npz_of({"forward_of": np.array([-1])}),
     "no array": with_raw_entry("memory", b"not an array"),
     "an array without data": with_raw_entry("memory", npy(SHAPE % 4)),
     "an array too large for memory": with_raw_entry("memory", npy(SHAPE % 10**15)),
@@ -1002,9 +966,9 @@ def test_an_array_of_an_npz_graph_has_one_dimension(read_text, name, shape):
         ("truncated", r"g.npz: not an npz graph \(.*\); is the file whole\?"),
         ("no remat_graph", r"g.npz: not an npz graph \(there is no 'remat_graph'\)"),
         ("no memory", r"g.npz: not an npz graph \(there is no 'memory'\)"),
-        ("another version", "g.npz: version 2 is not supported; this release reads version 1"),
-        ("too few names", "names has 1 entry, expected 3"),
-        ("negative", r"compute\[0\] is -1"),
+        ("version 2", "g.npz: version 2 is not supported; this release reads version 1"),
+        ("names ['a']", "names has 1 entry, expected 3"),
+        ("compute of negative numbers", r"compute\[0\] is -1"),
     ],
 )
 def test_what_is_wrong_with_npz_is_named(read_text, what, message):
@@ -1029,168 +993,6 @@ def test_pickles_in_npz_are_refused_and_not_executed(tmp_path, read_text, entry)
     with pytest.raises(GraphError, match=r"g.npz: not an npz graph \(Object arrays cannot be loaded"):
         read_text(npz_of({entry: trap}), "g.npz")
     assert not (tmp_path / "touched").exists()
-
-
-# ---------------------------------------------------------------- any bytes
-
-
-def harmless(folder, name):
-    """Nothing but a GraphError may come out; what is read is a graph that can be written and read again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            graph = read_graph(Path(folder, name))
-        except GraphError:
-            return
-        assert from_npz(to_npz(graph)).hash == graph.hash
-        assert from_json(to_json(graph)).hash == graph.hash
-
-
-TABLES = {
-    "nodes": b"id,name,memory,compute,once,resident,mark,view_of,grad_memory,param_memory,gradient_of\n"
-    b"1,a,8KiB,0.5,1,,keep,,,4,\n2,v,,0,,,,1,,,\nx,x,5,0,,parameter,,,,,\n3,b,,1e3,,,,,,,\n4,c,1.5,2,,,2,,-1,,\n",
-    "edges": b"src,dst,saved\n1,2,\n2,3,1\nx,3,\n3,4,0\n3:1,4,\n",
-    "values": b"node,name,memory_bytes,output,saved\n3,,4,,1\n3,mask,2,1,0\n",
-}
-SEEDS = {"g.json": to_json(rich()).encode(), "g.npz": to_npz(rich()), "g.txt": b"# u v\nA B\n1 2\nB C\n"}
-
-
-def with_tables(folder, **changed):
-    for kind, data in (TABLES | changed).items():
-        Path(folder, f"X.{kind}.csv").write_bytes(data)
-
-
-@settings(max_examples=60)
-@given(st.binary(max_size=120), st.sampled_from([b"", b"PK\x03\x04", b"{", b"\xef\xbb\xbf", b"\xff\xfe"]))
-def test_any_bytes_are_read_or_refused(junk, start):
-    with tempfile.TemporaryDirectory() as folder:
-        with_tables(folder)
-        for ending in ENDINGS:
-            Path(folder, f"X.{ending}").write_bytes(start + junk)
-            harmless(folder, f"X.{ending}")
-            if ending.endswith(".csv"):
-                with_tables(folder)
-
-
-@settings(max_examples=100)
-@given(st.text("ab,\n\r\t \"'#0.-_:1e[]{}", max_size=60))
-def test_any_text_is_read_or_refused(text):
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "g.txt").write_bytes(text.encode())
-        harmless(folder, "g.txt")
-
-
-@st.composite
-def mutations(draw, data):
-    """The bytes after one to four accidents."""
-    for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.integers(0, len(data)))
-        length = draw(st.integers(0, 12))
-        junk = draw(st.binary(max_size=4) | st.sampled_from([b",", b"\n", b'"', b"9" * 20, b"-", b"e9", b"\0"]))
-        accident = draw(st.sampled_from(["flip", "cut", "end", "double"]))
-        if accident == "flip":
-            data = data[:at] + junk + data[at + len(junk) :]
-        elif accident == "cut":
-            data = data[:at] + data[at + length :]
-        elif accident == "double":
-            data = data[: at + length] + data[at:]
-        else:
-            data = data[:at] if draw(st.integers(0, 9)) == 0 else data[:at] + junk + data[at:]
-    return data
-
-
-@settings(max_examples=100)
-@pytest.mark.parametrize("name", SEEDS)
-@given(data=st.data())
-def test_spoilt_files_are_read_or_refused(name, data):
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, name).write_bytes(data.draw(mutations(SEEDS[name])))
-        harmless(folder, name)
-
-
-@settings(max_examples=80)
-@pytest.mark.parametrize("kind", TABLES)
-@given(data=st.data())
-def test_spoilt_tables_are_read_or_refused(kind, data):
-    with tempfile.TemporaryDirectory() as folder:
-        with_tables(folder, **{kind: data.draw(mutations(TABLES[kind]))})
-        harmless(folder, "X.nodes.csv")
-
-
-CELLS = ["", "0", "1", "-1", "2", "0.5", "-0.5", "1e30", "1e999999", "1e9999999", "nan", "1 GiB", "yes", "a", "b", "x"]
-CELLS += ["1", "2", "3", "4", "3:1", "mask", "keep", "recompute", "input", "\ud7ff", "9" * 20, "9" * 5000, " a ", '""']
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_tables_with_strange_cells_are_read_or_refused(data):
-    kind = data.draw(st.sampled_from(list(TABLES)))
-    rows = [row.split(",") for row in TABLES[kind].decode().splitlines()]
-    for _ in range(data.draw(st.integers(1, 3))):
-        row = data.draw(st.sampled_from(rows[data.draw(st.integers(0, 1)) :]))
-        row[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.sampled_from(CELLS))
-    with tempfile.TemporaryDirectory() as folder:
-        with_tables(folder, **{kind: "\n".join(map(",".join, rows)).encode()})
-        harmless(folder, "X.nodes.csv")
-
-
-STRANGE = [None, True, -1, 0, 3, 2**31, 2**53, 10**30, 0.5, -0.5, 1e300]
-STRANGE += ["", "a", "b", "x", "flat", " ", "4 GiB", "to come"]
-STRANGE += [[], [1], ["a"], [["a"]], {}, {"a": "b"}, {"name": "a"}, "\ud800", "present", "HUGE", "ENDLESS"]
-
-
-@st.composite
-def replaced(draw, record):
-    """The record with one of its parts replaced by something strange."""
-    if isinstance(record, dict | list) and record and draw(st.integers(0, 5)):
-        key = draw(st.sampled_from(list(record) if isinstance(record, dict) else range(len(record))))
-        changed = record.copy()
-        if isinstance(record, dict) and not draw(st.integers(0, 9)):
-            del changed[key]
-        else:
-            changed[key] = draw(replaced(record[key]))
-        return changed
-    return draw(st.sampled_from(STRANGE))
-
-
-@settings(max_examples=100)
-@pytest.mark.parametrize("seed", ["forward", "training"])
-@given(data=st.data())
-def test_json_with_strange_parts_is_read_or_refused(seed, data):
-    graph = rich() if seed == "forward" else differentiate(rich())
-    held = json.loads(to_json(graph))
-    for _ in range(data.draw(st.integers(1, 2))):
-        held = data.draw(replaced(held))
-    text = json.dumps(held).replace('"HUGE"', "1e9999999").replace('"ENDLESS"', "1e99999999999999999999")
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "g.json").write_text(text)
-        harmless(folder, "g.json")
-
-
-ODD_ARRAYS = [np.int64(1), np.zeros(0), np.zeros((1, 1)), np.array([np.nan]), np.array(["a"]), np.array([1j])]
-ODD_ARRAYS += [np.array([2**63], np.uint64), np.array([-(2**63)]), np.zeros(0, [("a", "i8")]), np.zeros(3, "M8[s]")]
-ODD_ARRAYS += [np.zeros(4, bool), np.arange(4)]
-
-
-@settings(max_examples=80)
-@pytest.mark.parametrize("seed", ["forward", "training"])
-@given(data=st.data())
-def test_npz_with_strange_parts_is_read_or_refused(seed, data):
-    held = entries(rich() if seed == "forward" else differentiate(rich()))
-    name = data.draw(st.sampled_from(list(held)))
-    if name == "remat_graph":
-        about = data.draw(replaced(json.loads(bytes(held[name]))))
-        held[name] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    elif data.draw(st.booleans()):
-        held[name] = data.draw(st.sampled_from(ODD_ARRAYS))
-    else:
-        at, number = data.draw(st.integers(0, len(held[name]))), data.draw(st.sampled_from([-1, 0, 1, 3, 2**30]))
-        held[name] = np.insert(held[name].astype(np.int64), at, number)[: data.draw(st.sampled_from([None, -1]))]
-    buffer = io.BytesIO()
-    np.savez(buffer, **held)
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "g.npz").write_bytes(buffer.getvalue())
-        harmless(folder, "g.npz")
 
 
 # ---------------------------------------------------------------- the lower-set authors' graphs

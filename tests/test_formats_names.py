@@ -84,15 +84,9 @@ every_file = pytest.mark.parametrize("write", FILES.values(), ids=FILES)
 @pytest.mark.parametrize(
     ("name", "cell", "size"),
     [
-        ("Memory (MB)", 8, 8_000_000),
-        ("memory [KiB]", 1.5, 1536),
-        ("memory_mb", "8", 8_000_000),
-        ("memory_GiB", 2, 2**31),
-        ("mem (bytes)", 7, 7),
-        ("bytes (B)", 7, 7),
-        ("Memory (in kB)", 2, 2000),
-        ("Memory MB", 3, 3_000_000),
-        ("memory_mb", "4 KiB", 4096),
+        *(("Memory (MB)", 8, 8_000_000), ("memory [KiB]", 1.5, 1536), ("memory_mb", "8", 8_000_000)),
+        *(("memory_GiB", 2, 2**31), ("mem (bytes)", 7, 7), ("bytes (B)", 7, 7), ("Memory (in kB)", 2, 2000)),
+        *(("Memory MB", 3, 3_000_000), ("memory_mb", "4 KiB", 4096)),
     ],
 )
 def test_the_unit_of_a_size_is_read_wherever_its_name_stands(way, name, cell, size, tmp_path):
@@ -104,14 +98,8 @@ def test_the_unit_of_a_size_is_read_wherever_its_name_stands(way, name, cell, si
 @pytest.mark.parametrize(
     ("name", "unit"),
     [
-        ("Compute [ms]", "ms"),
-        ("time_us", "us"),
-        ("Time (µs)", "us"),
-        ("cost (seconds)", "s"),
-        ("flops (GFLOPs)", "GFLOPs"),
-        ("FLOPs (G)", "GFLOPs"),
-        ("GFLOPs", "GFLOPs"),
-        ("compute_tflops", "TFLOPs"),
+        *(("Compute [ms]", "ms"), ("time_us", "us"), ("Time (µs)", "us"), ("cost (seconds)", "s")),
+        *(("flops (GFLOPs)", "GFLOPs"), ("FLOPs (G)", "GFLOPs"), ("GFLOPs", "GFLOPs"), ("compute_tflops", "TFLOPs")),
         ("Compute (cycles)", "cycles"),
     ],
 )

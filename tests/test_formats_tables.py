@@ -9,7 +9,7 @@ import pytest
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph, read_with_notes
-from tests.raising import refused
+from tests.raising import raises, refused
 from tests.test_formats_graphs import named_reads
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
@@ -66,11 +66,8 @@ def test_the_table_of_the_same_ending_goes_first(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("g.txt.gz", "a b\na c\nb d\nc d\n"),
-        ("g.gz", "a b\na c\nb d\nc d\n"),
-        ("g.csv.gz", EDGES),
-        ("g.txt.gz", EDGES.replace(",", "\t")),
-        ("g.txt.gz", EDGES.replace(",", ";")),
+        *(("g.txt.gz", "a b\na c\nb d\nc d\n"), ("g.gz", "a b\na c\nb d\nc d\n"), ("g.csv.gz", EDGES)),
+        *(("g.txt.gz", EDGES.replace(",", "\t")), ("g.txt.gz", EDGES.replace(",", ";"))),
         ("g.dot.gz", "digraph { a -> b -> d; a -> c -> d }"),
     ],
 )
@@ -107,27 +104,29 @@ def test_a_comma_is_a_decimal_comma_where_semicolons_separate(tmp_path):
 )
 def test_marks_between_thousands_are_refused(tmp_path, mark, cell):
     file = pair(tmp_path, f"name{mark}compute\na{mark}1\nb{mark}{cell}\n", "src,dst\na,b\n")
-    message = f"line 3: compute of 'b': {cell.strip(chr(34))!r} is not a cost; write a number with a decimal point"
-    with pytest.raises(GraphError, match=re.escape(message)):
+    with pytest.raises(GraphError, match=r"line 3: compute of 'b': .* is not a cost; write a number"):
         read_graph(file)
 
 
 # ---------------------------------------------------------------- names of columns
 
 
-@pytest.mark.parametrize("name", ["id", "name", "node", "Node", "NAME"])
-@pytest.mark.parametrize("memory", ["memory", "size", "bytes", "mem", "Bytes", "memory bytes"])
-@pytest.mark.parametrize("compute", ["compute", "cost", "flops", "time", "FLOPs"])
-def test_columns_of_nodes_have_the_usual_names(tmp_path, name, memory, compute):
-    graph = read_graph(pair(tmp_path, NODES.replace("name,memory,compute", f"{name},{memory},{compute}")))
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("id,memory,compute", "name,size,cost", "node,bytes,flops", "Node,mem,time", "NAME,Bytes,FLOPs"),
+        "name,memory bytes,compute",
+    ],
+)
+def test_columns_of_nodes_have_the_usual_names(tmp_path, header):
+    graph = read_graph(pair(tmp_path, NODES.replace("name,memory,compute", header)))
     assert named_reads(graph) == DIAMOND
     assert (graph.memory.tolist(), graph.compute.tolist()) == ([1000, 2000, 3000, 4000], [1, 2, 3, 4])
 
 
-@pytest.mark.parametrize(("src", "dst"), [("src", "dst"), ("source", "target"), ("from", "to"), ("Source", "Target")])
-@pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_columns_of_edges_have_the_usual_names(tmp_path, src, dst, mark):
-    edges = EDGES.replace("src,dst", f"{src},{dst}").replace(",", mark)
+@pytest.mark.parametrize("header", ["src,dst", "source;target", "from\tto", "Source,Target"])
+def test_columns_of_edges_have_the_usual_names(tmp_path, header):
+    edges = EDGES.replace("src,dst", header).replace(",", re.search(r"\W", header)[0])
     lay(tmp_path, **{"g.txt": edges, "X.edges.csv": edges, "X.nodes.csv": NODES})
     assert named_reads(read_graph(tmp_path / "g.txt")) == DIAMOND
     assert named_reads(read_graph(tmp_path / "X.nodes.csv")) == DIAMOND
@@ -164,16 +163,13 @@ def test_two_columns_of_one_meaning_are_refused(tmp_path, header, fault):
         ("name,memory,compte", "compte", "compute"),
         ("name,memory,cmputee", "cmputee", "compute"),
         ("name,memry_byts,compute", "memry_byts", "memory_bytes"),
-        ("nmae,memory,compute", "nmae", "name"),
-        ("name,memory,tiem", "tiem", "time"),
-        ("name,sizes,compute", "sizes", "size"),
-        ("name,memory,Flop", "flop", "flops"),
+        *(("nmae,memory,compute", "nmae", "name"), ("name,memory,tiem", "tiem", "time")),
+        *(("name,sizes,compute", "sizes", "size"), ("name,memory,Flop", "flop", "flops")),
         ("name,memory,wrkspace", "wrkspace", "workspace"),
     ],
 )
 def test_a_typing_error_in_a_column_is_refused_with_the_near_name(tmp_path, header, wrong, near):
-    message = f"X.nodes.csv, line 1: column `{wrong}` is not known; did you mean `{near}`? Rename it, or remove it"
-    with pytest.raises(GraphError, match=re.escape(message)):
+    with raises(GraphError, source="X.nodes.csv", line=1, given_name=wrong, near=near):
         read_graph(pair(tmp_path, NODES.replace("name,memory,compute", header)))
 
 
@@ -227,8 +223,7 @@ def test_the_size_of_a_drawn_node_is_not_its_memory(tmp_path):
 @pytest.mark.parametrize("column", ["memory", "compute", "workspace", "grad_memory"])
 def test_a_mark_before_three_digits_is_refused_beside_semicolons(tmp_path, number, column):
     lay(tmp_path, **{"X.nodes.csv": f"name;{column}\na;1\nb;{number}\n", "X.edges.csv": "src;dst\na;b\n"})
-    fault = f"line 3: {column} of 'b' is '{number}', a decimal or a mark between thousands; write "
-    with pytest.raises(GraphError, match=re.escape(fault)):
+    with raises(GraphError, line=3, column=column, name="b", cell=number):
         read_graph(tmp_path / "X.nodes.csv")
 
 
@@ -246,12 +241,9 @@ def test_other_decimals_are_read_beside_semicolons(tmp_path, number, expected):
 def test_a_table_of_nodes_may_be_called_x_csv(tmp_path, ending, given):
     """Whichever of the two tables is named."""
     mark = "\t" if ending == ".tsv" else ","
-    files = {f"X{ending}": "name,memory\na,4\nb,5\n", "X.edges.csv": "src,dst\na,b\n"}
-    for name, text in files.items():
-        data = text.replace(",", mark).encode()
-        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    graph = read_graph(tmp_path / (f"X{ending}" if given == "nodes" else "X.edges.csv"))
-    assert graph.memory.tolist() == [4, 5]
+    nodes, pack = NODES.replace(",", mark), zipped if ending.endswith(".gz") else str.encode
+    lay(tmp_path, **{f"X{ending}": pack(nodes), "X.edges.csv": EDGES.replace(",", mark)})
+    assert named_reads(read_graph(tmp_path / (f"X{ending}" if given == "nodes" else "X.edges.csv"))) == DIAMOND
 
 
 # ---------------------------------------------------------------- edge lists
@@ -290,12 +282,9 @@ def test_names_with_spaces_stand_in_quotes(tmp_path):
         ("a b 4", {"line": 2, "n_words": 3}),
         ("a b c d", {"line": 2, "n_words": 4}),
         ("a b {'weight': 3}", {"line": 2, "n_words": 4}),
-        ("a -> b -> c", {"line": 2, "n_words": 3}),
-        ("a -- b", {"line": 2, "second": "--"}),
-        ("a ->", {"line": 2, "n_words": 1}),
-        ("-> b", {"line": 2, "n_words": 1}),
-        ("a b ->", {"line": 2, "n_words": 2}),
-        ('a ""', {"line": 2, "n_words": 1}),
+        *(("a -> b -> c", {"line": 2, "n_words": 3}), ("a -- b", {"line": 2, "second": "--"})),
+        *(("a ->", {"line": 2, "n_words": 1}), ("-> b", {"line": 2, "n_words": 1})),
+        *(("a b ->", {"line": 2, "n_words": 2}), ('a ""', {"line": 2, "n_words": 1})),
         ('a "b', "a quotation mark is not closed; write"),
     ],
 )
@@ -360,22 +349,13 @@ NAMES = (
 @pytest.mark.parametrize(
     "text",
     [
-        "A B\n",
-        "1 0\n",
-        "A X\nB Y\n",
-        "0 1\n2 3\n4 5\n",
-        "x 1\n1 2\n",
-        "0 1\n0 2\n1 2\n2\n",
+        *("A B\n", "1 0\n", "A X\nB Y\n", "0 1\n2 3\n4 5\n", "x 1\n1 2\n", "0 1\n0 2\n1 2\n2\n"),
         "# n m\n#\n3 2\n1 2\n",
         "A B\nB C\n#\nA C\n",
         "## part\nA B\n\n\n### part\nB C",
         "".join(f"{u} {v}\n" for u, v in pairwise(NAMES)),
-        '"a = b" "{"\n"{" "key:"\n',
-        '"1" loss\n"2" loss\n"3" loss\n',
-        '"a" b\nc d\ne f\n',
-        "ERROR INFO\nINFO WARN\n",
-        "FROM x\nx RUN\nRUN y\n",
-        "1.1 1.2\n1.2 1.3\n",
+        *('"a = b" "{"\n"{" "key:"\n', '"1" loss\n"2" loss\n"3" loss\n', '"a" b\nc d\ne f\n'),
+        *("ERROR INFO\nINFO WARN\n", "FROM x\nx RUN\nRUN y\n", "1.1 1.2\n1.2 1.3\n"),
         "0.000000000000000000e+00 1.000000000000000000e+00\n1.000000000000000000e+00 2.000000000000000000e+00\n",
     ],
 )
@@ -420,14 +400,6 @@ def test_tables_that_are_no_edge_list_are_refused_with_the_remedy(tmp_path, text
     lay(tmp_path, **{"g.csv": text})
     with refused(GraphError, fault):
         read_graph(tmp_path / "g.csv")
-
-
-def test_a_missing_table_is_named_with_what_needs_it(tmp_path):
-    lay(tmp_path, **{"X.nodes.csv": NODES, "Y.edges.csv": EDGES})
-    with pytest.raises(GraphError, match=r"no such file: .*X\.edges\.csv; X\.nodes\.csv needs it beside it"):
-        read_graph(tmp_path / "X.nodes.csv")
-    with pytest.raises(GraphError, match=r"no such file: .*Y\.nodes\.csv; it goes with Y\.edges\.csv"):
-        read_graph(tmp_path / "Y.edges.csv")
 
 
 # ---------------------------------------------------------------- what a file does not give
@@ -475,14 +447,6 @@ def test_single_sizes_and_costs_that_are_missing_are_told(tmp_path):
     assert notes_of(tmp_path, "X.nodes.csv", **{"X.nodes.csv": nodes.replace("a,,1", "a,7,1")})[0] == (
         "1 node without a size (c) counts as 1 byte"
     )
-
-
-def test_a_table_without_the_columns_has_neither(tmp_path):
-    files = {"X.nodes.csv": "name\na\nb\n", "X.edges.csv": "src,dst\na,b\n"}
-    assert notes_of(tmp_path, "X.nodes.csv", **files) == [
-        NO_SIZES.format("a memory column"),
-        NO_COSTS.format("a compute column"),
-    ]
 
 
 def test_sizes_may_stand_in_the_table_of_values(tmp_path):

@@ -15,6 +15,7 @@ from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
 from tests.raising import raises, refused
 from tests.strategies import captured_graphs, graphs, rows, training_graphs
+from tests.test_formats_graphs import FACTS
 
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
 DTYPES = dict(zip(ARRAYS, "iiiiiibb", strict=True))
@@ -99,8 +100,8 @@ LAWS = [
     ({"read_indptr": [0, 1, 1], "read_indices": [1]}, {"source": 1, "node": 0}),
     ({"read_indices": [1]}, {"source": 1, "node": 1}),
     # marks
-    ({"mark": [0, 3]}, {"at": 1, "mark": 3}),
-    ({"mark": [-1, 0]}, {"at": 0, "mark": -1}),
+    ({"mark": [0, 3]}, {"node": "1", "mark": 3}),
+    ({"mark": [-1, 0]}, {"node": "0", "mark": -1}),
     ({"mark": [0, 300]}, {"what": "mark", "at": 1, "array": 300}),
     ({"mark": [2, 0], "once": [True, False]}, {"node": "0"}),
     # the backward part
@@ -137,56 +138,47 @@ LAWS = [
     ({"labels": Labels(views={"1": "0"})}, {"name": "1"}),
     ({"labels": Labels(views={" v": "0"})}, {"name": " v"}),
 ]
-
-
-@pytest.mark.parametrize(("changes", "fault"), LAWS)
-def test_laws_of_the_constructor(changes, fault):
-    with refused(GraphError, fault):
-        two_nodes(**changes)
+LAWS_OF_RULES = [
+    ({"saved_indptr": [0, 0]}, {"what": "saved_indptr", "actual": 2, "expected": 3}),
+    ({"saved_indptr": [0, 0, 1]}, {"what": "saved_indptr", "n_entries": 0}),
+    ({"grad_workspace": [0]}, {"what": "grad_workspace", "actual": 1, "expected": 2}),
+    ({"grad_workspace": [0, -1]}, {"what": "grad_workspace", "at": 1, "array": -1}),
+    ({"grad_workspace": [2**52, 2**52]}, {"what": "grad_workspace"}),
+    ({"grad_memory": [-2, 0]}, {"what": "grad_memory", "expected": "bytes", "at": 0}),
+    ({"grad_compute": [-2, 0]}, {"what": "grad_compute", "expected": "a cost", "at": 0}),
+    ({"grad_memory": [2**53, -1]}, {"what": "grad_memory"}),
+    ({"grad_compute": [2**53, -1]}, {"what": "grad_compute"}),
+    ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, {"row": 1}),
+    ({"grad_memory": [-0.5, 1]}, {"what": "grad_memory[0]"}),
+    ({"grad_compute": [0.5, 1]}, {"what": "grad_compute", "at": 0, "array": 0.5}),
+]
+LAWS_OF_RESIDENTS = [
+    ({"memory": [-1]}, {"what": "resident memory", "at": 0, "array": -1}),
+    ({"memory": [2**53]}, {"what": "resident memory"}),
+    ({"role": [0, 0]}, {"what": "resident role", "per": "resident", "actual": 2}),
+    ({"role": [3]}, {"roles": "input, parameter, state", "last": 2}),
+    ({"role": [-1]}, {"roles": "input, parameter, state", "last": 2}),
+    ({"read_indptr": []}, {"what": "resident read_indptr", "actual": 0, "expected": 1}),
+    ({"read_indptr": [0, 0, 2]}, {"what": "resident read_indptr", "n_entries": 1}),
+    ({"read_indices": [1]}, {"size": 0}),
+    ({"read_indices": [-1]}, {"size": 0}),
+    ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, {"row": 1}),
+    ({"names": []}, {"size": 1, "n_names": 0}),
+    ({"memory": [1, 1], "role": [0, 0], "names": ["x", "x"]}, {"size": 2, "n_names": 1}),
+]
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("make", "changes", "fault"),
     [
-        ({"saved_indptr": [0, 0]}, {"what": "saved_indptr", "actual": 2, "expected": 3}),
-        ({"saved_indptr": [0, 0, 1]}, {"what": "saved_indptr", "n_entries": 0}),
-        ({"grad_workspace": [0]}, {"what": "grad_workspace", "actual": 1, "expected": 2}),
-        ({"grad_workspace": [0, -1]}, {"what": "grad_workspace", "at": 1, "array": -1}),
-        ({"grad_workspace": [2**52, 2**52]}, {"what": "grad_workspace"}),
-        ({"grad_memory": [-2, 0]}, {"what": "grad_memory", "expected": "bytes", "at": 0}),
-        ({"grad_compute": [-2, 0]}, {"what": "grad_compute", "expected": "a cost", "at": 0}),
-        ({"grad_memory": [2**53, -1]}, {"what": "grad_memory"}),
-        ({"grad_compute": [2**53, -1]}, {"what": "grad_compute"}),
-        ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, {"row": 1}),
-        ({"grad_memory": [-0.5, 1]}, {"what": "grad_memory[0]"}),
-        ({"grad_compute": [0.5, 1]}, {"what": "grad_compute", "at": 0, "array": 0.5}),
+        (make, *law)
+        for make, laws in ((two_nodes, LAWS), (rule, LAWS_OF_RULES), (resident, LAWS_OF_RESIDENTS))
+        for law in laws
     ],
 )
-def test_laws_of_rules_for_gradients(changes, fault):
+def test_laws_of_the_constructors(make, changes, fault):
     with refused(GraphError, fault):
-        rule(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"memory": [-1]}, {"what": "resident memory", "at": 0, "array": -1}),
-        ({"memory": [2**53]}, {"what": "resident memory"}),
-        ({"role": [0, 0]}, {"what": "resident role", "per": "resident", "actual": 2}),
-        ({"role": [3]}, {"roles": "input, parameter, state", "last": 2}),
-        ({"role": [-1]}, {"roles": "input, parameter, state", "last": 2}),
-        ({"read_indptr": []}, {"what": "resident read_indptr", "actual": 0, "expected": 1}),
-        ({"read_indptr": [0, 0, 2]}, {"what": "resident read_indptr", "n_entries": 1}),
-        ({"read_indices": [1]}, {"size": 0}),
-        ({"read_indices": [-1]}, {"size": 0}),
-        ({"read_indptr": [0, 0, 2], "read_indices": [0, 0]}, {"row": 1}),
-        ({"names": []}, {"size": 1, "n_names": 0}),
-        ({"memory": [1, 1], "role": [0, 0], "names": ["x", "x"]}, {"size": 2, "n_names": 1}),
-    ],
-)
-def test_laws_of_residents(changes, fault):
-    with refused(GraphError, fault):
-        resident(**changes)
+        make(**changes)
 
 
 def test_the_largest_sum_below_the_limit_is_allowed():
@@ -366,6 +358,7 @@ def test_default_outputs_are_first_values_of_the_nodes_of_which_nothing_is_read(
     ("arrays", "fault"),
     [
         ({"memory": [1, 2, 3]}, {"what": "memory", "actual": 3, "expected": 2}),
+        ({"memory": ["1.5 kB"] * 3}, {"what": "memory", "actual": 3, "expected": 2}),
         ({"compute": [1]}, {"what": "compute", "actual": 1, "expected": 2}),
         ({"workspace": [[1], [2]]}, {"what": "workspace", "ndim": 2}),
         ({"once": [1]}, {"what": "once", "actual": 1, "expected": 2}),
@@ -385,42 +378,76 @@ def test_from_arrays_refuses(arrays, fault):
         ComputationGraph.from_arrays(**{"read_indptr": [0, 0, 1], "read_indices": [0]} | arrays)
 
 
-def test_integer_ids_are_kept():
-    graph = ComputationGraph.from_edges([(3, 4), (0, 3), (1, 3)], memory=[1, 2, 3, 4, 5])
-    assert graph.labels.names is None
-    assert [graph.reads(v) for v in range(5)] == [[], [], [], [0, 1], [3]]
-    assert graph.memory.tolist() == [1, 2, 3, 4, 5]
-    assert graph.output.tolist() == [False, False, True, False, True]
+FROM_EDGES = {
+    "ids are kept": (
+        [(3, 4), (0, 3), (1, 3)],
+        {"memory": [1, 2, 3, 4, 5]},
+        {
+            "reads": {"0": [], "1": [], "2": [], "3": ["0", "1"], "4": ["3"]},
+            **{"names": None, "memory": [1, 2, 3, 4, 5], "output": [False, False, True, False, True]},
+        },
+    ),
+    "an edge twice": ([(1, 2), (0, 2), (1, 2)], {}, {"reads": {"0": [], "1": [], "2": ["1", "0"]}}),
+    "an edge of names twice": ([("a", "b"), ("a", "b")], {}, {"reads": {"a": [], "b": ["a"]}}),
+    "no edge": ([], {"memory": [1, 2]}, {"memory": [1, 2]}),
+    "nothing": ([], {}, {"memory": []}),
+    "a node without edges": ([(0, 1)], {"compute": [1, 2, 3]}, {"compute": [1, 2, 3]}),
+    "their number": ([(0, 1)], {"n_nodes": 5}, {"memory": [1] * 5}),
+    "the first and the last without edges": ([(1, 3)], {"n_nodes": 4}, {"memory": [1] * 4}),
+    "names": (
+        [("b", "c"), ("a", "b")],
+        {"memory": [1, 2, 3], "compute": [4, 5, 6]},
+        {"names": ("a", "b", "c"), "memory": [3, 1, 2], "compute": [6, 4, 5]},
+    ),
+    "further arrays": (
+        [(0, 1)],
+        {"once": [True, False], "labels": Labels(names=("a", "b"))},
+        {"once": [True, False], "names": ("a", "b")},
+    ),
+    "ids in any order": (
+        [(2, 0), (0, 1), (2, 1)],
+        {"memory": [10, 11, 12], "once": [1, 0, 0]},
+        {"memory": [12, 10, 11], "once": [False, True, False], "reads": {"2": [], "0": ["2"], "1": ["0", "2"]}},
+    ),
+    "ids with gaps": (
+        [(10, 20), (-3, 20), (20, 10**12)],
+        {},
+        {"reads": {"-3": [], "10": [], "20": ["10", "-3"], str(10**12): ["20"]}},
+    ),
+    "a mapping of ids": (
+        [(0, 1), (1, 2)],
+        {"memory": {0: 4, 1: 5, 2: 6}, "labels": Labels(names=tuple("abc"))},
+        {"memory": [4, 5, 6], "names": ("a", "b", "c")},
+    ),
+    "a mapping of all nodes": ([(0, 1)], {"memory": {0: 1, 1: 2, 2: 3}, "n_nodes": 3}, {"memory": [1, 2, 3]}),
+    "names with all arrays": (
+        [("noise", "conv"), ("conv", "loss")],
+        {
+            "memory": [4, 8, 1],
+            "compute": 2,
+            "workspace": [0, 16, 0],
+            "once": [1, 0, 0],
+            "output": [1, 0, 1],
+            "mark": [0, 2, 0],
+        },
+        {
+            **{"names": ("noise", "conv", "loss"), "workspace": [0, 16, 0], "once": [True, False, False]},
+            **{"output": [True, False, True], "mark": [0, 2, 0]},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("edges", "arrays", "facts"), FROM_EDGES.values(), ids=FROM_EDGES)
+def test_from_edges_takes_ids_and_names(edges, arrays, facts):
+    graph = ComputationGraph.from_edges(edges, **arrays)
+    assert {name: FACTS[name](graph) for name in facts} == facts
 
 
 @pytest.mark.parametrize("kind", [list, np.array, iter, lambda pairs: np.array(pairs, np.uint8)])
 def test_edges_come_in_any_container(kind):
     graph = ComputationGraph.from_edges(kind([(0, 1), (0, 2), (1, 2)]))
     assert [graph.reads(v) for v in range(3)] == [[], [0], [0, 1]]
-
-
-def test_an_edge_that_stands_twice_counts_once():
-    assert ComputationGraph.from_edges([(1, 2), (0, 2), (1, 2)]).reads(2) == [1, 0]
-    assert ComputationGraph.from_edges([("a", "b"), ("a", "b")]).reads(1) == [0]
-
-
-def test_nodes_without_edges_are_counted_by_the_arrays():
-    assert ComputationGraph.from_edges([], memory=[1, 2]).n_nodes == 2
-    assert ComputationGraph.from_edges([(0, 1)], compute=[1, 2, 3]).n_nodes == 3
-    assert ComputationGraph.from_edges([(0, 1)], n_nodes=5).n_nodes == 5
-    assert ComputationGraph.from_edges([]).n_nodes == 0
-
-
-def test_names_are_numbered_topologically_and_arrays_follow_their_first_appearance():
-    graph = ComputationGraph.from_edges([("b", "c"), ("a", "b")], memory=[1, 2, 3], compute=[4, 5, 6])
-    assert graph.labels.names == ("a", "b", "c")
-    assert (graph.memory.tolist(), graph.compute.tolist()) == ([3, 1, 2], [6, 4, 5])
-
-
-def test_edges_take_further_arrays():
-    graph = ComputationGraph.from_edges([(0, 1)], once=[True, False], labels=Labels(names=("a", "b")))
-    assert graph.once.tolist() == [True, False]
-    assert graph.labels.names == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -452,21 +479,6 @@ def test_edges_take_further_arrays():
 def test_from_edges_refuses(edges, options, fault):
     with refused(GraphError, fault):
         ComputationGraph.from_edges(edges, **options)
-
-
-def test_ids_in_any_order_are_numbered_topologically_and_kept_as_names():
-    graph = ComputationGraph.from_edges([(2, 0), (0, 1), (2, 1)], memory=[10, 11, 12], once=[1, 0, 0])
-    assert graph.labels.names == ("2", "0", "1")
-    assert graph.memory.tolist() == [12, 10, 11]
-    assert graph.once.tolist() == [False, True, False]
-    assert [graph.reads(v) for v in range(3)] == [[], [0], [1, 0]]
-
-
-def test_ids_with_gaps_are_the_nodes_that_edges_name():
-    graph = ComputationGraph.from_edges([(10, 20), (-3, 20), (20, 10**12)])
-    assert graph.labels.names == ("-3", "10", "20", str(10**12))
-    assert graph.reads(graph.node_id("20")) == [1, 0]
-    assert ComputationGraph.from_edges([(1, 3)], n_nodes=4).n_nodes == 4
 
 
 def test_ids_of_64_bits_are_kept():
@@ -503,13 +515,6 @@ def test_sizes_and_costs_come_as_mappings_of_names(key):
     assert graph.once.tolist() == [False, True, False]
 
 
-def test_mappings_of_ids_leave_the_road_of_topological_ids():
-    graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory={0: 4, 1: 5, 2: 6}, labels=Labels(names=tuple("abc")))
-    assert graph.memory.tolist() == [4, 5, 6]
-    assert graph.labels.names == ("a", "b", "c")
-    assert ComputationGraph.from_edges([(0, 1)], {0: 1, 1: 2, 2: 3}, n_nodes=3).memory.tolist() == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("sizes", "fault"),
     [
@@ -533,18 +538,6 @@ def test_whole_numbers_of_any_type_are_taken(kind):
         [(kind(0), kind(1))], [kind(4), kind(2)], np.array([kind(3), kind(5)], object), n_nodes=kind(2)
     )
     assert (graph.memory.tolist(), graph.compute.tolist(), graph.reads(1)) == ([4, 2], [3, 5], [0])
-
-
-def test_edges_between_names_take_what_a_row_of_a_table_says():
-    edges = [("noise", "conv"), ("conv", "loss")]
-    graph = ComputationGraph.from_edges(
-        edges, [4, 8, 1], compute=2, workspace=[0, 16, 0], once=[True, False, False], output=[1, 0, 1], mark=[0, 2, 0]
-    )
-    assert graph.labels.names == ("noise", "conv", "loss")
-    assert graph.workspace.tolist() == [0, 16, 0]
-    assert graph.once.tolist() == [True, False, False]
-    assert graph.output.tolist() == [True, False, True]
-    assert graph.mark.tolist() == [0, 2, 0]
 
 
 @given(graphs(min_nodes=1))

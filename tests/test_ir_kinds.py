@@ -59,11 +59,6 @@ def test_values_made_for_the_gradient_have_names(kind):
     assert len(set(kind.extra)) == len(kind.extra)
 
 
-def test_products_of_matrices_and_convolutions_are_heavy():
-    heavy = {kind.name for kind in operation_kinds() if kind.heavy}
-    assert heavy == {"Convolution", "TransposedConvolution", "Linear", "MatMul", "Attention"}
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -111,22 +106,6 @@ def test_the_gradient_of_softmax_needs_its_output_alone():
     assert operation_kind("Softmax").saved() == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("BatchNorm", ("mean", "rstd")),
-        ("LayerNorm", ("mean", "rstd")),
-        ("GroupNorm", ("mean", "rstd")),
-        ("RMSNorm", ("rstd",)),
-        ("MaxPooling", ("indices",)),
-        ("Attention", ("logsumexp",)),
-        ("SoftmaxCrossEntropy", ("probabilities",)),
-    ],
-)
-def test_values_that_frameworks_make_for_the_gradient(name, values):
-    assert operation_kind(name).extra == values
-
-
 @pytest.mark.parametrize("graph", ["vgg19", "unet", "resnet50", "googlenet"])
 def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, graph):
     with (shared_graphs / f"{graph}.nodes.csv").open() as table:
@@ -134,10 +113,6 @@ def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, g
     said = {row["op"]: (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows}
     assert all(said[row["op"]] == (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows)
     assert {op: operation_kind(op).saved(alone=True) for op in said} == said
-
-
-def test_a_kind_has_one_name_and_others_have_their_own():
-    assert [*map(kind_name, ("Conv2d", "ReLU", "Warp", ""))] == ["Convolution", "ReLU", "Warp", ""]
 
 
 # ---------------------------------------------------------------- a kind from outside
