@@ -154,6 +154,8 @@ def made_by(call, file):
     if name == "fail":
         at_line = not (call.args and isinstance(call.args[0], ast.Constant))
         return "GraphError", LINE if at_line else SOURCE, 1, {"source"} | ({"line"} if at_line else set())
+    if name == "refuse" and not method and file.parts[0] == "allocate":
+        return "AllocationError", "", 2, {"name"} | ({"under"} if "{under}" in ast.unparse(call) else set())
     if name in ("_fault", "freed") and file.stem == "orders":
         return "ScheduleError", SOURCE, 0, {"source"} | ({"name"} if name == "freed" else set())
     if name == "_fault" and file.stem == "buffer_tables":

@@ -55,6 +55,7 @@ def some_buffers(draw, most=8, steps=6, sizes=5, in_place=True):
         (([0], [1], [1], [-2]), {"name": "0", "begin": 0, "end": 1}),
         (([0], [1], [1], None, [-2]), {"name": "0", "begin": 0, "end": 1}),
         (([0], [1], [1], None, [-1, -1]), {"what": "over", "actual": 2, "expected": 1}),
+        (([0], [1], [1], None, None, ("a", "b")), {"n_names": 2, "count": 1}),
     ],
 )
 def test_buffers_that_cannot_be_are_refused(fields, fault):
@@ -76,11 +77,6 @@ def test_buffers_that_cannot_be_are_refused(fields, fault):
 def test_what_is_still_needed_is_not_written_over(over, fault):
     with refused(AllocationError, fault):
         Buffers([0, 1, 2, 3], [2, 4, 4, 4], [4, 2, 2 if over[2] else 4, 2], over=over, names=("a", "b", "c", "d"))
-
-
-def test_there_are_as_many_names_as_buffers():
-    with raises(AllocationError, n_names=2, count=1):
-        Buffers([0], [1], [1], names=("a", "b"))
 
 
 def test_an_alignment_is_a_power_of_two():
@@ -159,18 +155,19 @@ def test_verify_finds_one_buffer_that_has_slipped(buffers, data):
         assert (problem(slipped) is None) == (not allocations.faults(buffers, offset, sound.size))
 
 
-def test_verify_names_what_overlaps_and_where():
-    buffers = Buffers([0, 1], [2, 3], [64, 32], names=("x", "y"))
-    with raises(AllocationError, name="x", other="y", step=1):
-        Allocation(buffers, [0, 1], [0, 32], 96, "by hand", 96).verify()
-
-
-def test_verify_looks_at_blocks_and_at_the_bound():
-    buffers = Buffers([0, 1, 0], [2, 3, 0 + 1], [64, 32, 0], names=("x", "y", "z"))
-    with raises(AllocationError, name="x", other="y", storage=0):
-        Allocation(buffers, [0, 0, 1], [0, 64, 0], 96, "by hand", 96).verify()
-    with raises(AllocationError, size=96, bound=97):
-        Allocation(buffers, [0, 1, 2], [0, 64, 0], 96, "by hand", 97).verify()
+@pytest.mark.parametrize(
+    ("over", "blocks", "offset", "bound", "fault"),
+    [
+        (-1, [0, 1], [0, 32], 96, {"name": "x", "other": "y", "step": 1}),
+        (-1, [0, 0], [0, 64], 96, {"name": "x", "other": "y", "storage": 0}),
+        (-1, [0, 1], [0, 64], 129, {"size": 128, "bound": 129}),
+        (0, [0, 1], [0, 64], 96, {"name": "y", "under": "x"}),
+    ],
+)
+def test_verify_names_what_is_wrong(over, blocks, offset, bound, fault):
+    buffers = Buffers([0, 1], [2, 3], [64, 64], over=[-1, over], names=("x", "y"))
+    with refused(AllocationError, fault):
+        Allocation(buffers, blocks, offset, 128, "by hand", bound).verify()
 
 
 @given(buffers=some_buffers(), data=st.data())
@@ -188,13 +185,6 @@ def test_verify_finds_two_in_a_block_where_the_oracle_does(buffers, data):
             found.verify()
     else:
         found.verify()
-
-
-def test_what_is_written_over_another_lies_there():
-    buffers = Buffers([0, 1], [2, 3], [8, 8], over=[-1, 0])
-    assert buffers.max_live == 8
-    with raises(AllocationError, name="1", under="0"):
-        Allocation(buffers, [0, 1], [0, 8], 16, "by hand", 8).verify()
 
 
 def test_proven_and_fragmentation():

@@ -90,22 +90,6 @@ def test_what_is_read_later_is_never_written_over(data):
 
 
 @given(st.data())
-def test_each_pair_is_a_last_read_of_the_same_size(data):
-    graph = even(data.draw(graphs() | training_graphs()), data)
-    order = data.draw(orders(graph))
-    over = find_overwrites(simulate(graph, order), loose(graph))
-    g, lives = plain(graph), lifetimes(plain(graph), order)
-    assert len(set(over[over >= 0])) == np.count_nonzero(over >= 0)
-    for i in np.flatnonzero(over >= 0):
-        (step, y, end), (made, x, last) = lives[i], lives[over[i]]
-        assert made < step == last - 1
-        assert x in g.reads[order[step]]
-        assert g.memory[x] == g.memory[y] > 0
-        assert end > step + 1 or y in g.outputs
-        assert x not in g.outputs or made != order.index(g.producer[x])
-
-
-@given(st.data())
 def test_the_first_read_that_is_possible_is_taken(data):
     graph = even(data.draw(graphs()), data)
     order, table = data.draw(orders(graph)), loose(graph)
@@ -150,21 +134,37 @@ def test_the_oracle_finds_what_is_written_over_too_soon():
 # ---------------------------------------------------------------- cases
 
 
-def test_who_reads_last_takes_it():
-    """The note's x -> a -> b (in place on a), c reads a and b (in place)."""
-    graph = network("x: -/a: - x/b: ReLU a/c: Add a b")
-    assert pairs(graph) == {"c": "a"}
-    assert pairs(graph, table={"Add": 1}) == pairs(graph, table={"Add": [1, 0]}) == {"c": "b"}
-
-
-def test_a_sum_is_written_over_either_read():
-    """The first one is read later, or smaller, or an output; the second is free."""
-    assert pairs(network("a: -/b: -/c: Add a b/d: - a c")) == {"c": "b"}
-    assert pairs(network("a: -/b: -/c: Subtract a b"), table=None) == {"c": "a"}
-    assert pairs(network("a: -/b: -/c: Sub a b", memory=[2, 4, 4])) == {"c": "b"}
-    assert pairs(network("a: -/b: -/c: Add a b", outputs="ac")) == {"c": "b"}
-    assert pairs(network("a: -/b: -/c: Add a b/d: - a c"), table={"Add": 0}) == {}
-    assert pairs(network("a: -/b: -/c: Add a b/d: - a c"), table={"Add": ()}) == {}
+@pytest.mark.parametrize(
+    ("nodes", "arrays", "table", "over"),
+    [
+        # the last reader takes it: c reads a and b, which lies on a where the table has no place for both
+        ("x: -/a: - x/b: ReLU a/c: Add a b", {}, None, {"c": "a"}),
+        ("x: -/a: - x/b: ReLU a/c: Add a b", {}, {"Add": 1}, {"c": "b"}),
+        ("x: -/a: - x/b: ReLU a/c: Add a b", {}, {"Add": [1, 0]}, {"c": "b"}),
+        # the first read of a sum is read later, or smaller, or an output; the second is free
+        ("a: -/b: -/c: Add a b/d: - a c", {}, None, {"c": "b"}),
+        ("a: -/b: -/c: Subtract a b", {}, None, {"c": "a"}),
+        ("a: -/b: -/c: Sub a b", {"memory": [2, 4, 4]}, None, {"c": "b"}),
+        ("a: -/b: -/c: Add a b", {"outputs": "ac"}, None, {"c": "b"}),
+        ("a: -/b: -/c: Add a b/d: - a c", {}, {"Add": 0}, {}),
+        ("a: -/b: -/c: Add a b/d: - a c", {}, {"Add": ()}, {}),
+        # an output is never written over, sizes must be equal, and what nobody reads takes no place
+        ("a: -/b: ReLU a", {"outputs": "ab"}, None, {}),
+        ("a: -/b: ReLU a/c: ReLU b", {"outputs": "bc"}, None, {"b": "a"}),
+        ("a: -/b: ReLU a/c: ReLU b", {"memory": [4, 4, 2]}, None, {"b": "a"}),
+        ("a: -/b: ReLU a/c: -", {"outputs": "c"}, None, {}),
+        ("a: -/b: ReLU a/c: -", {"outputs": "c"}, {"b": "a"}, {"b": "a"}),
+        # a table adds operations and forbids them; a demand goes before it
+        ("a: -/b: Warp a/c: ReLU b/d: Mul c", {}, None, {"c": "b"}),
+        ("a: -/b: Warp a/c: ReLU b/d: Mul c", {}, {"Warp": 0, "ReLU": None, "Multiply": 0}, {"b": "a", "d": "c"}),
+        ("a: -/b: -/c: Add a b", {}, {"c": "b"}, {"c": "b"}),
+        # a place that some nodes have is passed over at others; no node of the graph is an Exp
+        ("a: -/b: Add a/c: -/d: Add c b", {}, {"Add": 1}, {"d": "b"}),
+        ("a: -/b: Add a/c: -/d: Add c b", {}, {"Exp": 7}, {"b": "a", "d": "c"}),
+    ],
+)
+def test_what_is_written_over_what(nodes, arrays, table, over):
+    assert pairs(network(nodes, **arrays), table=table) == over
 
 
 def test_a_gradient_is_written_over_either_read_if_the_table_says_so():
@@ -173,22 +173,6 @@ def test_a_gradient_is_written_over_either_read_if_the_table_says_so():
     assert reads[0] == "grad(b)"
     assert pairs(graph)["grad(a)"] == "grad(b)"
     assert pairs(graph, table={"grad(Sigmoid)": (reads.index("b"), 0)})["grad(a)"] == "b"
-
-
-def test_an_output_is_never_written_over():
-    assert pairs(network("a: -/b: ReLU a", outputs="ab")) == {}
-    assert pairs(network("a: -/b: ReLU a/c: ReLU b", outputs="bc")) == {"b": "a"}
-
-
-def test_sizes_must_be_equal():
-    graph = network("a: -/b: ReLU a/c: ReLU b", memory=[4, 4, 2])
-    assert pairs(graph) == {"b": "a"}
-
-
-def test_what_nobody_reads_takes_no_place():
-    graph = network("a: -/b: ReLU a/c: -", outputs="c")
-    assert pairs(graph) == {}
-    assert pairs(graph, table={"b": "a"}) == {"b": "a"}
 
 
 def test_a_table_of_operations_finds_none_in_a_graph_without_them():
@@ -264,24 +248,6 @@ def test_the_gradients_of_a_weight_add_up_in_one_place():
 
 
 # ---------------------------------------------------------------- tables
-
-
-def test_a_table_adds_operations_and_forbids_them():
-    graph = network("a: -/b: Warp a/c: ReLU b/d: Mul c")
-    assert pairs(graph) == {"c": "b"}
-    assert pairs(graph, table={"Warp": 0, "ReLU": None, "Multiply": 0}) == {"b": "a", "d": "c"}
-
-
-def test_a_demand_goes_before_the_table():
-    graph = network("a: -/b: -/c: Add a b")
-    assert pairs(graph) == {"c": "a"}
-    assert pairs(graph, table={"c": "b"}) == {"c": "b"}
-
-
-def test_a_place_that_some_nodes_have_is_passed_over_at_others():
-    graph = network("a: -/b: Add a/c: -/d: Add c b")
-    assert pairs(graph, table={"Add": 1}) == {"d": "b"}
-    assert pairs(graph, table={"Exp": 7}) == {"b": "a", "d": "c"}  # no node of the graph works so
 
 
 @pytest.mark.parametrize("call", [find_overwrites, Buffers.of])

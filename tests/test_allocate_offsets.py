@@ -1,10 +1,8 @@
 """Addresses in a small arena: against all orders, by hand, on public instances, and what happens when time is short."""
 
-import copy
 import itertools
 import json
 import math
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -240,15 +238,10 @@ def test_alignment_divides_every_offset_and_the_arena(rows, shift):
     assert oracle.max_live(rounded) <= found.bound <= found.size
 
 
-@pytest.mark.parametrize("alignment", [0, -4, 3, 96, 2**70])
-def test_an_alignment_that_is_no_power_of_two_is_refused(alignment):
-    with raises(AllocationError, alignment=alignment):
-        pack(buffers_of([(0, 1, 1)]), alignment=alignment)
-
-
 @pytest.mark.parametrize(
     ("said", "error", "wrong"),
     [
+        *[("the alignment is", AllocationError, {"alignment": alignment}) for alignment in (0, -4, 3, 96, 2**70)],
         ("the capacity is -1; give whole bytes", AllocationError, {"capacity": -1}),
         ("capacity is 1.5; give", AllocationError, {"capacity": 1.5}),
         ("the time limit is -1; give seconds", AllocationError, {"time_limit": -1}),
@@ -258,7 +251,7 @@ def test_an_alignment_that_is_no_power_of_two_is_refused(alignment):
         ("seed is 0.5; give a whole number", ValueError, {"seed": 0.5}),
     ],
 )
-def test_other_arguments_that_say_nothing_are_refused(said, error, wrong):
+def test_arguments_that_say_nothing_are_refused(said, error, wrong):
     with pytest.raises(error, match=said):
         pack(buffers_of([(0, 1, 1)]), **wrong)
 
@@ -336,7 +329,7 @@ def test_time_ends_a_search_that_does_not():
     assert not found.proven
 
 
-@pytest.mark.parametrize("news", [1, 2, 6, 12, 15])  # of the greedy orders, and of the search
+@pytest.mark.parametrize("news", [1, 6, 13])  # of the greedy orders, and of the search
 def test_interrupted_it_gives_the_best_so_far(news):
     told = []
 
@@ -516,12 +509,6 @@ def test_addresses_of_other_buffers_are_multiples_of_the_alignment():
     assert found.size == 32
 
 
-def test_fields_survive_pickle_and_copy():
-    buffers = Buffers([0, 0], [1, 1], [4, 2], offset=[4, -1], arena=[1, -1])
-    for again in (pickle.loads(pickle.dumps(buffers)), copy.deepcopy(buffers)):
-        assert (again.offset.tolist(), again.arena.tolist()) == ([4, -1], [1, -1])
-
-
 # ---------------------------------------------------------------- fixed offsets that are refused
 
 
@@ -566,24 +553,22 @@ def test_a_fixed_offset_keeps_to_the_alignment_and_to_the_capacity(how, fault):
     assert pack(buffers, capacity=12, alignment=8).size == 16
 
 
-@pytest.mark.parametrize("method", [share_storage, separate_storage, colour])
-def test_blocks_side_by_side_refuse_fixed_buffers(method):
-    with raises(AllocationError, name="0"):
-        method(Buffers([0, 1], [2, 3], [4, 4], offset=[8, -1]))
-    with raises(AllocationError, name="1", arena=1):
-        method(Buffers([0, 1], [2, 3], [4, 4], arena=[-1, 1]))
+FIXED = Buffers([0, 1], [2, 3], [4, 4], names=("a", "b"), offset=[8, -1])
+IN_ANOTHER = Buffers([0, 1], [2, 3], [4, 4], names=("a", "b"), arena=[-1, 1])
 
 
-def test_verify_finds_a_buffer_that_has_left_its_place():
-    buffers = Buffers([0, 1], [2, 3], [4, 4], names=("a", "b"), offset=[8, -1])
-    with raises(AllocationError, name="a", offset=4, fixed=8):
-        Allocation(buffers, [0, 1], [4, 0], 16, "by hand", 0).verify()
-    Allocation(buffers, [0, 1], [8, 0], 16, "by hand", 0).verify()
-
-
-def test_one_arena_refuses_what_belongs_to_another():
-    buffers = Buffers([0], [2], [4], names=("a",), arena=[1])
-    with raises(AllocationError, name="a", arena=1):
-        pack(buffers)
-    with raises(AllocationError, name="a", arena=1):
-        Allocation(buffers, [0], [0], 4, "by hand", 0).verify()
+@pytest.mark.parametrize(
+    ("use", "fault"),
+    [
+        *[(lambda method=method: method(FIXED), {"name": "a"}) for method in (share_storage, separate_storage, colour)],
+        *[
+            (lambda method=method: method(IN_ANOTHER), {"name": "b", "arena": 1})
+            for method in (share_storage, separate_storage, colour, pack)
+        ],
+        (lambda: Allocation(IN_ANOTHER, [0, 1], [0, 4], 8, "by hand", 0).verify(), {"name": "b", "arena": 1}),
+        (lambda: Allocation(FIXED, [0, 1], [4, 0], 16, "by hand", 0).verify(), {"name": "a", "offset": 4, "fixed": 8}),
+    ],
+)
+def test_a_fixed_offset_or_another_arena_is_refused_where_it_cannot_be_kept(use, fault):
+    with refused(AllocationError, fault):
+        use()

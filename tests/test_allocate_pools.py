@@ -21,7 +21,7 @@ from tests.public import refusal
 from tests.raising import raises, refused
 from tests.strategies import graphs, orders
 
-KIB, MIB = 2**10, 2**20
+CHUNK, KIB, MIB = 512, 2**10, 2**20
 FEW = (512, 1024, 1536, 2048)
 ODD = tuple(range(1, 20_000, 37))
 LARGE = tuple(
@@ -75,20 +75,21 @@ def check(use, events, sizes, rules, limit=None, streams=None):
 
 
 def check_random(seed):
-    """A trace by one of the allocators, with a limit or without."""
+    """A trace by one of the allocators, with a limit or without, in one stream or several."""
     rng = np.random.default_rng(seed)
     kind, odd = divmod(seed % 8, 2)
     sizes = LARGE if kind > 1 else ODD if seed % 3 == 0 else FEW
     events, asked = random_events(seed, sizes, 60 if seed % 5 == 0 else 24)
-    trace = trace_of(events, asked)
+    streams = rng.integers(0, 3, len(asked)) if seed % 7 == 0 else None
+    trace = trace_of(events, asked, streams)
     limit = int(trace.requested.max() * rng.uniform(0.5, 2)) if odd else None
     if kind < 2:
         use = cupy_pool(trace, limit=limit, before_14_1=kind == 1, seeds=1)
-        check(use, events, asked, oracle.CuPy(kind == 1), limit)
+        check(use, events, asked, oracle.CuPy(kind == 1), limit, streams)
     else:
         most = None if kind == 2 else 24 * MIB
         use = cuda_caching(trace, limit=limit, max_split_size=most, seeds=1)
-        check(use, events, asked, oracle.PyTorch(most), limit)
+        check(use, events, asked, oracle.PyTorch(most), limit, streams)
 
 
 # ---------------------------------------------------------------- against the slow model
@@ -98,29 +99,6 @@ def check_random(seed):
 def test_random_traces_are_as_in_the_slow_model_step_by_step(last):
     for seed in range(last):
         check_random(seed)
-
-
-def test_streams_are_apart():
-    for seed in range(50):
-        events, asked = random_events(seed, FEW)
-        streams = np.random.default_rng(seed).integers(0, 3, len(asked))
-        trace = trace_of(events, asked, streams)
-        check(cupy_pool(trace, seeds=1), events, asked, oracle.CuPy(), streams=streams)
-        check(cuda_caching(trace, seeds=1), events, asked, oracle.PyTorch(), streams=streams)
-
-
-@pytest.mark.parametrize("model", [cupy_pool, cuda_caching])
-def test_replaying_addresses_is_exact_at_every_step(model):
-    for seed in range(100):
-        trace = trace_of(*random_events(seed, FEW if model is cupy_pool else LARGE, 60))
-        chance = model(trace, seeds=3).runs[-1]
-        base = np.random.default_rng(seed).permutation(max(1, int(chance.segment.max(initial=0)) + 1)) * 2**40 + 512
-        addresses = np.where(chance.segment >= 0, base[chance.segment] + chance.offset, 0)
-        use = model(trace, addresses=addresses)
-        assert curves(use.runs[0]) == curves(chance)
-        assert use.exact
-        assert len(use.runs) == 1
-        assert use.runs[0].offset.tolist() == chance.offset.tolist()
 
 
 def test_an_address_that_cannot_be_is_told():
@@ -270,19 +248,21 @@ def test_a_request_above_the_limit_gives_nothing_back_since_14_1(before_14_1, re
     assert use.failed.tolist() == [1]
 
 
-def test_a_tie_makes_an_interval():
-    # two free chunks of 1024 bytes, one of them beside one that is free too once its neighbour goes
+def tied():
+    """Two free chunks of 1024 bytes, one of them beside one that is free too once its neighbour goes."""
     events = [
         *[("ask", 0), ("give", 0), ("ask", 1), ("ask", 2), ("ask", 3)],  # 1, 2 in a segment of 2048; 3 alone
         *[("give", 1), ("give", 3), ("ask", 4), ("give", 2), ("ask", 5)],
     ]
-    use = cupy_pool(trace_of(events, [2048, 1024, 1024, 1024, 1024, 2048]))
+    return trace_of(events, [2048, 1024, 1024, 1024, 1024, 2048])
+
+
+def test_a_tie_makes_an_interval():
+    use = cupy_pool(tied())
     assert (use.ties.tolist(), use.exact) == ([7], False)
     assert use.interval == (3072, 5120)
     assert use.fragmentation == pytest.approx(1 - 3072 / 5120)
-    assert [
-        cupy_pool(trace_of(events, [2048, *[1024] * 4, 2048]), ties=rule).peak_reserved for rule in ("first", "last")
-    ] == [5120, 3072]
+    assert [cupy_pool(tied(), ties=rule).peak_reserved for rule in ("first", "last")] == [5120, 3072]
 
 
 @pytest.mark.parametrize(
@@ -293,24 +273,29 @@ def test_segments_of_pytorch(asked, segments):
     assert cuda_caching(trace_of([("ask", 0)], [asked])).peak_reserved == segments * MIB
 
 
-def test_small_and_large_requests_of_pytorch_are_apart():
-    use = cuda_caching(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [3 * MIB, 1000]))
-    assert use.peak_reserved == 22 * MIB
-
-
-def test_a_large_block_of_pytorch_keeps_a_rest_of_up_to_a_mebibyte():
-    for rest, used in ((MIB, 20 * MIB), (MIB + 512, 19 * MIB - 512)):
-        use = cuda_caching(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [20 * MIB, 20 * MIB - rest]))
-        assert use.used[-1] == used
-
-
-def test_blocks_of_pytorch_beyond_the_split_size_are_for_large_requests():
-    events, sizes = [("ask", 0), ("give", 0), ("ask", 1)], [64 * MIB, 30 * MIB]
-    assert cuda_caching(trace_of(events, sizes)).peak_reserved == 64 * MIB
-    assert cuda_caching(trace_of(events, sizes), max_split_size=40 * MIB).peak_reserved == 94 * MIB
-    assert cuda_caching(trace_of(events, [64 * MIB, 50 * MIB]), max_split_size=40 * MIB).peak_used == 64 * MIB
-    with raises(AllocationError, minimum=20971521):
-        cuda_caching(trace_of(events, sizes), max_split_size=20 * MIB)
+@pytest.mark.parametrize(
+    ("freed", "asked", "split", "used", "reserved"),
+    [
+        # small and large requests are apart
+        (3 * MIB, 1000, None, 1024, 22 * MIB),
+        # a large block keeps a rest of up to a mebibyte
+        (20 * MIB, 19 * MIB, None, 20 * MIB, 20 * MIB),
+        (20 * MIB, 19 * MIB - 512, None, 19 * MIB - 512, 20 * MIB),
+        # blocks beyond the split size are for large requests
+        (64 * MIB, 30 * MIB, None, 30 * MIB, 64 * MIB),
+        (64 * MIB, 30 * MIB, 40 * MIB, 30 * MIB, 94 * MIB),
+        (64 * MIB, 50 * MIB, 40 * MIB, 64 * MIB, 64 * MIB),
+        # a request of the split size takes a block of the split size
+        (40 * MIB, 40 * MIB, 40 * MIB, 40 * MIB, 40 * MIB),
+        (40 * MIB, 40 * MIB - 512, 40 * MIB, 40 * MIB, 80 * MIB),
+        # a large request takes only blocks less than 20 MiB larger, whole
+        (60 * MIB, 40 * MIB, 30 * MIB, 40 * MIB, 100 * MIB),
+        (60 * MIB, 40 * MIB + 512, 30 * MIB, 60 * MIB, 60 * MIB),
+    ],
+)
+def test_what_pytorch_takes_after_a_block_was_freed(freed, asked, split, used, reserved):
+    use = cuda_caching(trace_of([("ask", 0), ("give", 0), ("ask", 1)], [freed, asked]), max_split_size=split)
+    assert (use.used[-1], use.peak_reserved) == (used, reserved)
 
 
 def test_unknown_rules_are_refused():
@@ -378,26 +363,25 @@ def test_one_address_serves_one_after_the_other():
     assert cupy_pool(full, addresses=[512, 512], limit=512).failed.tolist() == [1]  # it lies nowhere
 
 
-@pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
-@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5, True])
-def test_limits_are_bytes(allocator, limit):
-    trace = trace_of([("ask", 0)], [1])
-    with pytest.raises(refusal(limit, AllocationError), match=f"limit is {limit!r}; give a whole number"):
-        allocator(trace, limit=limit)
-    assert allocator(trace, limit=2**80).failed.size == 0
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[("limit", value) for value in (-5, "4GiB", 1.5, True)],
+        *[("max_split_size", value) for value in (-1, "30MiB", 3.5e-7, True)],
+        *[("seeds", value) for value in (-1, "4", 1.5, True)],
+    ],
+)
+def test_bytes_and_seeds_are_whole_numbers(option, value):
+    for allocator in (cuda_caching,) if option == "max_split_size" else (cupy_pool, cuda_caching):
+        with pytest.raises(refusal(value, AllocationError), match=f"{option} is {value!r}; give a whole number"):
+            allocator(trace_of([("ask", 0)], [1]), **{option: value})
 
 
-@pytest.mark.parametrize("size", [-1, "30MiB", 3.5e-7, True])
-def test_split_sizes_are_bytes(size):
-    with pytest.raises(refusal(size, AllocationError), match=f"size is {size!r}; give a whole number"):
-        cuda_caching(trace_of([("ask", 0)], [1]), max_split_size=size)
-
-
-@pytest.mark.parametrize("seeds", [-1, "4", 1.5, True])
-@pytest.mark.parametrize("allocator", [cupy_pool, cuda_caching])
-def test_seeds_are_how_many(allocator, seeds):
-    with pytest.raises(refusal(seeds, AllocationError), match=f"seeds is {seeds!r}; give a whole number"):
-        allocator(trace_of([("ask", 0)], [1]), seeds=seeds)
+def test_a_limit_or_a_split_size_may_be_any_large_number():
+    for allocator in (cupy_pool, cuda_caching):
+        assert allocator(trace_of([("ask", 0)], [1]), limit=2**80).failed.size == 0
+    with raises(AllocationError, minimum=20971521):
+        cuda_caching(trace_of([("ask", 0)], [1]), max_split_size=20 * MIB)
 
 
 def test_chance_that_is_never_tried_is_no_rule():
@@ -424,7 +408,6 @@ def test_an_empty_schedule_uses_nothing():
 
 # ---------------------------------------------------------------- replayed runs, the edges of rules, many of a kind
 
-CHUNK = 512
 CUPY_SIZES = [CHUNK * n for n in (0, 1, 2, 3, 4)]
 PYTORCH_SIZES = [0, 1024, 300 * 1024, MIB // 2, MIB, 3 * MIB, 9 * MIB, 12 * MIB, 24 * MIB, 24 * MIB + CHUNK, 44 * MIB]
 SPLIT = 24 * MIB
@@ -514,35 +497,12 @@ def test_parts_of_two_segments_are_a_tie_for_pytorch():
     assert cuda_caching(trace_of(events, [half] * 9)).ties.tolist() == [11]
 
 
-# ---------------------------------------------------------------- requests as large as PyTorch's split size
-
-
-def test_a_request_of_the_split_size_takes_a_block_of_the_split_size():
-    events = [("ask", 0), ("give", 0), ("ask", 1)]
-    use = cuda_caching(trace_of(events, [40 * MIB, 40 * MIB]), max_split_size=40 * MIB)
-    assert use.peak_reserved == 40 * MIB
-    below = cuda_caching(trace_of(events, [40 * MIB, 40 * MIB - CHUNK]), max_split_size=40 * MIB)
-    assert below.peak_reserved == 80 * MIB
-
-
-@pytest.mark.parametrize(("request_size", "taken"), [(40 * MIB, False), (40 * MIB + CHUNK, True)])
-def test_a_large_request_takes_only_blocks_less_than_20_mebibytes_larger(request_size, taken):
-    events = [("ask", 0), ("give", 0), ("ask", 1)]
-    use = cuda_caching(trace_of(events, [60 * MIB, request_size]), max_split_size=30 * MIB)
-    assert use.peak_reserved == (60 if taken else 102 if request_size % MIB else 100) * MIB
-    assert use.used[-1] == (60 * MIB if taken else request_size)  # nothing is split off
-
-
 # ---------------------------------------------------------------- failures
 
 
 def test_a_buffer_that_fails_by_one_rule_only_has_failed():
     """Which of two chunks of 1024 bytes is taken decides whether 2048 can be had in one piece."""
-    events = [
-        *[("ask", 0), ("give", 0), ("ask", 1), ("ask", 2), ("ask", 3)],  # 1, 2 in a segment of 2048; 3 alone
-        *[("give", 1), ("give", 3), ("ask", 4), ("give", 2), ("ask", 5)],
-    ]
-    trace = trace_of(events, [2048, 1024, 1024, 1024, 1024, 2048])
+    trace = tied()
     alone = {rule: cupy_pool(trace, limit=3072, ties=rule).failed.tolist() for rule in ("first", "last")}
     assert alone == {"first": [5], "last": []}
     assert cupy_pool(trace, limit=3072, ties=["first", "last"]).failed.tolist() == [5]

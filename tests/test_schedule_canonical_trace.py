@@ -224,18 +224,6 @@ def test_formula_2_is_the_greatest_sum_of_its_terms(decision):
 # ---------------------------------------------------------------- by hand
 
 
-def test_terms_of_a_skip_connection():
-    """a -> b -> c -> e and d -> e; a 1, b 2, c 4, d 8, e 16 bytes.
-
-    L_1 = {a, b}: (ii) 2 (1 + 2); (iii) c; (iv) c reads nothing beside b.
-    L_2 = {a, b, c}: (i) b; (ii) 2 c; (iii) e; (iv) d, which e reads beside c.
-    L_3 = V: (i) b + c; (ii) 2 (d + e).
-    """
-    graph = inputs_only([[], [0], [1], [], [2, 3]], [1, 2, 4, 8, 16])
-    sets = LowerSets.of(graph, [[0, 1], [0, 1, 2], range(5)])
-    assert sets.terms(graph).tolist() == [[0, 6, 4, 0], [2, 8, 16, 8], [6, 48, 0, 0]]
-
-
 def test_a_sum_is_held_twice_while_it_is_added_to():
     """0 is read by 1 and 2, both by the loss 3; 0 has 1 byte, 1 and 2 have 10 and 100, 3 has 1000, all is one block.
 
@@ -249,19 +237,6 @@ def test_a_sum_is_held_twice_while_it_is_added_to():
     kept = canonical_trace(graph, sets, keep_last=True).tolist()
     assert kept == [*forward, 2111, 2121, 2221, 2222, 2223]
     assert (sets.peak(graph), peaks(graph, sets)) == (2222, (2223, 2222))
-
-
-def test_unread_gradients_are_handed_over_after_their_block():
-    """0 -> 2 -> 3 <- 1; the nodes have 1, 10, 100, 1000 bytes; L_1 = {0, 2}, then 1 and 3.
-
-    Forward 1, 101; 2 alone is kept, so 110, 1110; 1 and 3 are dropped, and run again: 110, 1110. Gradients of 3 (2110)
-    and 1 (2120). Nobody reads that of 1: it is dropped after the block, as 3 is; 1 stays as a co-input of {0, 2}, and
-    the gradient of 3 for that of 2. So with 0 again 1111, then the gradients of 2 (1211) and 0 (1212).
-    """
-    graph = inputs_only([[], [], [0], [2, 1]], [1, 10, 100, 1000])
-    sets = LowerSets.of(graph, [[0, 2], range(4)])
-    assert canonical_trace(graph, sets).tolist() == [1, 101, 110, 1110, 110, 1110, 2110, 2120, 1111, 1211, 1212]
-    assert sets.terms(graph).tolist() == [[0, 202, 1000, 10], [100, 2020, 0, 0]]
 
 
 def test_a_transient_is_dropped_after_its_read():
@@ -299,26 +274,6 @@ def test_co_inputs_are_held_to_the_letter():
         assert trace == [1, 11, 110, 1110, 11010, 11010, 21010, *backward]
 
 
-def test_nodes_outside_the_chain_do_not_count():
-    """2 is read by no output: it never runs, and 0 is no boundary on its account."""
-    graph = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2], read_indices=[0, 0], output=[False, True, False])
-    sets = LowerSets.of(graph, [[0], [0, 1]])
-    assert sets.terms(graph).tolist() == [[0, 2, 1, 0], [1, 2, 0, 0]]
-    assert LowerSets.of(graph, [[0, 1]]).terms(graph).tolist() == [[0, 4, 0, 0]]
-
-
-def test_a_block_without_gradients_runs_again_as_printed():
-    """0 -> 1 -> 2, a byte each; only 2 has a gradient, and 0 and 1 make a block.
-
-    Forward 1, 2; 0 is dropped: 2. 2 again, 2; its gradient, 3; both dropped. 0 again, beside 1: 2.
-    """
-    graph = saving([[], [0], [1]], [[], [0], [1]], [1, 1, 1], [-1, -1, 1])
-    sets = LowerSets.of(graph, [[0, 1], [0, 1, 2]])
-    assert canonical_schedule(graph, sets, keep_last=False, lazy=False).order.tolist() == [0, 1, 2, 2, 3, 0]
-    assert canonical_trace(graph, sets).tolist() == [1, 2, 2, 2, 3, 2]
-    assert canonical_trace(graph, sets, lazy=True).tolist() == [1, 2, 2, 2, 3]
-
-
 def test_the_trace_of_an_empty_graph_is_empty():
     graph = ComputationGraph.from_edges([])
     sets = LowerSets.of(graph, [])
@@ -332,13 +287,6 @@ def test_a_pinned_value_cannot_be_recomputed():
     )
     with pytest.raises(ScheduleError, match="marked to be recomputed"):
         canonical_trace(graph, LowerSets.of(graph, [[0]]))
-
-
-def test_the_single_boundary_chain_cuts_behind_each_third():
-    """Eight nodes of a byte: 7 boundaries, {} and V make 9, so 3 segments of 8 // 3 = 2; 2 is passed at 3, 4 at 5."""
-    graph = inputs_only([[v - 1] * (v > 0) for v in range(8)], [1] * 8)
-    sizes = [len(lower_set) for lower_set in single_boundary_chain(graph).sets(graph)]
-    assert sizes == [3, 5, 7, 8]
 
 
 # ---------------------------------------------------------------- published graphs

@@ -189,33 +189,3 @@ def test_what_must_run_once_is_held_for_a_run_of_its_reader():
         graph = graph_of([[], [0], [1], [2], [3], [4, 2]], **fixed)
         orders = add_second_run(simulate(graph, range(6)), 2)
         assert [order_of(changed) for changed in orders] == [[0, 1, 2, 3, 4, 2, 5], [0, 1, 2, 3, 4, 1, 2, 5]]
-
-
-def test_what_is_held_anyway_does_not_run_again():
-    """As above, but 5 reads 1 too."""
-    graph = graph_of([[], [0], [1], [2], [3], [4, 2, 1]])
-    assert [order_of(changed) for changed in add_second_run(simulate(graph, range(6)), 2)] == [[0, 1, 2, 3, 4, 2, 5]]
-
-
-def test_a_pinned_value_does_not_wait_but_its_sibling_does():
-    """Node 0 makes an output, read by 2 and 3, and a value that 1 and 3 read."""
-    graph = graph_of(
-        [[], [1], [0, 2], [0, 1, 3]], value_indptr=[0, 2, 3, 4, 5], output=[True, False, False, False, True]
-    )
-    simulation = simulate(graph, range(4))
-    assert reads_of(simulation, 0).tolist() == [1, 2, 3]
-    assert idle_gap(simulation, 0) == (1, 3)
-    assert [order_of(changed) for changed in add_second_run(simulation, 0)] == [[0, 1, 2, 0, 3]]
-
-
-def test_an_output_is_never_idle():
-    graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
-    simulation = simulate(graph, range(4))
-    assert idle_gap(simulation, 0) == (-1, -1)
-    assert add_second_run(simulation, 0) == []
-
-
-def test_a_second_run_of_an_output_serves_nobody():
-    graph = graph_of([[], [0], [1], [0, 2]], output=[True, False, False, True])
-    simulation = simulate(graph, [0, 1, 2, 0, 3])
-    assert order_of(keep_first_run(simulation, 1)) == [0, 1, 2, 3]

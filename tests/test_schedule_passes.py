@@ -147,22 +147,6 @@ def test_polished_schedules_are_never_worse(case, limited):
 
 
 @pytest.mark.parametrize(
-    ("edges", "outputs", "before", "left"),
-    [
-        ("AB BC AC", "C", "ABABC", "ABC"),  # A and B are not read before they run again
-        ("AB AC", "B", "ACB", "AB"),  # nobody needs C
-        ("AB BC CD", "D", "ABCABCD", "ABCD"),  # C is dead, so is then B, so is then A
-        ("AB BC", "BC", "ABABC", "ABC"),  # the first B is the output's copy: the second goes, and its A
-        ("AB BC AC", "C", "ABAC", "ABAC"),  # both serve
-    ],
-)
-def test_dead_runs_by_hand(edges, outputs, before, left):
-    graph = named(edges)
-    graph = replace(graph, output=[name in outputs for name in graph.node_names()])
-    assert after(drop_dead_runs, graph, before) == left
-
-
-@pytest.mark.parametrize(
     ("costs", "left"),
     [
         ((1, 1), "PXQYBQZ"),  # 2 bytes for price 1: P for 1 more step, Q for 2; Q is more
@@ -198,23 +182,6 @@ def test_a_chain_is_worth_more_than_its_last_node(key, left):
     )
     assert graph.node_names() == list("RPXQYBZ")
     assert after(lambda graph, schedule: reuse_values(graph, schedule, 6, key=key), graph, "RPXQYBRPQZ") == left
-
-
-@pytest.mark.parametrize(("wanted", "left"), [([1], [0, 1, 2, 3]), ([0, 1], [0, 1, 2, 0, 3])])
-def test_a_node_runs_again_unless_all_that_is_read_of_it_is_there(wanted, left):
-    """Node 0 makes values 0 and 1, of 4 and 1 bytes; node 1 reads value 0, node 3 value 1, or both; node 2 takes 5.
-
-    In 6 bytes value 1 can wait through node 2. Value 0 cannot, and without it there is no use in value 1.
-    """
-    reads = [[], [0], [], wanted]
-    graph = ComputationGraph.from_arrays(
-        **rows("read", reads),
-        value_indptr=[0, 2, 3, 4, 5],
-        memory=[4, 1, 0, 0, 0],
-        workspace=[0, 0, 5, 0],
-        output=[0, 0, 1, 1, 1],
-    )
-    assert reuse_values(graph, Schedule([0, 1, 2, 0, 3]), 6).order.tolist() == left
 
 
 @pytest.mark.parametrize(

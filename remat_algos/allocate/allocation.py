@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.arguments import as_list, as_text, as_whole_number, checked_arguments
+from remat_algos.arguments import as_list, as_text, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Stop
-from remat_algos.errors import AllocationError, ArgumentTypeError, GraphError, about
-from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
+from remat_algos.errors import AllocationError, GraphError, about
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
@@ -20,14 +20,19 @@ NO_LIMIT = 2**63 - 1
 """A number of bytes, or steps, that is never reached."""
 
 
-def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
-    """Check a limit in bytes; None becomes `NO_LIMIT`.
+def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, sizes: bool = False) -> Int64:
+    """Make a read-only array of whole numbers, or of sizes in bytes; AllocationError for anything else."""
+    try:
+        numbers = frozen(array, np.int64, what, count)
+        if sizes:
+            check_sizes(numbers, what)
+    except GraphError as error:
+        raise AllocationError(error.template, **error.fields) from error
+    return numbers
 
-    Examples
-    --------
-    >>> checked_limit(4096), checked_limit(None) == NO_LIMIT
-    (4096, True)
-    """
+
+def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
+    """Check a limit in bytes; None becomes `NO_LIMIT`."""
     if limit is None:
         return NO_LIMIT
     try:
@@ -45,13 +50,7 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
 
 
 def is_alignment(number: Any) -> bool:
-    """True if a number is a power of two below 2**53.
-
-    Examples
-    --------
-    >>> is_alignment(512), is_alignment(48), is_alignment(2.5), is_alignment(2**70)
-    (True, False, False, False)
-    """
+    """True if a number is a power of two below 2**53."""
     alignment = as_whole(number) or 0
     return 0 < alignment < LARGEST_SUM and alignment & (alignment - 1) == 0
 
@@ -122,15 +121,11 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
-            check_sizes(self.size, "size")
-            count = len(self.size)
-            for field in ("begin", "end", "instance", "over", "offset", "arena"):
-                array = getattr(self, field)
-                object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
-        except GraphError as error:
-            raise AllocationError(error.template, **error.fields) from error
+        object.__setattr__(self, "size", whole_numbers(self.size, "size", sizes=True))
+        count = len(self.size)
+        for field in ("begin", "end", "instance", "over", "offset", "arena"):
+            array = getattr(self, field)
+            object.__setattr__(self, field, whole_numbers(-1 if array is None else array, field, count))
         object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         if self.names and len(self.names) != count:
             raise AllocationError(
@@ -147,15 +142,9 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             (self.offset > LARGEST_SUM - self.size, "has an offset at which it ends beyond 2**53; give a lower one"),
             (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
         ):
-            if wrong.any():
-                i = int(np.argmax(wrong))
-                raise AllocationError(
-                    "buffer {name}, {begin} to {end}, {fault!w}",
-                    name=self.name(i),
-                    begin=self.begin[i],
-                    end=self.end[i],
-                    fault=fault,
-                )
+            refuse(
+                self, wrong, "buffer {name}, {begin} to {end}, {fault!w}", begin=self.begin, end=self.end, fault=fault
+            )
         self._check_over()
         self._check_fixed()
 
@@ -180,12 +169,9 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         steps = np.flatnonzero(workspace)
         instances = np.arange(lifetimes.value.size)
         none = np.full(steps.size, -1)
-        try:
-            over = frozen(-1 if over is None else over, np.int64, "over", instances.size)
-        except GraphError as error:
-            raise AllocationError(error.template, **error.fields) from error
+        over = whole_numbers(-1 if over is None else over, "over", instances.size)
         return cls(
-            np.concatenate([simulation.lifetimes.made_at, steps]),
+            np.concatenate([lifetimes.made_at, steps]),
             np.concatenate([lifetimes.end, steps + 1]),
             np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
             np.concatenate([instances, none]),
@@ -242,16 +228,14 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         alignment = check_alignment(alignment)
         if alignment == 1:
             return self
-        misaligned = (self.offset >= 0) & (self.offset % alignment != 0)
-        if misaligned.any():
-            i = int(np.argmax(misaligned))
-            raise AllocationError(
-                "buffer {name} has the fixed offset {offset}, which the alignment of {alignment} does not "
-                "divide; move it, or give a smaller alignment",
-                name=self.name(i),
-                offset=self.offset[i],
-                alignment=alignment,
-            )
+        refuse(
+            self,
+            (self.offset >= 0) & (self.offset % alignment != 0),
+            "buffer {name} has the fixed offset {offset}, which the alignment of {alignment} does not divide; move it, "
+            "or give a smaller alignment",
+            offset=self.offset,
+            alignment=alignment,
+        )
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
                 "rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment",
@@ -281,9 +265,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     @property
     def max_live(self) -> int:
         """Bytes needed at the worst step, a lower bound of allocations; overwritten buffers count once."""
-        steps, change = np.concatenate([self.begin, self.release_step]), np.concatenate([self.size, -self.size])
-        order = np.lexsort((change, steps))  # ends first
-        return int(np.cumsum(change[order]).max(initial=0))
+        return fullest_step(self.begin, self.release_step, self.size)[0]
 
     def _of_chain(self, numbers: Int64) -> Int64:
         """Return the largest entry in the in-place chain of each buffer."""
@@ -299,59 +281,97 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             return
         fixed, arena = self.fixed, self.fixed_arena
         for own, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
-            differs = (own >= 0) & (own != of_chain)
-            if differs.any():
-                i = int(np.argmax(differs))
-                raise AllocationError(
-                    "buffer {name} has the fixed {what!w} {own}, but is written over, or by, a buffer with the "
-                    "fixed {what!w} {of_chain}; give both one {what!w}",
-                    name=self.name(i),
-                    what=what,
-                    own=own[i],
-                    of_chain=of_chain[i],
-                )
+            refuse(
+                self,
+                (own >= 0) & (own != of_chain),
+                "buffer {name} has the fixed {what!w} {own}, but is written over, or by, a buffer with the fixed "
+                "{what!w} {of_chain}; give both one {what!w}",
+                what=what,
+                own=own,
+                of_chain=of_chain,
+            )
         for number in np.unique(arena[fixed >= 0]).tolist():
-            among = np.flatnonzero((fixed >= 0) & (arena == number))
-            i, j = first_clash(self.begin[among], self.release_step[among], self.size[among], fixed[among])
-            if i >= 0:
-                i, j = int(among[i]), int(among[j])
-                raise AllocationError(
-                    "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets are "
-                    "{begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its offset free",
-                    name=self.name(i),
-                    other=self.name(j),
-                    step=max(self.begin[i], self.begin[j]),
-                    begin=fixed[i],
-                    end=fixed[i] + self.size[i],
-                    other_begin=fixed[j],
-                    other_end=fixed[j] + self.size[j],
-                )
+            check_overlaps(
+                self,
+                np.flatnonzero((fixed >= 0) & (arena == number)),
+                fixed,
+                "buffers {name} and {other} overlap: both are needed at step {step}, and their fixed offsets are "
+                "{begin}:{end} and {other_begin}:{other_end}; move one of them, or leave its offset free",
+            )
 
     def _check_over(self) -> None:
-        overwriting = np.flatnonzero(self.over >= 0)
-        under = self.over[overwriting]
-        if overwriting.size == 0:
-            return
-        if under.max() >= len(self):
+        """Raise AllocationError unless each overwritten buffer is needed for the last time as its bytes are taken."""
+        if self.over.max(initial=-1) >= len(self):
             raise AllocationError(
-                "over names buffer {under}; buffers are 0 to {last}", under=under.max(), last=len(self) - 1
+                "over names buffer {under}; buffers are 0 to {last}", under=self.over.max(), last=len(self) - 1
             )
-        twice = np.flatnonzero(np.bincount(under) > 1)
+        overwriting = self.over >= 0
+        if not overwriting.any():
+            return
+        under = self.over  # -1 takes the last buffer, which is not looked at
+        twice = np.flatnonzero(np.bincount(under[overwriting]) > 1)
         for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
-            (self.size[under] != self.size[overwriting], "which has another size"),
-            (self.end[under] > self.begin[overwriting] + 1, "which is read later"),
-            (self.end[under] <= self.begin[overwriting], "which is already freed"),
-            (self.begin[under] >= self.begin[overwriting], "which does not exist before"),
+            (self.size[under] != self.size, "which has another size"),
+            (self.end[under] > self.begin + 1, "which is read later"),
+            (self.end[under] <= self.begin, "which is already freed"),
+            (self.begin[under] >= self.begin, "which does not exist before"),
         ):
-            if wrong.any():
-                i, j = int(overwriting[np.argmax(wrong)]), int(under[np.argmax(wrong)])
-                raise AllocationError(
-                    "buffer {name} cannot be written over {under}, {fault!w}",
-                    name=self.name(i),
-                    under=self.name(j),
-                    fault=fault,
-                )
+            refuse(self, overwriting & wrong, "buffer {name} cannot be written over {under}, {fault!w}", fault=fault)
+
+
+def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
+    """Return the maximum bytes that are needed at once, and the first step at which they are."""
+    if not size.size:
+        return 0, 0
+    steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
+    order = np.lexsort((change, steps))  # ends first
+    live = np.cumsum(change[order])
+    return int(live.max()), int(steps[order][live.argmax()])
+
+
+def refuse(buffers: Buffers, wrong: Bool, template: str, **fields: Any) -> None:
+    """Raise AllocationError for the first wrong buffer, if any; of an array among the fields it shows the entry.
+
+    `{under}` in a template is the buffer that the wrong one is written over.
+    """
+    if not wrong.any():
+        return
+    i = int(np.argmax(wrong))
+    shown = {name: each[i] if isinstance(each, np.ndarray) else each for name, each in fields.items()}
+    if "{under}" in template:
+        shown["under"] = buffers.name(int(buffers.over[i]))
+    raise AllocationError(template, name=buffers.name(i), **shown)
+
+
+def check_overlaps(buffers: Buffers, members: Int64, offset: Int64, template: str) -> None:
+    """Raise AllocationError if two of these buffers share a byte at a step."""
+    lives = buffers.begin[members], buffers.release_step[members]
+    i, j = first_clash(*lives, buffers.size[members], offset[members])
+    if i < 0:
+        return
+    i, j = int(members[i]), int(members[j])
+    raise AllocationError(
+        template,
+        name=buffers.name(i),
+        other=buffers.name(j),
+        step=max(buffers.begin[i], buffers.begin[j]),
+        begin=offset[i],
+        end=offset[i] + buffers.size[i],
+        other_begin=offset[j],
+        other_end=offset[j] + buffers.size[j],
+    )
+
+
+def check_arena(buffers: Buffers) -> None:
+    """Raise AllocationError if a buffer belongs to an arena beyond the only one."""
+    refuse(
+        buffers,
+        buffers.arena > 0,
+        "buffer {name} belongs to arena {arena}, and there is arena 0 only; give the capacity of each arena "
+        "(pack_arenas, or --capacity more than once)",
+        arena=buffers.arena,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -391,11 +411,9 @@ class Allocation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        if not isinstance(self.buffers, Buffers):
-            raise ArgumentTypeError("buffers has type {kind!w}; give Buffers", kind=type(self.buffers).__name__)
-        for field in ("storage", "offset"):
-            object.__setattr__(self, field, _numbers(getattr(self, field), field, len(self.buffers)))
-        _check_storage(self.storage)
+        check_kind(self.buffers, Buffers, "buffers")
+        object.__setattr__(self, "storage", _blocks(self.storage, len(self.buffers)))
+        object.__setattr__(self, "offset", whole_numbers(self.offset, "offset", len(self.buffers)))
         for field in ("size", "bound"):
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
@@ -429,16 +447,15 @@ class Allocation:
         4
         """
         check_arena(buffers)
-        if (buffers.offset >= 0).any():
-            raise AllocationError(
-                "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
-                "(--method offsets), or leave the offsets free",
-                method=method,
-                name=buffers.name(int(np.argmax(buffers.offset))),
-            )
+        refuse(
+            buffers,
+            buffers.offset >= 0,
+            "{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
+            "(--method offsets), or leave the offsets free",
+            method=method,
+        )
         rounded = buffers.rounded(alignment)
-        storage = _numbers(storage, "storage", len(buffers))
-        _check_storage(storage)
+        storage = _blocks(storage, len(buffers))
         if storage.max(initial=-1) >= len(buffers):
             raise AllocationError(
                 "storage names block {storage}; with {n_buffers} buffers, number from 0",
@@ -474,58 +491,38 @@ class Allocation:
         """
         buffers = self.buffers
         check_arena(buffers)
-        outside = (self.offset < 0) | (self.offset + buffers.size > self.size)
-        if outside.any():
-            i = int(np.argmax(outside))
-            last = self.offset[i] + buffers.size[i]
-            raise AllocationError(
-                "buffer {name} lies at {offset}:{last}, outside the arena of {size} bytes",
-                name=buffers.name(i),
-                offset=self.offset[i],
-                last=last,
-                size=self.size,
-            )
-        moved = (buffers.offset >= 0) & (self.offset != buffers.offset)
-        if moved.any():
-            i = int(np.argmax(moved))
-            raise AllocationError(
-                "buffer {name} lies at {offset}, but has the fixed offset {fixed}",
-                name=buffers.name(i),
-                offset=self.offset[i],
-                fixed=buffers.offset[i],
-            )
-        misaligned = self.offset % self.alignment != 0
-        if misaligned.any():
-            i = int(np.argmax(misaligned))
-            raise AllocationError(
-                "buffer {name} lies at {offset}, which {alignment} does not divide",
-                name=buffers.name(i),
-                offset=self.offset[i],
-                alignment=self.alignment,
-            )
-        overwriting = np.flatnonzero(buffers.over >= 0)
-        elsewhere = self.offset[overwriting] != self.offset[buffers.over[overwriting]]
-        if elsewhere.any():
-            i = int(overwriting[np.argmax(elsewhere)])
-            raise AllocationError(
-                "buffer {name} is written over {under}, but lies elsewhere",
-                name=buffers.name(i),
-                under=buffers.name(int(buffers.over[i])),
-            )
-        i, j = first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
-        if i >= 0:
-            step = max(buffers.begin[i], buffers.begin[j])
-            raise AllocationError(
-                "buffers {name} and {other} overlap: at step {step} they lie at {begin}:{end} and "
-                "{other_begin}:{other_end}",
-                name=buffers.name(i),
-                other=buffers.name(j),
-                step=step,
-                begin=self.offset[i],
-                end=self.offset[i] + buffers.size[i],
-                other_begin=self.offset[j],
-                other_end=self.offset[j] + buffers.size[j],
-            )
+        last = self.offset + buffers.size
+        refuse(
+            buffers,
+            (self.offset < 0) | (last > self.size),
+            "buffer {name} lies at {offset}:{last}, outside the arena of {size} bytes",
+            offset=self.offset,
+            last=last,
+            size=self.size,
+        )
+        refuse(
+            buffers,
+            (buffers.offset >= 0) & (self.offset != buffers.offset),
+            "buffer {name} lies at {offset}, but has the fixed offset {fixed}",
+            offset=self.offset,
+            fixed=buffers.offset,
+        )
+        refuse(
+            buffers,
+            self.offset % self.alignment != 0,
+            "buffer {name} lies at {offset}, which {alignment} does not divide",
+            offset=self.offset,
+            alignment=self.alignment,
+        )
+        elsewhere = (buffers.over >= 0) & (self.offset != self.offset[buffers.over])
+        refuse(buffers, elsewhere, "buffer {name} is written over {under}, but lies elsewhere")
+        check_overlaps(
+            buffers,
+            np.arange(len(buffers)),
+            self.offset,
+            "buffers {name} and {other} overlap: at step {step} they lie at {begin}:{end} and "
+            "{other_begin}:{other_end}",
+        )
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(
@@ -550,26 +547,10 @@ class Allocation:
             )
 
 
-def check_arena(buffers: Buffers) -> None:
-    """Raise AllocationError if a buffer belongs to an arena beyond the only one."""
-    if buffers.arena.max(initial=0) > 0:
-        i = int(np.argmax(buffers.arena))
-        raise AllocationError(
-            "buffer {name} belongs to arena {arena}, and there is arena 0 only; give the capacity of each "
-            "arena (pack_arenas, or --capacity more than once)",
-            name=buffers.name(i),
-            arena=buffers.arena[i],
-        )
-
-
-def _numbers(array: ArrayLike, what: str, count: int) -> Int64:
-    try:
-        return frozen(array, np.int64, what, count)
-    except GraphError as error:
-        raise AllocationError(error.template, **error.fields) from error
-
-
-def _check_storage(storage: Int64) -> None:
-    if storage.min(initial=0) < 0:
-        i = int(np.argmin(storage))
-        raise AllocationError("storage[{i}] is {storage}; blocks are numbered from 0", i=i, storage=storage[i])
+def _blocks(storage: ArrayLike, count: int) -> Int64:
+    """Check the blocks of buffers."""
+    blocks = whole_numbers(storage, "storage", count)
+    if blocks.min(initial=0) < 0:
+        i = int(np.argmin(blocks))
+        raise AllocationError("storage[{i}] is {storage}; blocks are numbered from 0", i=i, storage=blocks[i])
+    return blocks

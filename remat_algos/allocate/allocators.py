@@ -169,14 +169,7 @@ class Allocator(Registered):
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
     def reserve(self, simulation: Simulation, clock: Clock | None = None, **options: Any) -> Reservation:
-        """Run the allocator, with its options, on a schedule; the clock is the deadline of a search for addresses.
-
-        Examples
-        --------
-        >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=100)
-        >>> [allocator.reserve(baseline(graph)).memory for allocator in list_allocators()]
-        [200, 2097152, 1024, 200]
-        """
+        """Run the allocator, with its options, on a schedule; the clock is the deadline of a search for addresses."""
         return self.function(simulation, clock or Clock(), **options)
 
     def base(self, graph: ComputationGraph) -> int:
@@ -219,13 +212,7 @@ def list_allocators() -> Entries[Allocator]:
 
 
 def get_allocator(name: str) -> Allocator:
-    """Return the allocator of that name; AllocationError, which lists the known ones, if there is none.
-
-    Examples
-    --------
-    >>> get_allocator("cupy_pool").own_base
-    True
-    """
+    """Return the allocator of that name; AllocationError, which lists the known ones, if there is none."""
     found = ALLOCATORS.get(name) if isinstance(name, str) else None
     if found is not None:
         return found

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, fullest_step, refuse, whole_numbers
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
-from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
-from remat_algos.errors import AllocationError, CapacityError, GraphError, extended
-from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
+from remat_algos.context import Clock, OutOfTime, Progress, Stop, interrupted_as, until_stopped
+from remat_algos.errors import AllocationError, CapacityError, extended
+from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 MAX_ARENAS = 1000
@@ -72,17 +72,11 @@ class SplitAllocation:
         check_kind(self.buffers, Buffers, "buffers")
         object.__setattr__(self, "capacities", _capacities(self.capacities))
         for field in ("arena", "offset"):
-            try:
-                array = frozen(getattr(self, field), np.int64, field, len(self.buffers))
-            except GraphError as error:
-                raise AllocationError(error.template, **error.fields) from error
-            object.__setattr__(self, field, array)
-        outside = (self.arena < 0) | (self.arena >= len(self.capacities))
-        if outside.any():
-            i = int(np.argmax(outside))
-            raise _unknown_arena(
-                "buffer {name} is in arena {arena}", self.capacities, name=self.buffers.name(i), arena=self.arena[i]
-            )
+            object.__setattr__(self, field, whole_numbers(getattr(self, field), field, len(self.buffers)))
+        last = len(self.capacities) - 1
+        outside = (self.arena < 0) | (self.arena > last)
+        lies = "buffer {name} is in arena {arena}; arenas are 0 to {last}"
+        refuse(self.buffers, outside, lies, arena=self.arena, last=last)
 
     def part(self, arena: int) -> Allocation:
         """Return the allocation of the buffers in one arena, no larger than they need.
@@ -93,15 +87,11 @@ class SplitAllocation:
             For an unknown arena, or if a chain of in-place buffers is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
-            raise _unknown_arena("unknown arena {arena!r}", self.capacities, arena=arena)
-        apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
-        if apart.any():
-            i = int(np.argmax(apart))
             raise AllocationError(
-                "buffer {name} is written over {under}, but lies in another arena",
-                name=self.buffers.name(i),
-                under=self.buffers.name(int(self.buffers.over[i])),
+                "unknown arena {arena!r}; arenas are 0 to {last}", arena=arena, last=len(self.capacities) - 1
             )
+        apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
+        refuse(self.buffers, apart, "buffer {name} is written over {under}, but lies in another arena")
         members = np.flatnonzero(self.arena == arena)
         buffers = _subset(self.buffers, members)
         rounded, offset = buffers.rounded(self.alignment), self.offset[members]
@@ -129,15 +119,14 @@ class SplitAllocation:
         AllocationError
             One sentence on the first error.
         """
-        wrong = (self.buffers.fixed_arena >= 0) & (self.buffers.fixed_arena != self.arena)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise AllocationError(
-                "buffer {name} lies in arena {arena}, but belongs to arena {fixed_arena}",
-                name=self.buffers.name(i),
-                arena=self.arena[i],
-                fixed_arena=self.buffers.fixed_arena[i],
-            )
+        own = self.buffers.fixed_arena
+        refuse(
+            self.buffers,
+            (own >= 0) & (own != self.arena),
+            "buffer {name} lies in arena {arena}, but belongs to arena {fixed_arena}",
+            arena=self.arena,
+            fixed_arena=own,
+        )
         for arena, (part, capacity) in enumerate(zip(self.parts, self.capacities, strict=True)):
             try:
                 part.verify()
@@ -340,10 +329,8 @@ class _Assignment:
             low = np.where(part.high == NO_LIMIT, 0, part.low - self.row.start[arena])
             part = replace(part, low=low, high=np.where(part.fixed, low, NO_LIMIT))
             packing = Packing(part, length, Clock(self.within.left))
-            with until_stopped() as ending:
+            with suppress(OutOfTime):
                 packing.run()
-            if ending.stop is Stop.INTERRUPTED:
-                raise KeyboardInterrupt
             fits = packing.size <= length
             self.complete = self.complete and (fits or packing.bound > length)
             self.known[key] = packing.offset if fits else None
@@ -386,12 +373,9 @@ class _ArenaRow:
     @classmethod
     def of(cls, buffers: Buffers, capacities: tuple[int, ...], alignment: int) -> _ArenaRow:
         """Lay out the arenas; AllocationError for an invalid alignment or an unknown arena."""
-        rounded = buffers.rounded(alignment)
-        if buffers.arena.max(initial=0) >= len(capacities):
-            i = int(np.argmax(buffers.arena))
-            raise _unknown_arena(
-                "buffer {name} belongs to arena {arena}", capacities, name=buffers.name(i), arena=buffers.arena[i]
-            )
+        rounded, last = buffers.rounded(alignment), len(capacities) - 1
+        belongs = "buffer {name} belongs to arena {arena}; arenas are 0 to {last}"
+        refuse(buffers, buffers.arena > last, belongs, arena=buffers.arena, last=last)
         # No arena needs more than all buffers side by side above the fixed ones.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
@@ -419,28 +403,18 @@ class _ArenaRow:
 
     def check(self) -> None:
         """AllocationError or CapacityError for buffers that cannot fit, whatever the placement of the others."""
-        self._check_fixed()
-        self._check_sizes()
-
-    def _check_fixed(self) -> None:
-        """AllocationError if a buffer at a fixed offset ends beyond its arena."""
-        buffers, fixed, own = self.buffers, self.buffers.fixed, self.buffers.fixed_arena
-        for i in np.flatnonzero(fixed >= 0).tolist():
-            end = int(fixed[i] + self.rounded.size[i])
-            if end > self.length[own[i]]:
-                raise AllocationError(
-                    "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the {capacities} bytes "
-                    "of arena {own}; move it, or give another or a larger arena",
-                    name=buffers.name(i),
-                    fixed=int(fixed[i]),
-                    end=end,
-                    capacities=self.capacities[own[i]],
-                    own=own[i],
-                )
-
-    def _check_sizes(self) -> None:
-        """CapacityError if a buffer is larger than its arenas, or a step needs more than there is."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
+        end = buffers.fixed + size
+        refuse(
+            buffers,
+            (buffers.fixed >= 0) & (end > self.length[own]),
+            "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the {capacities} bytes of arena "
+            "{own}; move it, or give another or a larger arena",
+            fixed=buffers.fixed,
+            end=end,
+            capacities=np.array(self.capacities, object)[own],
+            own=own,
+        )
         room = np.where(own < 0, self.length.max(), self.length[own])
         if (size > room).any():
             i = int(np.argmax(np.where(size > room, size, 0)))
@@ -463,11 +437,11 @@ class _ArenaRow:
 
     def _check_live(self, members: Int64, room: int, where: str) -> None:
         """Raise CapacityError if these buffers need more than the room at a step."""
-        if members.size == 0:
-            return
-        most, step = self._worst(members)
+        rounded = self.rounded
+        begin, end = rounded.begin[members], rounded.release_step[members]
+        most, step = fullest_step(begin, end, rounded.size[members])
         if most > room:
-            live = self._live(members, step)
+            live = self.by_size(members[(begin <= step) & (step < end)].tolist())
             down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
                 "at step {step} the buffers need {most:,} bytes{down!w}, and {where!w} {room:,}; the largest "
@@ -497,20 +471,6 @@ class _ArenaRow:
     def of_block(self, block: int) -> int:
         """Return the first buffer of a block."""
         return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
-
-    def _worst(self, members: Int64) -> tuple[int, int]:
-        """Return the maximum bytes of some buffers at a step, and that step."""
-        rounded = self.rounded
-        begin, end, size = (array[members] for array in (rounded.begin, rounded.release_step, rounded.size))
-        steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
-        order = np.lexsort((change, steps))  # ends first
-        live = np.cumsum(change[order])
-        return int(live.max()), int(steps[order][np.argmax(live)])
-
-    def _live(self, members: Int64, step: int) -> list[int]:
-        """Return the buffers needed at a step, the largest first."""
-        there = members[(self.buffers.begin[members] <= step) & (step < self.buffers.release_step[members])]
-        return self.by_size(there.tolist())
 
     def by_size(self, members: Iterable[int]) -> list[int]:
         """Some buffers, the largest first."""
@@ -545,7 +505,7 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
     within = _part_of(clock, CHECKED)
-    with until_stopped() as ending:
+    with suppress(OutOfTime):
         for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
             there = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
             begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
@@ -562,8 +522,6 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
                     buffers=members,
                     proven=True,
                 )
-    if ending.stop is Stop.INTERRUPTED:
-        raise KeyboardInterrupt
 
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
@@ -573,7 +531,7 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     n_buffers, named = len(row.buffers), _named(row.capacities)
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
     within = _part_of(clock, 1)
-    with until_stopped() as ending:
+    with suppress(OutOfTime):
         for block in blocks:
             others = _some_blocks(row.blocks, np.delete(np.arange(len(row.blocks)), block))
             if _outcome(others, row.total, within):
@@ -586,8 +544,6 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
                     buffers=(i,),
                     proven=proven,
                 )
-    if ending.stop is Stop.INTERRUPTED:
-        raise KeyboardInterrupt
     largest = [row.of_block(b) for b in blocks]
     return CapacityError(
         fault + "; the largest: {largest!w}; give larger arenas",
@@ -608,10 +564,8 @@ def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
     """True if blocks fit, None if undecided within a share of the time left; OutOfTime at the deadline."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
-    with until_stopped() as ending:
+    with suppress(OutOfTime):
         packing.run()
-    if ending.stop is Stop.INTERRUPTED:
-        raise KeyboardInterrupt
     return True if packing.fits else False if packing.bound > capacity else None
 
 
@@ -641,11 +595,3 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
 def _named(capacities: Sequence[int]) -> str:
     """Return the arenas in a message."""
     return shortened(f"arenas of {listed([f'{capacity:,}' for capacity in capacities], 4)} bytes", LONGEST_PATH)
-
-
-def _unknown_arena(template: str, capacities: Sequence[int], **fields: Any) -> AllocationError:
-    """Return the error for an arena that does not exist; it names those that do."""
-    n = len(capacities)
-    if n == 1:
-        return AllocationError(template + "; there is arena 0 only", **fields)
-    return AllocationError(template + "; there are {n_arenas} arenas, 0 to {last}", **fields, n_arenas=n, last=n - 1)

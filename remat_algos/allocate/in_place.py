@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -69,7 +68,10 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     """
     check_simulation(simulation)
     graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
-    pairs = _Pairs.of(graph, table or {})
+    written, read, demanded = _pairs(graph, table or {})
+    # A copy to the host may run longer than the instance is read.
+    stored = np.zeros(lifetimes.value.size, np.uint8)
+    stored[simulation.store_instances[0]] = 1
     over: Int64
     over, step, pair = written_over(
         graph.arrays,
@@ -77,47 +79,34 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
         instance_indptr=lifetimes.instance_indptr,
         value=lifetimes.value,
         end=lifetimes.end,
-        stored=_stored(simulation).view(np.uint8),
-        pair_indptr=np.searchsorted(graph.producer[pairs.written], np.arange(graph.n_nodes + 1)),
-        output_value=pairs.written,
-        read=pairs.read,
-        demanded=pairs.demanded.view(np.uint8),
+        stored=stored,
+        pair_indptr=np.searchsorted(graph.producer[written], np.arange(graph.n_nodes + 1)),
+        output_value=written,
+        read=read,
+        demanded=demanded.view(np.uint8),
     )
     if step >= 0:
-        raise _impossible(simulation, step, int(pairs.written[pair]), int(pairs.read[pair]))
+        raise _impossible(simulation, step, int(written[pair]), int(read[pair]))
     return over
-
-
-def _stored(simulation: Simulation) -> Bool:
-    """bool[n_instances]: those that are copied to the host; the copy may run longer than the instance is read."""
-    stored = np.zeros(simulation.lifetimes.value.size, bool)
-    stored[simulation.store_instances[0]] = True
-    return stored
 
 
 # ---------------------------------------------------------------- pairs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
-    """Pairs of a value and the read that it may be written over, or must be, by node in order of preference."""
+def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
+    """Values, reads that they may be written over, and whether they must be; by node, in order of preference.
 
-    written: Int64
-    read: Int64
-    demanded: Bool
-
-    @classmethod
-    def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
-        """Collect demanded pairs, sums of gradients, and pairs of operations."""
-        for name in table:
-            as_text(name, "a name in the in-place table")
-        demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
-        allowed = {op: places for op, places in table.items() if not isinstance(places, str)}
-        groups = (np.array(demands, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
-        written, read = np.concatenate(groups).T
-        kind = np.repeat(np.arange(len(groups)), [len(pairs) for pairs in groups])
-        order = np.lexsort((kind, graph.producer[written]))
-        return cls(written[order], read[order], kind[order] == 0)
+    Demanded pairs come first, then sums of gradients, then pairs of operations.
+    """
+    for name in table:
+        as_text(name, "a name in the in-place table")
+    demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
+    allowed = {op: places for op, places in table.items() if not isinstance(places, str)}
+    groups = (np.array(demands, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))
+    written, read = np.concatenate(groups).T
+    kind = np.repeat(np.arange(len(groups)), [len(pairs) for pairs in groups])
+    order = np.lexsort((kind, graph.producer[written]))
+    return written[order], read[order], kind[order] == 0
 
 
 def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]:
@@ -251,8 +240,20 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
             written=y,
             read=x,
         )
-    later = next(_later_readers(simulation, step, read), -1)
-    if later < 0 and read in simulation.stores:
+    lifetimes = simulation.lifetimes
+    instance = np.flatnonzero((lifetimes.value == read) & (lifetimes.made_at <= step))[-1]
+    for later in range(step + 1, int(lifetimes.end[instance])):
+        if read in graph.reads(int(order[later])):
+            return AllocationError(
+                "{written} cannot be written over {read} at step {step}: {reader} reads it at step {later}; leave the "
+                "pair out",
+                written=y,
+                read=x,
+                step=step,
+                reader=graph.labels[int(order[later])],
+                later=later,
+            )
+    if read in simulation.stores:
         return AllocationError(
             "{written} cannot be written over {read} at step {step}, since it is copied to the host; leave the pair "
             "out",
@@ -260,29 +261,8 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
             read=x,
             step=step,
         )
-    if later < 0:
-        return AllocationError(
-            "{written} cannot be written over {read}, which another value is also written over; leave one of them out",
-            written=y,
-            read=x,
-        )
     return AllocationError(
-        "{written} cannot be written over {read} at step {step}: {reader} reads it at step {later}; leave the pair out",
+        "{written} cannot be written over {read}, which another value is also written over; leave one of them out",
         written=y,
         read=x,
-        step=step,
-        reader=graph.labels[int(order[later])],
-        later=later,
     )
-
-
-def _later_readers(simulation: Simulation, step: int, value: int) -> Iterator[int]:
-    """Yield later steps that read the same instance of a value as a step."""
-    graph, order, loads = simulation.graph, simulation.schedule.order, simulation.schedule.loads
-    for later in range(step + 1, order.size):
-        if (loads == (later, value)).all(axis=1).any():
-            return
-        if value in graph.reads(int(order[later])):
-            yield later
-        if order[later] == graph.producer[value]:
-            return

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena, refuse
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import AllocationError, about
-from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.arrays import Bool, Int64, as_whole, interval_sums
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
@@ -71,9 +70,7 @@ class PackingBlocks:
     @property
     def n_overlaps(self) -> int:
         """Ordered pairs of overlapping blocks, counted in every section."""
-        change = np.bincount(self.begin, minlength=self.n_sections + 1)
-        change -= np.bincount(self.end, minlength=self.n_sections + 1)
-        return int((np.cumsum(change) ** 2).sum())
+        return int((interval_sums(self.begin, self.end, 1, self.n_sections) ** 2).sum())
 
     @property
     def greatest_live(self) -> Int64:
@@ -86,10 +83,7 @@ class PackingBlocks:
     @property
     def live(self) -> Int64:
         """int64[n_sections]: bytes needed in each section."""
-        change = np.zeros(self.n_sections + 1, np.int64)
-        np.add.at(change, self.begin, self.size)
-        np.subtract.at(change, self.end, self.size)
-        return np.cumsum(change[:-1])
+        return interval_sums(self.begin, self.end, self.size, self.n_sections)
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:
@@ -190,15 +184,23 @@ def pack(
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
     (5, [0, 3, 3, 0], True)
     """
-    if capacity is not None and (not _is_count(capacity) or isinstance(capacity, Sequence)):
+    if capacity is not None and (as_whole(capacity) is None or capacity < 0):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(
             "the capacity is {capacity!r}; give whole bytes, 0 or more{several!w}", capacity=capacity, several=several
         )
     check_arena(buffers)
-    rounded = buffers.rounded(alignment)
+    rounded, end = buffers.rounded(alignment), buffers.fixed + buffers.size
     if capacity is not None:
-        _check_fixed(buffers, int(capacity))
+        refuse(
+            buffers,
+            (buffers.fixed >= 0) & (end > capacity),
+            "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of {capacity} bytes; "
+            "move it, or give more",
+            fixed=buffers.fixed,
+            end=end,
+            capacity=capacity,
+        )
     packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
     with until_stopped() as ending:
         packing.run()
@@ -221,21 +223,6 @@ def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
             AllocationError("the time limit is {time_limit!r}; give seconds, 0 or more", time_limit=time_limit),
         )
     return Clock(time_limit, progress)
-
-
-def _check_fixed(buffers: Buffers, capacity: int) -> None:
-    """Raise AllocationError if a buffer at a fixed offset ends beyond a capacity."""
-    end = np.where(buffers.fixed < 0, 0, buffers.fixed + buffers.size)
-    if end.max(initial=0) > capacity:
-        i = int(np.argmax(end))
-        raise AllocationError(
-            "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of "
-            "{capacity} bytes; move it, or give more",
-            name=buffers.name(i),
-            fixed=int(buffers.fixed[i]),
-            end=end[i],
-            capacity=capacity,
-        )
 
 
 class Packing:
@@ -446,11 +433,6 @@ def luby(i: int) -> int:
     while i & (i + 1):
         i -= (1 << (i.bit_length() - 1)) - 1
     return (i + 1) // 2
-
-
-def _is_count(number: Any) -> bool:
-    """True for an integer of 0 or more."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
 def inverse(order: Int64) -> Int64:

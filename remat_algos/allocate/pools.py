@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -214,10 +215,16 @@ def cupy_pool(
     """
     trace = trace if isinstance(trace, Trace) else Trace.of(trace)
     size = _rounded(trace.size, CHUNK)
-    requests = _Requests(
-        size, size, trace.stream, np.ones_like(size), np.full_like(size, NO_LIMIT), not before_14_1, NO_LIMIT
-    )
-    return _use("cupy_pool", trace, requests, limit, _rules(TIES, ties, _seeds(trace, seeds)), addresses)
+    requests = {
+        "size": size,
+        "segment": size,
+        "arena": trace.stream,
+        "rest": np.ones_like(size),
+        "max_size": np.full_like(size, NO_LIMIT),
+        "fail_first": not before_14_1,
+        "oversize": NO_LIMIT,
+    }
+    return _use("cupy_pool", trace, requests, limit, _rules(TIES, ties, seeds, trace), addresses)
 
 
 @checked_arguments
@@ -278,8 +285,16 @@ def cuda_caching(
     rest[huge & ~small] = NO_LIMIT
     max_size[~huge] = oversize - 1
     max_size[huge] = size[huge] + LARGE_SEGMENT - 1
-    requests = _Requests(size, segment, 2 * trace.stream + small, rest, max_size, False, oversize)
-    return _use("cuda_caching", trace, requests, limit, _rules(SEGMENTS, None, _seeds(trace, seeds)), addresses)
+    requests = {
+        "size": size,
+        "segment": segment,
+        "arena": 2 * trace.stream + small,
+        "rest": rest,
+        "max_size": max_size,
+        "fail_first": False,
+        "oversize": oversize,
+    }
+    return _use("cuda_caching", trace, requests, limit, _rules(SEGMENTS, None, seeds, trace), addresses)
 
 
 @checked_arguments
@@ -318,34 +333,19 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     return PoolUse("arena", trace, (run,))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Requests:
-    """Requests rounded and routed by an allocator: arguments of the kernel."""
-
-    size: Int64
-    segment: Int64
-    arena: Int64
-    rest: Int64
-    max_size: Int64
-    fail_first: bool
-    oversize: int
-
-
 def _rounded(size: Int64, step: int) -> Int64:
     return -(-size // step) * step
 
 
-def _seeds(trace: Trace, seeds: int | None) -> int:
-    fewest, highest = SEEDS
+def _rules(
+    known: dict[str, int], ties: str | Sequence[str] | None, seeds: int | None, trace: Trace
+) -> list[tuple[str, int, int]]:
+    """(name, number, seed) of each rule; random ones once per seed."""
     if seeds is None:
-        return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
+        fewest, highest = SEEDS
+        seeds = max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
     if seeds < 0:
         raise AllocationError("seeds is {seeds!r}; give a whole number of random runs", seeds=seeds)
-    return seeds
-
-
-def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:
-    """(name, number, seed) of each rule; random ones once per seed."""
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
@@ -363,12 +363,12 @@ def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) 
 def _use(
     allocator: str,
     trace: Trace,
-    requests: _Requests,
+    requests: dict[str, Any],
     limit: int | None,
     rules: Sequence[tuple[str, int, int]],
     addresses: ArrayLike | None,
 ) -> PoolUse:
-    """Run the rules in turn until one meets no tie."""
+    """Run the rules in turn, with requests as the kernel takes them, until one meets no tie."""
     real, limit = np.empty(0, np.int64), checked_limit(limit)
     if addresses is not None:
         real = frozen(addresses, np.int64, "addresses", len(trace.size))
@@ -376,18 +376,7 @@ def _use(
     runs: list[PoolRun] = []
     for name, rule, seed in rules:
         used, reserved, tied, segment, offset, diverged = run_pool(
-            trace.event,
-            size=requests.size,
-            segment=requests.segment,
-            arena=requests.arena,
-            rest=requests.rest,
-            max_size=requests.max_size,
-            address=real,
-            rule=rule,
-            seed=seed,
-            limit=limit,
-            fail_first=requests.fail_first,
-            oversize=requests.oversize,
+            trace.event, **requests, address=real, rule=rule, seed=seed, limit=limit
         )
         if diverged >= 0:
             raise AllocationError(
@@ -399,7 +388,7 @@ def _use(
                 allocator=allocator,
             )
         if real.size:
-            _check_apart(allocator, trace, real, np.where(segment >= 0, requests.size, 0))
+            _check_apart(allocator, trace, real, np.where(segment >= 0, requests["size"], 0))
         ties = trace.step[np.flatnonzero(tied)]
         runs.append(PoolRun(name, trace.during(used), trace.during(reserved), ties, segment, offset))
         if not ties.size:

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Buffers
+from remat_algos.allocate.allocation import Buffers, whole_numbers
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import AllocationError, GraphError
-from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
-from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
+from remat_algos.errors import AllocationError
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, is_count
+from remat_algos.kernels.pools import RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
-RELEASE_ALL: int = _RELEASE_ALL
-"""The event at which an allocator releases its free segments to the device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +28,7 @@ class Trace:
     size : int64[k]
         Bytes of each buffer.
     event : int64[e]
-        `b` requests buffer b, `~b` frees it; or `RELEASE_ALL`.
+        `b` requests buffer b, `~b` frees it; at `RELEASE_ALL` an allocator releases its free segments to the device.
     step : int64[e]
         The step of each event, ascending; requests come first at each.
     steps : int
@@ -60,20 +58,12 @@ class Trace:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
-            object.__setattr__(self, "event", frozen(self.event, np.int64, "event"))
-            object.__setattr__(self, "step", frozen(self.step, np.int64, "step", len(self.event)))
-            stream = frozen(0 if self.stream is None else self.stream, np.int64, "stream", len(self.size))
-            object.__setattr__(self, "stream", stream)
-            check_sizes(self.size, "size")
-        except GraphError as error:
-            raise AllocationError(error.template, **error.fields) from error
-        if (
-            isinstance(self.steps, bool)
-            or not isinstance(self.steps, int | np.integer)
-            or not 0 <= self.steps < MAX_STEPS
-        ):
+        object.__setattr__(self, "size", whole_numbers(self.size, "size", sizes=True))
+        object.__setattr__(self, "event", whole_numbers(self.event, "event"))
+        object.__setattr__(self, "step", whole_numbers(self.step, "step", len(self.event)))
+        stream = whole_numbers(0 if self.stream is None else self.stream, "stream", len(self.size))
+        object.__setattr__(self, "stream", stream)
+        if not is_count(self.steps) or self.steps >= MAX_STEPS:
             raise AllocationError(
                 "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps
             )

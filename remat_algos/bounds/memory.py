@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.arrays import Bool, Int64, interval_sums
 from remat_algos.ir.graph import ComputationGraph, derived, updates_and_readers
 from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
@@ -244,10 +244,8 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
         last[nonempty] = np.maximum(last[nonempty], np.maximum.reduceat(reader, indptr[nonempty]))
     last[graph.output] = n - 1
     made = graph.needed[graph.producer]
-    change = np.zeros(n + 1, np.int64)
-    np.add.at(change, graph.producer[made], graph.memory[made])
-    np.subtract.at(change, last[made] + 1, graph.memory[made])
-    return np.where(graph.needed, np.cumsum(change)[:n] + graph.workspace, 0)
+    live = interval_sums(graph.producer[made], last[made] + 1, graph.memory[made], n)
+    return np.where(graph.needed, live + graph.workspace, 0)
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:

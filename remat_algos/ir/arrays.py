@@ -355,6 +355,20 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
         raise GraphError("{what!w} must increase from 0 to {n_entries:,}", what=what, n_entries=n_entries)
 
 
+def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 | int, size: int) -> Int64:
+    """int64[size]: at each place the total weight of the intervals begin:end that cover it; empty ones cover none.
+
+    Examples
+    --------
+    >>> interval_sums(np.array([0, 1, 3]), np.array([2, 4, 1]), np.array([5, 2, 9]), 4).tolist()
+    [5, 7, 2, 2]
+    """
+    change = np.zeros(size + 1, np.int64)
+    np.add.at(change, begin, weight)
+    np.subtract.at(change, np.maximum(begin, end), weight)
+    return np.cumsum(change)[:size]
+
+
 # ---------------------------------------------------------------- rows and lists
 
 

@@ -6,7 +6,7 @@ schedules, the limit, the goal and the work.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -67,15 +67,56 @@ class SearchKernel:
         (True, [0, 1, 2])
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
+        values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
         number = np.full(graph.n_nodes, -1, np.int32)
         number[nodes] = np.arange(nodes.size)
         total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
         unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
-        limits = np.empty(0, np.int64) if constraints is None else constraints.region_limit
-        state = _state(graph, nodes, number, unit, max_runs, seed, constraints, link, leaving)
+        memory = -(-graph.memory[values] // unit)
+        new_value = np.full(graph.n_values, -1, np.int32)
+        new_value[values] = np.arange(values.size)
+        read_indptr, reads = gather_rows(graph.read_indptr, graph.read_indices, nodes)
+        arrays = GraphArrays(
+            value_indptr=indptr_of(np.diff(graph.value_indptr)[nodes]),
+            read_indptr=read_indptr,
+            read_indices=new_value[reads],
+            memory=memory,
+            output=graph.output[values].view(np.uint8),
+            compute=graph.compute[nodes],
+            workspace=-(-graph.workspace[nodes] // unit),
+        )
+        mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
+        run_limit = np.full(graph.n_nodes, max_runs)
+        run_limit[graph.once | (mark == KEEP)] = 1
+        region, region_limits = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int64)
+        rank_of_first = np.empty(0, np.int32)
+        if constraints is not None:
+            run_limit = np.where(constraints.run_limit > 0, np.minimum(constraints.run_limit, run_limit), run_limit)
+            region, region_limits = constraints.region + 1, constraints.region_limit // unit
+            rank_of_first = np.arange(nodes.size if constraints.fixed_order else 0, dtype=np.int32)
+        update, reader = (number[pair] for pair in updates_and_readers(graph))
+        both = (update >= 0) & (reader >= 0)
+        rules = ScheduleRules(
+            arrays,
+            max_runs=run_limit[nodes].astype(np.int32),
+            region=region[nodes].astype(np.int32),
+            late=((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
+            backward=(~graph.forward[nodes]).view(np.uint8),
+            rank=rank_of_first,
+            update=update[both],
+            reader=reader[both],
+        )
+        loadable, engines = np.empty(0, np.uint8), None
+        if link is not None:
+            # The search never copies values that have a limit of their own.
+            movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
+            loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
+            engines = Engines(*(times[values] for times in link.times(graph)), memory)
+        first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
+        weights = np.sqrt(memory.astype(np.float64))
+        state = ScheduleSearch(arrays, rules, weights, _exponentials(), first, loadable=loadable, engines=engines)
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
-        values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
-        return cls(state, nodes, number, unit, limits // unit, mean or 1.0, values)
+        return cls(state, nodes, number, unit, region_limits, mean or 1.0, values)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
         """Begin at a schedule and forget the best so far; False if it violates a law or a constraint.
@@ -106,62 +147,6 @@ class SearchKernel:
         return Schedule(self.nodes[np.delete(ids, loads)], pairs)
 
 
-def _state(
-    graph: ComputationGraph,
-    nodes: Int32,
-    number: Int32,
-    unit: int,
-    max_runs: int,
-    seed: int | Sequence[int],
-    constraints: Constraints | None,
-    link: Link | None,
-    leaving: Bool | None,
-) -> ScheduleSearch:
-    needed = graph.needed
-    values = needed[graph.producer]
-    mark = np.zeros(graph.n_nodes, np.int8) if graph.mark is None else graph.mark
-    run_limit = np.full(graph.n_nodes, max_runs)
-    run_limit[graph.once | (mark == KEEP)] = 1
-    region, rank_of_first = np.zeros(graph.n_nodes, np.int32), np.empty(0, np.int32)
-    if constraints is not None:
-        run_limit = np.where(constraints.run_limit > 0, np.minimum(constraints.run_limit, run_limit), run_limit)
-        region = constraints.region + 1
-        rank_of_first = np.arange(nodes.size if constraints.fixed_order else 0, dtype=np.int32)
-    update, reader = (number[pair] for pair in updates_and_readers(graph))
-    both = (update >= 0) & (reader >= 0)
-    memory = -(-graph.memory[values] // unit)
-    new_value = np.cumsum(values) - 1
-    read_indptr, reads = gather_rows(graph.read_indptr, graph.read_indices, nodes)
-    arrays = GraphArrays(
-        value_indptr=indptr_of(np.diff(graph.value_indptr)[nodes]),
-        read_indptr=read_indptr,
-        read_indices=new_value[reads].astype(np.int32),
-        memory=memory,
-        output=graph.output[values].view(np.uint8),
-        compute=graph.compute[nodes],
-        workspace=-(-graph.workspace[nodes] // unit),
-    )
-    rules = ScheduleRules(
-        arrays,
-        max_runs=run_limit[nodes].astype(np.int32),
-        region=region[nodes].astype(np.int32),
-        late=((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
-        backward=(~graph.forward[nodes]).view(np.uint8),
-        rank=rank_of_first,
-        update=update[both],
-        reader=reader[both],
-    )
-    loadable, engines = np.empty(0, np.uint8), None
-    if link is not None:
-        # The search never copies values that have a limit of their own.
-        movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
-        loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
-        engines = Engines(*(times[values] for times in link.times(graph)), memory)
-    first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
-    weights = np.sqrt(memory.astype(np.float64))
-    return ScheduleSearch(arrays, rules, weights, _exponentials(), first, loadable=loadable, engines=engines)
-
-
 @cache
 def _exponentials() -> Float64:
     """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
@@ -182,21 +167,6 @@ def with_late_stores(
     queue, whose memory is freed later, begins after it: the step of Carlier's algorithm for one machine with release
     and due dates. The result is never slower than that of `linger`. The `lingering` of the schedule is ignored; at most
     `trials` orders of stores are simulated.
-
-    Examples
-    --------
-    Value 0 is stored at once, and its copy is not over when value 1 must leave.
-
-    >>> from remat_algos.ir.parts import Labels
-    >>> labels, memory = Labels(compute_unit="us"), [16, 8, 2, 8, 2, 20, 1, 1]
-    >>> reads = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5), (5, 6), (6, 7), (1, 7), (0, 7)]
-    >>> graph = ComputationGraph.from_edges(reads, memory=memory, compute=[10, 10, 8, 16, 4, 10, 40, 9], labels=labels)
-    >>> schedule, link = Schedule(range(8), loads=[(6, 1), (6, 0)]), Link(1e6, 1e6, 0, share=1)
-    >>> timeline(simulate(graph, linger(graph, schedule, link, 27)), link).time
-    113
-    >>> played = with_late_stores(graph, schedule, link, 27)
-    >>> played.time, played.simulation.schedule.stores.tolist()
-    (107, [[2, 0]])
     """
 
     def play(stores: Int32) -> Timeline:
@@ -328,23 +298,14 @@ class Annealer:
         link: Link | None = None,
         leaving: Bool | None = None,
     ) -> None:
-        self.link, self.leaving = link, leaving
-        self.graph, self.clock, self.max_runs, self.seed = graph, clock, max_runs, seed
+        self.graph, self.clock, self.seed, self.link = graph, clock, seed, link
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
-        self.kernel, self.done = self._kernel(), 0
+        self._kernel = partial(
+            SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, link=link, leaving=leaving
+        )
+        self.kernel, self.done = self._kernel(seed=seed), 0
         self.so_far = ""  # text for the progress; the caller sets it when it has a better result
         self.n_others = 0  # kernels
-
-    def _kernel(self, *number: int) -> SearchKernel:
-        seed = (self.seed, *number) if number else self.seed
-        return SearchKernel.of(
-            self.graph,
-            max_runs=self.max_runs,
-            seed=seed,
-            constraints=self.constraints,
-            link=self.link,
-            leaving=self.leaving,
-        )
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
         """Simulate a schedule; with a link, also let memory linger and stores wait where that saves time."""
@@ -435,7 +396,7 @@ class Annealer:
             i, limit, number, start = search
             if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
-            kernel, one = self._kernel(number), work // len(points[i][1])
+            kernel, one = self._kernel(seed=(self.seed, number)), work // len(points[i][1])
             found, ending = self._search(kernel, start, limit, goal, one, WARM, None)
             self.clock.note(ending.stop)
             return found

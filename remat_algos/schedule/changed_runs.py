@@ -27,17 +27,7 @@ def reads_of(simulation: Simulation, node: int) -> Int64:
 
 
 def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
-    """Keep only the first run of a node, and remove the runs that become useless.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("B", "D"), ("C", "D")])
-    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCABD"))
-    >>> keep_first_run(simulation, graph.node_id("B")).schedule.names(graph)
-    ['A', 'B', 'C', 'D']
-    """
+    """Keep only the first run of a node, and remove the runs that become useless."""
     order = simulation.schedule.order
     steps = np.flatnonzero(simulation.schedule.first_run | (order != node))
     steps = steps[serving_runs(simulation.graph.arrays, order[steps])]
@@ -65,15 +55,6 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
     In the first order the values that it reads are kept until then. In the second, if it differs, those that are no
     longer live are recomputed first, if allowed. In the third these runs replace later ones, if any. The list is empty
     if the node is never idle.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")])
-    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCDE"))
-    >>> [changed.schedule.names(graph) for changed in add_second_run(simulation, graph.node_id("B"))]
-    [['A', 'B', 'C', 'D', 'B', 'E'], ['A', 'B', 'C', 'D', 'A', 'B', 'E']]
     """
     begin, end = idle_gap(simulation, node)
     if end - begin < 2:

@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, PerName, frozen
+from remat_algos.ir.arrays import Bool, Int32, Int64, PerName, frozen, interval_sums
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.ir.tables import in_order
@@ -256,11 +256,9 @@ def canonical_trace(
     simulation = simulate(graph, schedule)
     if liveness:
         return simulation.memory_trace
-    memory = graph.memory[simulation.lifetimes.value]
-    change = np.zeros(len(schedule) + 1, np.int64)
-    np.add.at(change, simulation.lifetimes.made_at, memory)
-    np.subtract.at(change, _drops(simulation, lower_sets, _kept(graph, lower_sets, keep_last), lazy), memory)
-    return np.cumsum(change)[:-1] + graph.workspace[schedule.order]
+    lives, drops = simulation.lifetimes, _drops(simulation, lower_sets, _kept(graph, lower_sets, keep_last), lazy)
+    live = interval_sums(lives.made_at, drops, graph.memory[lives.value], len(schedule))
+    return live + graph.workspace[schedule.order]
 
 
 def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable[int]]) -> LowerSets:

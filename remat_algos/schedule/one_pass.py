@@ -97,13 +97,6 @@ def lower_passes(
 
     It ends where the peak meets `one_pass_bound`; an order that does is the second where it is known. Parameters as
     for `lowest_pass`.
-
-    Examples
-    --------
-    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
-    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
-    >>> [each.peak_memory for each in lower_passes(graph, Clock(), beam=0)]
-    [8, 6]
     """
     if max_moves is not None and max_moves < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)

@@ -104,15 +104,7 @@ class Schedule:
 
 
 def check_no_loads(schedule: Schedule, what: str) -> None:
-    """Raise ScheduleError, with the step, if a schedule loads a value.
-
-    Examples
-    --------
-    >>> check_no_loads(Schedule([0, 1, 2], loads=[(2, 0)]), "polish")
-    Traceback (most recent call last):
-    remat_algos.errors.ScheduleError: step 2 loads a value from the host, which polish does not support; give a \
-schedule without loads
-    """
+    """Raise ScheduleError, with the step, if a schedule loads a value."""
     if schedule.loads.size:
         step = int(schedule.loads[0, 0])
         raise ScheduleError(
@@ -130,14 +122,7 @@ def with_copies(
     lingering: Iterable[tuple[str | int, int, int]] = (),
     stores: Iterable[tuple[int, str | int]] = (),
 ) -> Schedule:
-    """Return the same order with these rows of `Schedule`; values by name or id.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> with_copies(graph, Schedule([0, 1, 2]), [(2, "A")])
-    <Schedule: 3 steps, 0 nodes recomputed, 1 load>
-    """
+    """Return the same order with these rows of `Schedule`; values by name or id."""
     loaded, stored = ([(step, _value(graph, value, step)) for step, value in rows] for rows in (loads, stores))
     stays = [(_value(graph, value, until), step, until) for value, step, until in lingering]
     return Schedule(schedule.order, loaded, stays, stored)  # type: ignore[arg-type]  # the constructor makes arrays
@@ -190,14 +175,7 @@ Order = Schedule | Iterable[int | str] | ArrayLike
 
 
 def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -> Schedule:
-    """Convert ids or names of nodes to a schedule.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([("A", "B")])
-    >>> as_schedule(graph, [0, 1]).order.tolist(), as_schedule(graph, np.array(["A", "B"])).order.tolist()
-    ([0, 1], [0, 1])
-    """
+    """Convert ids or names of nodes to a schedule."""
     if isinstance(order, Schedule):
         return order
     if isinstance(order, np.ndarray) and order.dtype.kind in "iu":
@@ -222,14 +200,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
 
 
 def check_nodes(n_nodes: int, order: Int32) -> None:
-    """Raise ScheduleError, with the step, if one runs an unknown node.
-
-    Examples
-    --------
-    >>> check_nodes(3, np.array([0, 1, 7]))
-    Traceback (most recent call last):
-    remat_algos.errors.ScheduleError: step 2 runs node 7; nodes are 0 to 2
-    """
+    """Raise ScheduleError, with the step, if one runs an unknown node."""
     if order.size and not 0 <= order.min() <= order.max() < n_nodes:
         step = int(np.argmax((order < 0) | (order >= n_nodes)))
         raise ScheduleError(

@@ -92,9 +92,7 @@ class Timeline:
     @property
     def _copy_times(self) -> tuple[Int64, Int64]:
         """int64[n_values] each: the time of a store and of a load."""
-        graph = self.simulation.graph
-        none = np.zeros(graph.n_values, np.int64)
-        return (none, none) if self.link is None else self.link.times(graph.refined(self.ticks))
+        return _copy_times(self.simulation.graph, self.link)
 
     @property
     def step_begin(self) -> Int64:
@@ -143,30 +141,26 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     >>> timeline(simulate(chain, [0, 1, 0, 2])).begin.tolist()
     [0, 3, 8, 11]
     """
-    if link is None:
-        return _played_alone(simulation)
-    link = get_link(link)
-    ticks, stores = link.ticks(simulation.graph), simulation.lifetimes.value[simulation.store_instances[0]]
-    begin, load_begin, store_begin, _, _, last = _played(simulation, link, -1)
-    begin, load_begin, stores, store_begin = map(sealed, (begin, load_begin, stores, store_begin))
-    return Timeline(simulation, link, begin, load_begin, stores, store_begin, last, ticks)
-
-
-def _played_alone(simulation: Simulation) -> Timeline:
-    """Return the timeline of runs alone, one behind the other."""
-    schedule = simulation.schedule
-    if schedule.loads.size:
-        step, value = (int(each) for each in schedule.loads[0])
+    link = None if link is None else get_link(link)
+    if link is None and simulation.schedule.loads.size:
+        step, value = (int(each) for each in simulation.schedule.loads[0])
         raise ScheduleError(
             "step {step} loads {name}, and there is no link; give one, such as pcie5",
             name=simulation.graph.value_name(value),
             step=step,
             node=-1,
         )
-    end = np.cumsum(simulation.graph.compute[schedule.order], dtype=np.int64)
-    begin, none = end - simulation.graph.compute[schedule.order], np.zeros(0, np.int64)
-    time = int(end[-1]) if end.size else 0
-    return Timeline(simulation, None, sealed(begin), sealed(none), sealed(none.astype(np.int32)), sealed(none), time)
+    stores = simulation.lifetimes.value[simulation.store_instances[0]]
+    begin, load_begin, store_begin, _, _, last = _played(simulation, link, -1)
+    begin, load_begin, stores, store_begin = map(sealed, (begin, load_begin, stores, store_begin))
+    ticks = 1 if link is None else link.ticks(simulation.graph)
+    return Timeline(simulation, link, begin, load_begin, stores, store_begin, last, ticks)
+
+
+def _copy_times(graph: ComputationGraph, link: Link | None) -> tuple[Int64, Int64]:
+    """int64[n_values] each: the time of a store and of a load, in ticks."""
+    none = np.zeros(graph.n_values, np.int64)
+    return (none, none) if link is None else link.times(link.refined(graph))
 
 
 def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) -> Schedule:
@@ -187,14 +181,13 @@ def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) 
     return Schedule(schedule.order, loads, np.stack([*made, lingering[:, 1]], axis=1), stores)
 
 
-def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
-    schedule, lives = simulation.schedule, simulation.lifetimes
-    graph = link.refined(simulation.graph)
+def _played(simulation: Simulation, link: Link | None, limit: int) -> tuple:
+    graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     instances, steps = simulation.store_instances
     values = lives.value[instances]
-    out_time, in_time = link.times(graph)
+    out_time, in_time = _copy_times(graph, link)
     return play(
-        graph.arrays,
+        (graph if link is None else link.refined(graph)).arrays,
         schedule.order,
         schedule.loads,
         stores=values,
@@ -230,36 +223,19 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     graph, schedule, value = simulation.graph, simulation.schedule, simulation.lifetimes.value
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
-    gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
-    # Segment tree over the steps: each gap is in the few nodes that cover its steps; the best gap is last.
-    n_leaves = len(schedule)
-    over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
-    for place, (before, after) in enumerate(gaps[:, 1:].tolist()):
-        left, right = before + 1 + n_leaves, after + n_leaves
-        while left < right:
-            if left & 1:
-                over[left].append(place)
-                left += 1
-            if right & 1:
-                right -= 1
-                over[right].append(place)
-            left, right = left >> 1, right >> 1
-    loads, gone = schedule.loads.tolist(), bytearray(len(gaps))
+    best_last = np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))
+    instance, before, after = gaps[best_last].T.copy()
+    size, loads = size[best_last], schedule.loads.tolist()
     while trace.size and trace[step := int(trace.argmax())] > limit:
         if clock is not None:
             clock.check()
-        best, node = -1, step + n_leaves
-        while node:
-            places = over[node]
-            while places and gone[places[-1]]:
-                places.pop()
-            best, node = max(best, places[-1] if places else -1), node >> 1
-        if best < 0:
+        over = np.flatnonzero((before < step) & (step < after))
+        if not over.size:
             break  # everything live at the step is used there
-        gone[best] = True
-        instance, before, after = gaps[best].tolist()
-        trace[before + 1 : after] -= size[best]
-        loads.append([after, int(value[instance])])
+        best = over[-1]
+        trace[before[best] + 1 : after[best]] -= size[best]
+        loads.append([int(after[best]), int(value[instance[best]])])
+        after[best] = before[best]  # gone
     return Schedule(schedule.order, loads)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.arrays import from_lists, gather_rows, indptr_of
+from remat_algos.ir.arrays import from_lists, gather_rows
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels, Resident
 from remat_algos.schedule.schedule import Order, check_no_loads
@@ -39,35 +39,20 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     >>> unroll(graph, ["A", "B", "A", "C"]).labels.names
     ('A', 'B', 'A#1', 'C')
     """
-    schedule = simulate(graph, schedule).schedule
-    check_no_loads(schedule, "unroll")
-    order = schedule.order
-    newest = np.full(graph.n_values, -1, np.int64)
-    first_run = np.full(graph.n_nodes, -1, np.int32)
-    reads, output = [], []
-    n_instances = 0
-    for step, v in enumerate(order.tolist()):
-        first = first_run[v] < 0
-        if first:
-            first_run[v] = step
-        reads.append([int(newest[x]) for x in graph.reads(v)])
-        for x in graph.values(v):
-            pinned = bool(graph.output[x])
-            output.append(pinned and first)
-            if not pinned or first:
-                newest[x] = n_instances
-            n_instances += 1
-    read_indptr, read_indices = from_lists(reads)
+    simulation = simulate(graph, schedule)
+    check_no_loads(simulation.schedule, "unroll")
+    order, lifetimes = simulation.schedule.order, simulation.lifetimes
+    read_indptr, read_indices = from_lists([[i for _, i in step.reads] for step in simulation.steps()])
     return ComputationGraph.from_arrays(
-        value_indptr=indptr_of(np.diff(graph.value_indptr)[order]),
+        value_indptr=lifetimes.instance_indptr,
         read_indptr=read_indptr,
         read_indices=read_indices,
-        memory=np.array([graph.memory[x] for v in order.tolist() for x in graph.values(v)], np.int64),
+        memory=graph.memory[lifetimes.value],
         compute=graph.compute[order],
         workspace=graph.workspace[order],
         once=graph.once[order],
-        output=np.array(output, bool),
-        forward_of=_forward_of(graph, order, first_run),
+        output=graph.output[lifetimes.value] & simulation.schedule.first_run[lifetimes.made_at],
+        forward_of=_forward_of(graph, order),
         resident=_resident(graph, order),
         labels=Labels(
             names=_names(graph, order),
@@ -93,15 +78,15 @@ def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarray) -> np.ndarray | None:
-    if graph.forward_of is None:
+def _forward_of(graph: ComputationGraph, order: np.ndarray) -> np.ndarray | None:
+    if graph.forward_of is None or not graph.forward[order].any():
         return None
-    forward_steps = np.flatnonzero(graph.forward[order])
-    if not forward_steps.size:
-        return None  # gradients only
+    # A gradient of a node that never runs gets the first forward step.
+    first_run = np.full(graph.n_nodes, graph.forward[order].argmax())
+    nodes, steps = np.unique(order, return_index=True)
+    first_run[nodes] = steps
     owner = graph.forward_of[order]
-    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of a node that never runs needs an owner
-    return np.where(owner >= 0, ran[owner], owner)
+    return np.where(owner >= 0, first_run[owner], owner)
 
 
 def _resident(graph: ComputationGraph, order: np.ndarray) -> Resident | None:

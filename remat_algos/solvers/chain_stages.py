@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from remat_algos.bounds.memory import runs_once
-from remat_algos.ir.arrays import Bool, Int32, Int64, row_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums, row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import training_graph
-from remat_algos.structure.cuts import ForwardPart, alive_across
+from remat_algos.structure.cuts import ForwardPart
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own
@@ -260,7 +260,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
     places = np.flatnonzero(part.width[:-1] <= width)
     # where the same values pass two places in a row, take the first
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
-    passing = alive_across(begin, end, marks, part.nodes.size)[places]
+    passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)
     first[np.unique(passing, return_index=True)[1]] = True
     ends = places[first | (part.width[places] == 0)]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.arrays import Bool, Int32, Int64, frozen, row_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, frozen, interval_sums, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import maximum_flow
 
@@ -53,8 +53,8 @@ class ForwardPart:
         begin, end = made[alive], value_until[alive]
         until = np.arange(nodes.size)
         np.maximum.at(until, begin, end)
-        width = alive_across(begin, end, np.ones(alive.size, np.int64), nodes.size)
-        alone = np.where(width == 1, alive_across(begin, end, alive, nodes.size), -1)
+        width = interval_sums(begin, end, 1, nodes.size)
+        alone = np.where(width == 1, interval_sums(begin, end, alive, nodes.size), -1)
         return cls(graph, nodes, until, width, alone, (alive, begin, end))
 
     @property
@@ -74,14 +74,6 @@ class ForwardPart:
         kept = np.zeros(self.graph.n_nodes, bool)
         kept[self.nodes[first_cut < self.until]] = True
         return kept
-
-
-def alive_across(begin: Int64, end: Int64, weight: Int64, size: int) -> Int64:
-    """int64[size]: at each place p the total weight of intervals that begin at or before p and end after it."""
-    change = np.zeros(size + 1, np.int64)
-    np.add.at(change, begin, weight)
-    np.add.at(change, end, -weight)
-    return np.cumsum(change)[:size]
 
 
 UNCUTTABLE = -1

@@ -303,22 +303,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     Neighbours on the spine share a bag. So on the way from any bag to one, X_c, that holds u_n each bag holds a node
     as late on the spine: last(X), the place of the last node of a bag, never falls towards X_c, from either side.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    path : PathDecomposition
-        A decomposition of the graph; bags inside a neighbour are ignored.
-
-    Returns
-    -------
-    order : int32[n]
-        The spine.
-    wider : PathDecomposition
-
-    Raises
-    ------
-    GraphError
-        If the path decomposition is not one of the graph.
+    Bags inside a neighbour are ignored; GraphError if the path decomposition is not one of the graph.
 
     Examples
     --------
@@ -566,14 +551,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth.
-
-    Examples
-    --------
-    >>> cycle = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
-    >>> separation(cycle, minimum_separation_layout(cycle))
-    2
-    """
+    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth."""
     if graph.n_vertices > MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
@@ -586,13 +564,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """Return the vertex separation of an order, int32[n]: its largest boundary, which is the width of its bags.
-
-    Examples
-    --------
-    >>> separation(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (1, 3)]), [2, 0, 1, 3])
-    1
-    """
+    """Return the vertex separation of an order, int32[n]: its largest boundary, which is the width of its bags."""
     first, last = layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
     n = graph.n_vertices
     return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))

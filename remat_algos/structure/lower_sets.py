@@ -23,6 +23,7 @@ from remat_algos.ir.arrays import (
     check_place,
     frozen,
     gather_rows,
+    interval_sums,
     row_of,
     sealed,
     select_entries,
@@ -207,10 +208,10 @@ class LowerSets:
         inside = block >= 0
         return np.stack(
             [
-                _over_rows(memory, np.where(kept, block + 1, k), k, k),
-                _over_rows(2 * memory, np.where(inside, block, k), block + 1, k),
-                _over_rows(memory, successor_from, block, k),
-                _over_rows(memory, co_input_from, block, k),
+                interval_sums(np.where(kept, block + 1, k), k, memory, k),
+                interval_sums(np.where(inside, block, k), block + 1, 2 * memory, k),
+                interval_sums(successor_from, block, memory, k),
+                interval_sums(co_input_from, block, memory, k),
             ],
             axis=1,
         )
@@ -227,15 +228,6 @@ def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
     return np.array(rows, np.uint64, order="C")
-
-
-def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
-    """int64[k]: for each row i the bytes of the nodes with begin <= i < end."""
-    counted = begin < end
-    change = np.zeros(k + 1, np.int64)
-    np.add.at(change, begin[counted], memory[counted])
-    np.subtract.at(change, np.broadcast_to(end, begin.shape)[counted], memory[counted])
-    return np.cumsum(change)[:k]
 
 
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:

@@ -33,11 +33,6 @@ def contraction_bound(graph: UndirectedGraph) -> int:
     A vertex of minimum degree is contracted into the neighbour that shares the fewest neighbours with it, repeatedly.
     Every graph in the sequence is a minor, and treewidth is at least the treewidth and the minimum degree of a minor.
     Without vertices the bound is -1.
-
-    Examples
-    --------
-    >>> contraction_bound(UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)]))
-    2
     """
     return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
@@ -80,13 +75,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """Find an elimination order of minimum width by dynamic programming over all sets of at most 16 vertices.
-
-    Examples
-    --------
-    >>> minimum_width(UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])).width
-    2
-    """
+    """Find an elimination order of minimum width by dynamic programming over all sets of at most 16 vertices."""
     n = graph.n_vertices
     if n > MAX_EXACT:
         raise GraphError(
