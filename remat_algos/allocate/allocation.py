@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -35,11 +34,8 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
     """Check a limit in bytes; None becomes `NO_LIMIT`."""
     if limit is None:
         return NO_LIMIT
-    try:
-        value = -1 if isinstance(limit, bool) else index(limit)
-    except TypeError:
-        value = -1
-    if value < minimum:
+    value = as_whole(limit)
+    if value is None or value < minimum:
         raise AllocationError(
             "{what!w} is {limit!r}; give a whole number of bytes, {minimum} or more, or None",
             what=what,

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
 from remat_algos.executor.memories import CHUNK
-from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, gather_rows, row_of, sealed
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, gather_rows, interval_sums, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
@@ -199,10 +199,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1
     np.maximum.at(last, copied, stores[:, 0] - 1)
     last[first[graph.output]] = len(order) - 1
-    change = np.zeros(len(order) + 1, np.int64)
-    np.add.at(change, made // 2, memory[value])
-    np.subtract.at(change, last + 1, memory[value])
-    return np.cumsum(change)[:-1] + workspace[order]
+    return interval_sums(made // 2, last + 1, memory[value], len(order)) + workspace[order]
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
@@ -213,7 +210,4 @@ def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) ->
 
 def live_bytes(buffers: Buffers, n_steps: int) -> Int64:
     """int64[n_steps]: bytes of the buffers that are needed at each step."""
-    change = np.zeros(n_steps + 1, np.int64)
-    np.add.at(change, buffers.begin, buffers.size)
-    np.subtract.at(change, buffers.release_step, buffers.size)
-    return np.cumsum(change)[:n_steps]
+    return interval_sums(buffers.begin, buffers.release_step, buffers.size, n_steps)

@@ -201,21 +201,17 @@ class Constraints:
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record; nodes by name, or by id in a graph without names."""
-        named = self.graph.labels.names is not None
-        return {
-            "max_runs": dict(self.max_runs) if isinstance(self.max_runs, Mapping) else self.max_runs,
-            "fixed_order": self.fixed_order,
-            "regions": {
-                name: {"nodes": list(nodes) if named else [int(v) for v in nodes], "limit": limit}
-                for name, (nodes, limit) in self.regions.items()
-            },
-            **{
-                name: list(nodes) if named else [int(v) for v in nodes]
-                for name, nodes in (("offload", self.offload), ("stay", self.stay))
-                if nodes is not None
-            },
-            **({"min_copy": self.min_copy} if self.min_copy else {}),
+        in_record = str if self.graph.labels.names is not None else int
+        regions = {
+            name: {"nodes": list(map(in_record, nodes)), "limit": limit}
+            for name, (nodes, limit) in self.regions.items()
         }
+        max_runs = dict(self.max_runs) if isinstance(self.max_runs, Mapping) else self.max_runs
+        record = {"max_runs": max_runs, "fixed_order": self.fixed_order, "regions": regions}
+        for name, nodes in (("offload", self.offload), ("stay", self.stay)):
+            if nodes is not None:
+                record[name] = list(map(in_record, nodes))
+        return record | ({"min_copy": self.min_copy} if self.min_copy else {})
 
     def region_traces(self, simulation: Simulation) -> Int64:
         """int64[k, m]: live bytes of each region during each step, the workspace of its running node included.

@@ -552,11 +552,7 @@ def _sums(number: Int64, amount: Int64, member: Bool, count: int) -> Int64:
 
 def _live(begin: Int64, last: Int64, size: Int64, length: int) -> Int64:
     """int64[length]: bytes at each place of what is live from `begin` to `last`, both included."""
-    change = np.zeros(length + 2, np.int64)
-    some = last >= begin
-    np.add.at(change, begin[some], size[some])
-    np.subtract.at(change, last[some] + 1, size[some])
-    return np.cumsum(change)[:length]
+    return interval_sums(begin, np.minimum(last + 1, length), size, length)
 
 
 def _maxima(live: Int64, number: Int64, member: Bool, count: int) -> Int64:
