@@ -85,8 +85,7 @@ def test_golden_optima_are_what_the_search_finds(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_plan_is_below_the_golden_optimum(family):
     for graph, optimum in islice(zip(random_dags(family), golden()[family], strict=True), 10):
-        plan = solve(graph, "least")
-        assert plan.peak_memory >= optimum
+        assert solve(graph, "least", effort="fast").peak_memory >= optimum
 
 
 # ---------------------------------------------------------------- ladders

@@ -91,9 +91,9 @@ def test_the_budget_holds_for_the_arena(graph, share, alignment):
 
 @pytest.mark.parametrize("solver", ["auto", "chen_greedy", "greedy_remat"])
 def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
-    alone = solve(GRAPH, "70%", solver=solver)
+    alone = solve(GRAPH, "70%", solver=solver, effort="fast")
     wasteful(lambda size: size // 10)
-    plan = solve(GRAPH, "70%", solver=solver, allocator="arena")
+    plan = solve(GRAPH, "70%", solver=solver, effort="fast", allocator="arena")
     assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute

@@ -555,7 +555,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.zoo.random import layered_dag
 from remat_algos.plan.solve import solve
 graph = differentiate(layered_dag(40, width=8, seed=3))
-print(solve(graph, "80%", solver="search", seed=5, max_moves=30_000).schedule.order.tolist())
+print(solve(graph, "80%", solver="search", seed=5, max_moves=10_000).schedule.order.tolist())
 """
 
 
@@ -572,8 +572,8 @@ def test_the_same_seed_gives_the_same_schedule_in_another_process():
         for hash_seed in ("1", "2")
     ]
     graph = differentiate(layered_dag(40, width=8, seed=3))
-    here = solve(graph, "80%", solver="search", seed=5, max_moves=30_000).schedule.order.tolist()
-    other = solve(graph, "80%", solver="search", seed=6, max_moves=30_000).schedule.order.tolist()
+    here = solve(graph, "80%", solver="search", seed=5, max_moves=10_000).schedule.order.tolist()
+    other = solve(graph, "80%", solver="search", seed=6, max_moves=10_000).schedule.order.tolist()
     assert printed[0] == printed[1] == f"{here}\n" != f"{other}\n"
 
 
