@@ -8,9 +8,11 @@ True
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from tests.strategies import rows
 
 Reads = list[list[int]]  # of each node, the nodes before it that it reads
 TABLES = ("unit", "small", "skew")  # of sizes and costs
@@ -35,6 +37,16 @@ def small_graphs(count: int, least: int, most: int, *, first: int = 0) -> Iterat
         kind, seed = sorted(KINDS)[i % len(KINDS)], first + i
         nodes = random.Random(seed).randint(least, most)
         yield f"{kind} {seed} {nodes}", small_graph(kind, seed, nodes)
+
+
+def graph_of(reads: Reads, **arrays: Any) -> ComputationGraph:
+    """A graph from what each node reads, as lists of values."""
+    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
+
+
+def training_chain(n: int, **arrays: Any) -> ComputationGraph:
+    """Nodes that each read the one before, and their gradients."""
+    return differentiate(ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)], n_nodes=n, **arrays))
 
 
 def _graph(reads: Reads, memory: list[int], compute: list[int]) -> ComputationGraph:

@@ -44,7 +44,8 @@ from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
-from tests.strategies import captured_graphs, graphs, rows, stage_chains, training_graphs, unit_chains
+from tests.small_graphs import graph_of, training_chain
+from tests.strategies import captured_graphs, graphs, stage_chains, training_graphs, unit_chains
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -67,51 +68,44 @@ def marked_graphs(draw):
     return replace(graph, mark=mark, derivation=None)
 
 
-def forward_graph(reads, **arrays):
-    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
-
-
-def chain(n, **arrays):
-    """f0 -> f1 -> .. with its gradients."""
-    return differentiate(forward_graph([[]] + [[v] for v in range(n - 1)], **arrays))
-
-
 def diamond():
     """0 -> 1 -> 3, 0 -> 2 -> 3, with its gradients."""
-    return differentiate(forward_graph([[], [0], [0], [1, 2]]))
+    return differentiate(graph_of([[], [0], [0], [1, 2]]))
 
 
 def loose_bound():
     """A graph whose lowest peak, 16, lies above its lower bound, 15."""
-    return differentiate(forward_graph([[], [0], [1], [0, 2], [1, 3]], memory=[2, 1, 1, 3, 4]))
+    return differentiate(graph_of([[], [0], [1], [0, 2], [1, 3]], memory=[2, 1, 1, 3, 4]))
 
 
 def by_hand():
     """Graphs that people forget."""
     nothing_saved = Backward([0, 0, 0, 0], [], [1, 1, 1], [-1, -1, -1], [0, 0, 0])
-    several = forward_graph([[], [0, 1], [1, 3]], value_indptr=[0, 2, 4, 5], memory=[3, 1, 4, 1, 5], compute=[2, 7, 1])
+    several = graph_of([[], [0, 1], [1, 3]], value_indptr=[0, 2, 4, 5], memory=[3, 1, 4, 1, 5], compute=[2, 7, 1])
     return {
-        "no node": forward_graph([]),
-        "one node": forward_graph([[]]),
-        "two nodes": forward_graph([[], [0]]),
-        "two nodes apart": forward_graph([[], []]),
-        "one node and its gradient": differentiate(forward_graph([[]])),
-        "two nodes and their gradients": differentiate(forward_graph([[], [0]])),
-        "two components": differentiate(forward_graph([[], [0], [1], [], [3], [4]])),
+        "no node": graph_of([]),
+        "one node": graph_of([[]]),
+        "two nodes": graph_of([[], [0]]),
+        "two nodes apart": graph_of([[], []]),
+        "one node and its gradient": differentiate(graph_of([[]])),
+        "two nodes and their gradients": differentiate(graph_of([[], [0]])),
+        "two components": differentiate(graph_of([[], [0], [1], [], [3], [4]])),
         "several values": differentiate(several),
-        "once": chain(6, once=[False, True, False, True, False, False]),
-        "all once": chain(6, once=True),
-        "zero memory": chain(6, memory=0),
-        "zero compute": chain(6, compute=0),
-        "workspace": chain(6, workspace=[0, 9, 0, 0, 5, 0]),
-        "nothing saved": differentiate(forward_graph([[], [0], [1]], backward=nothing_saved)),
-        "a node that nobody needs": differentiate(forward_graph([[], [0], [0]], output=[False, True, False])),
+        "once": training_chain(6, once=[False, True, False, True, False, False]),
+        "all once": training_chain(6, once=True),
+        "zero memory": training_chain(6, memory=0),
+        "zero compute": training_chain(6, compute=0),
+        "workspace": training_chain(6, workspace=[0, 9, 0, 0, 5, 0]),
+        "nothing saved": differentiate(graph_of([[], [0], [1]], backward=nothing_saved)),
+        "a node that nobody needs": differentiate(graph_of([[], [0], [0]], output=[False, True, False])),
         "outputs that stay": differentiate(
-            forward_graph([[], [0], [1]], output=[True, True, True]), keep_outputs=True, loss=["2"]
+            graph_of([[], [0], [1]], output=[True, True, True]), keep_outputs=True, loss=["2"]
         ),
-        "gradients of no one node": replace(chain(5), forward_of=[*[-1] * 5, 4, -2, 2, -2, -2], derivation=None),
+        "gradients of no one node": replace(
+            training_chain(5), forward_of=[*[-1] * 5, 4, -2, 2, -2, -2], derivation=None
+        ),
         "gradients of no node at all": replace(diamond(), forward_of=[*[-1] * 4, *[-2] * 5], derivation=None),
-        "wishes": replace(chain(5), mark=[1, 2, 0, 2, 1, 0, 0, 0, 0, 0], derivation=None),
+        "wishes": replace(training_chain(5), mark=[1, 2, 0, 2, 1, 0, 0, 0, 0, 0], derivation=None),
     }
 
 
@@ -225,20 +219,20 @@ def test_a_class_that_is_none_is_refused():
 
 def test_an_unknown_solver_is_told_the_known_ones():
     with raises(ArgumentError, name="nobody", known=["auto", *(solver.name for solver in SOLVERS)]):
-        solve(chain(3), solver="nobody")
+        solve(training_chain(3), solver="nobody")
     with raises(ArgumentError, name="chen_sqt", near="; did you mean chen_sqrt?"):
-        solve(chain(3), solver="chen_sqt")
+        solve(training_chain(3), solver="chen_sqt")
 
 
 def test_a_function_that_is_no_registered_solver_is_told_how_to_become_one():
     with pytest.raises(ValueError, match=r"^len is not registered; register the function with @solver\(\) above it$"):
-        solve(chain(3), solver=len)
+        solve(training_chain(3), solver=len)
 
     def no_remat(graph, task, clock):
         yield Schedule([])
 
     with pytest.raises(ValueError, match=r"^no_remat is the name of another solver; register the function with @solve"):
-        solve(chain(3), solver=no_remat)
+        solve(training_chain(3), solver=no_remat)
     with pytest.raises(TypeError, match=r"^@solver above no_remat has no brackets; write @solver\(\)$"):
         registry.solver(no_remat)
     with pytest.raises(TypeError, match=r"^@allocator above no_remat has no brackets; write @allocator\(\)$"):
@@ -247,9 +241,9 @@ def test_a_function_that_is_no_registered_solver_is_told_how_to_become_one():
 
 @each_solver
 def test_a_solver_may_be_given_as_the_function_that_it_is(solver):
-    asked = solve(chain(6), solver=solver.function)
+    asked = solve(training_chain(6), solver=solver.function)
     assert asked.solver == solver.name
-    assert asked.schedule.order.tolist() == solve(chain(6), solver=solver.name).schedule.order.tolist()
+    assert asked.schedule.order.tolist() == solve(training_chain(6), solver=solver.name).schedule.order.tolist()
 
 
 # ---------------------------------------------------------------- every plan
@@ -462,7 +456,7 @@ def test_a_plan_that_had_no_time_is_sound(solver, data):
 @each_solver
 def test_progress_is_told(solver):
     told = []
-    graph = chain(12)
+    graph = training_chain(12)
     for budget in "100%", "least":
         told.clear()
         solve(graph, budget, solver=solver.name, progress=lambda *news: told.append(news))
@@ -475,12 +469,12 @@ def test_progress_is_told(solver):
 @each_solver
 def test_a_wrong_option_is_a_type_error(solver):
     with raises(ArgumentTypeError, name=solver.name, option="nonsense"):
-        solve(chain(4), solver=solver.name, nonsense=1)
+        solve(training_chain(4), solver=solver.name, nonsense=1)
 
 
 def test_auto_takes_no_options():
     with pytest.raises(TypeError, match="options segments belong to one solver; name it, auto takes none"):
-        solve(chain(4), segments=2)
+        solve(training_chain(4), segments=2)
 
 
 COUNTS = [
@@ -537,12 +531,12 @@ REFUSED += [  # the field is the option
 @pytest.mark.parametrize(("solver", "options", "fields"), REFUSED, ids=str)
 def test_options_out_of_range_are_refused(solver, options, fields, budget):
     with raises(ArgumentError, **fields):
-        solve(chain(4), budget, solver=solver, **options)
+        solve(training_chain(4), budget, solver=solver, **options)
 
 
 @each_solver
 def test_a_graph_without_a_backward_part_is_no_infeasible_budget(solver):
-    graph = forward_graph([[], [0], [1]])
+    graph = graph_of([[], [0], [1]])
     reason = solver.needs(graph)
     if reason is None:
         return
@@ -554,7 +548,7 @@ def test_a_graph_without_a_backward_part_is_no_infeasible_budget(solver):
 
 
 def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
-    graph = forward_graph([[], [0], [1]])
+    graph = graph_of([[], [0], [1]])
     assert solve(graph, "100%").method == "no_remat"
     first = r"the graph has no backward part; call differentiate\(graph\) first \(no plan from .*chen_sqrt"
     with pytest.raises(BudgetError, match=first + r".*\); no schedule goes below"):
@@ -617,7 +611,7 @@ def test_a_whole_frontier_holds_the_answer_to_every_limit(solver, data):
 def test_what_is_no_stream_is_refused(solver):
     planted = replace(solver, function=lambda graph, task, clock: Schedule([0]))
     with raises(ArgumentTypeError, kind="Schedule"):
-        planted.candidates(chain(3), Task(), Clock(), {})
+        planted.candidates(training_chain(3), Task(), Clock(), {})
 
 
 # ---------------------------------------------------------------- claims of optimality
@@ -651,12 +645,12 @@ def test_the_solvers_that_claim_an_optimum():
 @pytest.mark.parametrize("name", ["exact_dp", "exhaustive_lower_sets"])
 def test_the_best_by_the_formulas_is_not_the_best_that_is_simulated(name):
     """A chain of four recomputes its first node twice to stay within 4 bytes, which no chain of lower sets does."""
-    compute, order = least_compute(chain(4), 4)
-    assert (compute, order.count(0), slow_simulation(chain(4), order).peak) == (13, 3, 4)
-    assert isinstance(raw_plan(get_solver(name), chain(4), 4), BudgetError)
+    compute, order = least_compute(training_chain(4), 4)
+    assert (compute, order.count(0), slow_simulation(training_chain(4), order).peak) == (13, 3, 4)
+    assert isinstance(raw_plan(get_solver(name), training_chain(4), 4), BudgetError)
     false = replace(get_solver(name), optimal_in="any order")
     with pytest.raises(AssertionError, match="fits"):
-        check_claim(false, chain(4), 4)
+        check_claim(false, training_chain(4), 4)
 
 
 def check_claim(solver, graph, limit):
@@ -704,14 +698,14 @@ def optimum_or_proof(graph, task, clock):
 def test_a_false_claim_of_an_optimum_is_found(plant):
     false = plant(everything_twice, optimal_in="any order", portfolio=True)
     with pytest.raises(AssertionError, match="is cheaper"):
-        check_claim(false, chain(3), 100)
+        check_claim(false, training_chain(3), 100)
 
 
 def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(plant):
     def no_remat_is_all_there_is(graph, task, clock):
         yield baseline(graph).schedule
 
-    graph = chain(4)
+    graph = training_chain(4)
     lowest, _ = least_peak(graph)
     assert lowest < base_peak(graph)
     false = plant(no_remat_is_all_there_is, optimal_in="any order", portfolio=True)
@@ -722,7 +716,7 @@ def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(plant):
 def test_a_claim_in_a_class_without_an_oracle_is_found(plant):
     unknown = plant(everything_twice, optimal_in="canonical", portfolio=True)
     with pytest.raises(AssertionError, match="add it to OPTIMUM"):
-        check_claim(unknown, chain(3), 100)
+        check_claim(unknown, training_chain(3), 100)
 
 
 # ---------------------------------------------------------------- bounds
@@ -762,7 +756,7 @@ def test_the_bound_of_the_peak_is_below_the_least_peak(graph):
 
 
 def test_a_node_that_never_runs_forces_no_bound():
-    graph = forward_graph([[], [0], [0]], memory=0, output=[False, True, False])
+    graph = graph_of([[], [0], [0]], memory=0, output=[False, True, False])
     assert least_peak_bound(graph) == (0, [0, 1])
 
 
@@ -811,7 +805,7 @@ def impossible(graph, task, clock):
 
 def test_a_bad_solver_loses_to_no_rematerialization(plant):
     plant(everything_twice, portfolio=True)
-    graph = chain(5)
+    graph = training_chain(5)
     for budget in None, 100, "least", Budget(overhead="100%"), Budget(memory=100, overhead="100%"):
         plan = solve(graph, budget, solver="everything_twice")
         assert (plan.solver, plan.method, plan.overhead) == ("everything_twice", "no_remat", 0)
@@ -822,7 +816,7 @@ def test_a_bad_solver_loses_to_no_rematerialization(plant):
 
 def test_a_bad_solver_is_no_way_around_the_budget(plant):
     plant(everything_twice, portfolio=True)
-    graph = chain(5)
+    graph = training_chain(5)
     for budget in base_peak(graph) - 1, Budget(memory="100%", overhead=0):
         with pytest.raises(BudgetError):
             solve(graph, budget, solver="everything_twice", raw=True)
@@ -835,13 +829,13 @@ def test_an_unsound_solver_is_told_the_law(plant):
     plant(nothing_at_all, portfolio=True)
     for raw in False, True:
         with pytest.raises(ScheduleError, match="is never made"):
-            solve(chain(5), "100%", solver="nothing_at_all", raw=raw)
+            solve(training_chain(5), "100%", solver="nothing_at_all", raw=raw)
 
 
 @pytest.mark.parametrize("function", [everything_twice, nothing_at_all, impossible])
 @pytest.mark.parametrize("budget", [None, "80%", "least", Budget(overhead="50%")], ids=str)
 def test_auto_survives_a_solver_that_should_not_be(plant, function, budget):
-    graph = chain(8)
+    graph = training_chain(8)
     wanted = solve(graph, budget, effort="fast")
     asked = []
     plant(lambda *arguments: asked.append(1) or function(*arguments), price=0.0, portfolio=True)
@@ -853,13 +847,13 @@ def test_auto_survives_a_solver_that_should_not_be(plant, function, budget):
 def test_auto_says_why_a_solver_gave_up(plant):
     plant(impossible, portfolio=True)
     with pytest.raises(BudgetError, match=r"it was proved that nothing fits.* \(no plan from impossible\)"):
-        solve(chain(5), 0)
+        solve(training_chain(5), 0)
 
 
 def test_a_proof_that_nothing_fits_reaches_the_user(plant):
     plant(impossible, portfolio=True)
     with pytest.raises(BudgetError, match="it was proved") as error:
-        solve(chain(5), 0, solver="impossible")
+        solve(training_chain(5), 0, solver="impossible")
     assert error.value.reached == 10**6
 
 
@@ -875,7 +869,7 @@ def test_a_proof_for_one_limit_does_not_end_a_search_over_limits(plant, budget):
 
 
 def test_wishes_that_nobody_can_honour_are_no_infeasible_budget():
-    graph = differentiate(forward_graph([[], [0], [1]], output=[False, True, True]), keep_outputs=True)
+    graph = differentiate(graph_of([[], [0], [1]], output=[False, True, True]), keep_outputs=True)
     pinned = replace(graph, mark=[0, 2, 0, *[0] * (graph.n_nodes - 3)], derivation=None)
     with pytest.raises(ScheduleError, match="marked to be recomputed"):
         solve(pinned, solver="chen_sqrt")
@@ -884,7 +878,7 @@ def test_wishes_that_nobody_can_honour_are_no_infeasible_budget():
 
 
 def test_a_recompute_mark_switches_the_guard_off():
-    graph = replace(chain(5), mark=[0, 2, 0, 0, 0, *[0] * 5], derivation=None)
+    graph = replace(training_chain(5), mark=[0, 2, 0, 0, 0, *[0] * 5], derivation=None)
     plan = solve(graph, "100%")
     assert plan.method != "no_remat"
     assert plan.simulation.runs[1] > 1
@@ -907,13 +901,15 @@ def test_a_solver_is_given_its_task_its_options_and_a_clock(plant):
     solver = plant(curious)
     assert solver.options == {"mode": "a"}
     told = []
-    plan = solve(chain(4), 20, solver="curious", seed=7, time_limit=60, progress=lambda *a: told.append(a), mode="b")
+    plan = solve(
+        training_chain(4), 20, solver="curious", seed=7, time_limit=60, progress=lambda *a: told.append(a), mode="b"
+    )
     limit, mode, seed, seconds, candidates = given_to[0]
     assert (limit, mode, seed, candidates) == (20, "b", 7, ())
     assert any(what.startswith("curious: 50 % of its plans · best ") for _, _, what in told)
     assert 0 < seconds <= 60
     assert plan.options == {"mode": "b"}
-    solve(chain(4))
+    solve(training_chain(4))
     assert len(given_to) == 1  # no part of the portfolio
 
 
@@ -924,7 +920,7 @@ def test_who_improves_comes_last_and_is_given_what_others_found(plant):
         seen.extend(task.candidates)
         yield min(task.candidates, key=lambda found: found.figures).schedule
 
-    graph = chain(8)
+    graph = training_chain(8)
     earlier = {solver.name for solver in default_solvers(graph) if not solver.improves}
     plant(a_better_one, improves=True, portfolio=True)
     compare(graph, 8)  # which does not stop at a plan that meets the bound

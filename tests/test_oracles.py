@@ -7,21 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.emitter import canonical, checkpoint, mirror
 from tests.oracles.gradients import derive, forward_outputs
 from tests.oracles.plain import plain
 from tests.oracles.search import least_compute, least_peak
 from tests.oracles.simulation import Unsound, peak_memory, slow_simulation
+from tests.small_graphs import graph_of
 from tests.strategies import differentiation, graphs, lower_set_chains, rows
 
 # ---------------------------------------------------------------- graphs by hand
-
-
-def graph_of(reads, **arrays):
-    """A graph from what each node reads, as lists of values."""
-    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
 def chain(n, output=True, **arrays):

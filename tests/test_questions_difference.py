@@ -9,24 +9,20 @@ from hypothesis import strategies as st
 from remat_algos.errors import PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.difference import difference
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
-from tests.strategies import graphs, orders, rows, training_graphs
+from tests.small_graphs import graph_of
+from tests.strategies import graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
 def plan_of(graph, order, method="mine"):
     return Plan(graph, Budget(), None, simulate(graph, order), method, method, {}, None, 0.0)
-
-
-def graph_of(reads, **arrays):
-    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
 @st.composite

@@ -23,7 +23,8 @@ from tests.oracles import changed_runs as oracle
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
-from tests.strategies import graphs, orders, rows, training_graphs
+from tests.small_graphs import graph_of
+from tests.strategies import graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -31,10 +32,6 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 def plan_of(graph, order):
     """A plan for any order."""
     return Plan(graph, Budget(), None, simulate(graph, order), "mine", "mine", {}, None, 0.0)
-
-
-def graph_of(reads, **arrays):
-    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
 @st.composite

@@ -18,13 +18,10 @@ from tests.oracles import changed_runs as oracle
 from tests.oracles import emitter
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
-from tests.strategies import orders, rows, subsets, training_graphs, without_once
+from tests.small_graphs import graph_of
+from tests.strategies import orders, subsets, training_graphs, without_once
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-
-
-def graph_of(reads, **arrays):
-    return ComputationGraph.from_arrays(**rows("read", reads), **arrays)
 
 
 #   A -> B -> C -> D -> E

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.schedule import Schedule
@@ -28,15 +27,11 @@ from remat_algos.solvers.candidates import (
     rank,
     thinned,
 )
+from tests.small_graphs import training_chain
 from tests.strategies import training_graphs
 
 figures = st.tuples(st.integers(0, 6), st.integers(0, 6))
 limits = st.none() | st.integers(-1, 7)
-
-
-def chain(n, **arrays):
-    """n nodes of 1 byte and their gradients."""
-    return differentiate(ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)], **arrays))
 
 
 def row_of(*decisions):
@@ -82,11 +77,11 @@ def test_figures_are_peak_and_compute_of_the_simulation(graph):
 def test_a_schedule_against_a_mark_has_no_simulation_and_any_other_unsound_one_is_an_error():
     mark = np.zeros(8, int)
     mark[0] = RECOMPUTE
-    graph = replace(chain(4), mark=mark, derivation=None)
+    graph = replace(training_chain(4), mark=mark, derivation=None)
     found = evaluated(graph, Schedule(range(8)), {"k": 1})
     assert (found.simulation, found.figures, found.details) == (None, (-1, -1), {"k": 1})
     with pytest.raises(ScheduleError):
-        evaluated(chain(4), Schedule([1, 0]))
+        evaluated(training_chain(4), Schedule([1, 0]))
 
 
 # ---------------------------------------------------------------- rank
@@ -183,7 +178,7 @@ def test_every_beginning_of_coarse_first_is_spread_over_all_of_it(count, data):
 def test_a_short_row_comes_whole_and_coarse_first(limit):
     told = []
     clock = Clock(progress=lambda *news: told.append(news))
-    found = list(near(chain(30), [prefixes(30, range(16)), prefixes(30, range(16, 31))], limit, clock))
+    found = list(near(training_chain(30), [prefixes(30, range(16)), prefixes(30, range(16, 31))], limit, clock))
     assert numbers(found) == coarse_first([*range(16), *range(15)])
     assert [done for done, _, _ in told] == [1000 * done // 31 for done in range(1, 32)]
     assert told[-1] == (1000, 1000, "100 % of its candidates")
@@ -192,7 +187,7 @@ def test_a_short_row_comes_whole_and_coarse_first(limit):
 
 def test_a_deadline_leaves_a_coarse_row(ticking):
     clock = Clock(4)
-    assert numbers(until_late(near(chain(30), [prefixes(30, range(31))], None, clock))) == [0, 16, 8, 24, 4]
+    assert numbers(until_late(near(training_chain(30), [prefixes(30, range(31))], None, clock))) == [0, 16, 8, 24, 4]
 
 
 @pytest.mark.parametrize("length", [5, 200])
@@ -201,17 +196,17 @@ def test_one_candidate_comes_even_without_time_and_no_other_is_made(monkeypatch,
     monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     made = []
     row = [(lambda k=k: made.append(k) or np.zeros(8, int), {"k": k}) for k in range(length)]
-    assert numbers(until_late(near(chain(4), [row], limit, Clock(0)))) == made == [0]
+    assert numbers(until_late(near(training_chain(4), [row], limit, Clock(0)))) == made == [0]
 
 
 def test_equal_counts_come_once_whatever_the_row():
     once = np.array([1, 0, 0, 0, 0, 0, 0, 0])
     rows = [row_of(once, once.copy()), row_of(np.zeros(8, int), once.astype(np.int32))]
-    assert numbers(near(chain(4), rows, None, Clock())) == [0, 0]
+    assert numbers(near(training_chain(4), rows, None, Clock())) == [0, 0]
 
 
 def test_counts_that_the_graph_makes_equal_come_once():
-    graph = chain(4, once=[True, False, False, False])
+    graph = training_chain(4, once=[True, False, False, False])
     row = row_of(*(np.array([m, 1, 0, 0, 0, 0, 0, 0]) for m in range(3)))
     assert numbers(near(graph, [row], None, Clock())) == [0]
 
@@ -219,7 +214,7 @@ def test_counts_that_the_graph_makes_equal_come_once():
 def test_what_is_abandoned_is_counted():
     clock = Clock()
     row = row_of(None, np.zeros(8, int), None, Schedule(range(8)))
-    assert sorted(numbers(near(chain(4), [row], None, clock))) == [1, 3]
+    assert sorted(numbers(near(training_chain(4), [row], None, clock))) == [1, 3]
     assert clock.skipped.total() == 2
 
 
@@ -229,7 +224,7 @@ def test_what_is_abandoned_is_counted():
 @given(st.integers(97, 250), st.integers(0, 1), st.data())
 def test_a_long_row_is_searched_and_its_best_found(n, more, data):
     """Peaks fall as more of a chain is recomputed, up to the middle, then rise; compute rises: one valley."""
-    graph, row = chain(n), prefixes(n, range(n + 1))
+    graph, row = training_chain(n), prefixes(n, range(n + 1))
     peaks = {k: max(n - k, k) for k, _ in enumerate(row)}
     limit = data.draw(st.integers(min(peaks.values()) - 2, n + 5))
     whole = [evaluated(graph, each.schedule).figures for each in near(graph, [row], None, Clock())]
@@ -247,7 +242,7 @@ def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
     rows = [prefixes(300, range(300)), prefixes(300, range(300, 0, -1))]
     for at, row in enumerate(rows):
         row[:] = [(make, {"row": at}) for make, _ in row]
-    found = [each.details["row"] for each in until_late(near(chain(300), rows, 200, Clock(20)))]
+    found = [each.details["row"] for each in until_late(near(training_chain(300), rows, 200, Clock(20)))]
     assert min(found.count(0), found.count(1)) >= 0.4 * len(found) >= 8
 
 
@@ -256,7 +251,7 @@ def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypa
     n = 100
     mark = np.zeros(2 * n, int)
     mark[n // 2] = KEEP
-    graph, clock = replace(chain(n), mark=mark, derivation=None), Clock()
+    graph, clock = replace(training_chain(n), mark=mark, derivation=None), Clock()
     row = prefixes(n, range(n))
     row[0] = (lambda: None, {"k": 0})
     row[-1] = (lambda: Schedule([*range(n), *range(n), *range(n, 2 * n)]), {"k": n - 1})
@@ -271,7 +266,7 @@ def test_a_search_reports_its_stages(monkeypatch):
     monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     told = []
     clock = Clock(progress=lambda *news: told.append(news))
-    list(near(chain(150), [prefixes(150, range(150))], 90, clock))
+    list(near(training_chain(150), [prefixes(150, range(150))], 90, clock))
     most = candidates.MIN_SIMULATED
     assert [done for done, _, _ in told] == [1000 * done // most for done in range(1, len(told) + 1)]
     assert candidates.FIRST_PLACES < len(told) <= most

@@ -28,13 +28,10 @@ from tests.benchmarks.layered_graphs import layered_graph
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
 from tests.raising import raises
+from tests.small_graphs import training_chain
 from tests.strategies import graphs, numbers, rows, stage_chains
 
 chains = stage_chains().filter(lambda graph: get_solver("chain_dp").needs(graph) is None)
-
-
-def chain(n, **arrays):
-    return differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], **arrays))
 
 
 def frontier(graph, **options):
@@ -127,7 +124,7 @@ def leapfrog(n):
 
 @pytest.mark.parametrize(
     ("graph", "state"),
-    [(recurrence_of_order(2, 20), 2), (recurrence_of_order(6, 20), 6), (leapfrog(10), 2), (chain(20), 1)],
+    [(recurrence_of_order(2, 20), 2), (recurrence_of_order(6, 20), 6), (leapfrog(10), 2), (training_chain(20), 1)],
     ids=["order 2", "order 6", "leapfrog", "chain"],
 )
 def test_a_recurrence_is_a_chain_of_states(graph, state):
@@ -199,7 +196,7 @@ def test_a_bound_holds_for_all_schedules_of_the_class(data, graph):
 )
 def test_small_chains_lose_nothing_to_any_order(sizes, costs):
     """Chains of three nodes whose gradients read inputs and values: nothing is better in any order."""
-    graph = chain(3, memory=sizes, compute=costs)
+    graph = training_chain(3, memory=sizes, compute=costs)
     for peak, compute in frontier(graph):
         assert live_sets.least_compute(graph, peak)[0] == compute
     assert frontier(graph)[0][0] == live_sets.least_peak(graph)[0]
@@ -213,15 +210,15 @@ def test_frontiers_fall(graph):
 
 
 def test_stages_without_cost_are_stages():
-    graph = chain(6, compute=[0, 3, 0, 0, 2, 0], memory=[1, 2, 3, 1, 2, 1])
+    graph = training_chain(6, compute=[0, 3, 0, 0, 2, 0], memory=[1, 2, 3, 1, 2, 1])
     every = pareto([figures[:2] for figures in every_figure(graph)], lambda figures: figures)
     assert frontier(graph) == every
 
 
 def test_costs_and_sizes_may_be_large():
     huge = 2**44
-    small = chain(5, memory=[1, 3, 2, 4, 1], compute=[2, 1, 3, 1, 2])
-    large = chain(5, memory=[huge * x for x in (1, 3, 2, 4, 1)], compute=[huge * c for c in (2, 1, 3, 1, 2)])
+    small = training_chain(5, memory=[1, 3, 2, 4, 1], compute=[2, 1, 3, 1, 2])
+    large = training_chain(5, memory=[huge * x for x in (1, 3, 2, 4, 1)], compute=[huge * c for c in (2, 1, 3, 1, 2)])
     assert frontier(large) == [(huge * peak, huge * compute) for peak, compute in frontier(small)]
 
 
@@ -231,7 +228,7 @@ def test_costs_and_sizes_may_be_large():
 @pytest.mark.parametrize("slots", [20, 100, 700])
 def test_few_slots_stay_on_the_safe_side(slots):
     sizes = np.random.default_rng(slots).integers(1000, 9999, 24)
-    graph = chain(24, memory=sizes, compute=sizes[::-1])
+    graph = training_chain(24, memory=sizes, compute=sizes[::-1])
     limit = int(0.6 * baseline(graph).peak_memory)
     found = list_candidates(graph, "chain_dp", limit, slots=slots)
     assert all(each.figures[0] <= each.details["promise"] for each in found)
@@ -245,7 +242,7 @@ def test_few_slots_stay_on_the_safe_side(slots):
 
 
 def test_a_table_that_is_too_large_is_refused():
-    candidates = chain_dp(chain(300, memory=range(100_000, 100_300)), Task(), Clock(), slots=30_000)
+    candidates = chain_dp(training_chain(300, memory=range(100_000, 100_300)), Task(), Clock(), slots=30_000)
     next(candidates)
     with raises(GraphError, stages=240):
         next(candidates)
@@ -351,7 +348,7 @@ def inputs_only(n):
     return differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], backward=backward))
 
 
-@pytest.mark.parametrize(("make", "beside"), [(chain, 3), (inputs_only, 2)])
+@pytest.mark.parametrize(("make", "beside"), [(training_chain, 3), (inputs_only, 2)])
 @pytest.mark.parametrize("n", [3, 4, 7, 12, 40])
 def test_unit_chains_are_solved_by_the_closed_form(n, make, beside):
     graph = make(n)
@@ -366,7 +363,7 @@ def test_unit_chains_are_solved_by_the_closed_form(n, make, beside):
         assert claims == {expected}
 
 
-@pytest.mark.parametrize("make", [chain, inputs_only])
+@pytest.mark.parametrize("make", [training_chain, inputs_only])
 def test_nothing_beats_revolve_on_short_unit_chains(make):
     for n in (3, 4, 5):
         graph = make(n)
@@ -378,7 +375,7 @@ def test_nothing_beats_revolve_on_short_unit_chains(make):
 def test_sizes_and_costs_scale():
     small, large = (
         [found.figures for found in list_candidates(graph, "revolve")]
-        for graph in (chain(9), chain(9, memory=1000, compute=7))
+        for graph in (training_chain(9), training_chain(9, memory=1000, compute=7))
     )
     assert large == [(1000 * peak, 7 * compute) for peak, compute in small]
 
@@ -386,10 +383,10 @@ def test_sizes_and_costs_scale():
 @pytest.mark.parametrize(
     "graph",
     [
-        chain(5, memory=[1, 1, 2, 1, 1]),
-        chain(5, compute=[1, 1, 2, 1, 1]),
-        chain(5, workspace=[0, 0, 3, 0, 0]),
-        chain(5, once=[False, True, False, False, False]),
+        training_chain(5, memory=[1, 1, 2, 1, 1]),
+        training_chain(5, compute=[1, 1, 2, 1, 1]),
+        training_chain(5, workspace=[0, 0, 3, 0, 0]),
+        training_chain(5, once=[False, True, False, False, False]),
         differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2), (2, 3)])),
     ],
 )
@@ -398,7 +395,7 @@ def test_other_chains_are_none_of_revolve(graph):
 
 
 def test_long_chains_take_no_time():
-    graph = chain(3_000)
+    graph = training_chain(3_000)
     best = list_candidates(graph, "revolve", 40, checkpoints=37)[-1]
     assert best.figures == (40, best.bound)
     assert best.bound == 3 * 3_000 - 2 + forward_runs(3_000, 37) - 2_999
@@ -408,9 +405,9 @@ def test_long_chains_take_no_time():
 
 
 def test_narrow_solvers_run_by_themselves_only_where_they_can_serve():
-    used = {solver.name for solver in default_solvers(chain(120))}
+    used = {solver.name for solver in default_solvers(training_chain(120))}
     assert "chain_dp" in used
-    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(20))}
+    assert "chain_dp" not in {solver.name for solver in default_solvers(training_chain(20))}
     other = differentiate(layered_graph(120, 0.5, 0))
     assert "chain_dp" not in {solver.name for solver in default_solvers(other)}
     assert "chain_dp" not in {solver.name for solver in default_solvers()}
@@ -424,7 +421,7 @@ def test_gpt2_at_a_quarter_of_its_peak():
 
 
 def test_a_table_knows_what_it_has():
-    graph = chain(8)
+    graph = training_chain(8)
     stages = stages_of(graph)
     table = ChainTable.of(stages, stages.upper, 20, None, Clock())
     assert (table.unit, table.width) == (1, 21)

@@ -26,6 +26,7 @@ from remat_algos.solvers.registry import get_solver, list_candidates
 from tests.oracles import live_sets
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
+from tests.small_graphs import training_chain
 from tests.strategies import graphs, training_graphs
 
 SEARCH = get_solver("live_set_search")
@@ -53,10 +54,6 @@ def optimum(graph, limit):
     """By the oracle; None: nothing fits."""
     best = live_sets.least_compute(graph, limit)
     return None if best is None else best[0]
-
-
-def chain(n, **arrays):
-    return differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], n_nodes=n, **arrays))
 
 
 def permuted(graph, seed):
@@ -136,14 +133,16 @@ def test_potentials_change_no_optimum(graph, more):
 
 
 def test_a_potential_takes_a_share_for_each_node():
-    search = live_set_graph(chain(2), np.arange(4, dtype=np.int32)).start(9, 9)
+    search = live_set_graph(training_chain(2), np.arange(4, dtype=np.int32)).start(9, 9)
     with pytest.raises(ValueError, match="one share for each node"):
         search.add_potential(0, 1, np.zeros(3, np.int64), 0)
 
 
 def test_potentials_are_lower_bounds_that_the_closure_bound_knows():
     """The potential of the empty set is the closure bound before it is rounded up."""
-    graph = chain(12, memory=[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], compute=[2, 7, 1, 8, 2, 8, 1, 8, 2, 8, 4, 5])
+    graph = training_chain(
+        12, memory=[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], compute=[2, 7, 1, 8, 2, 8, 1, 8, 2, 8, 4, 5]
+    )
     n_stronger = 0
     for limit in range(30, baseline_peak(graph)):
         arrays = live_set_graph(graph, np.arange(24, dtype=np.int32))
@@ -234,7 +233,7 @@ def test_an_impossible_budget_is_proved_to_be():
 
 
 def test_a_plan_of_auto_is_optimal_whoever_found_it_first():
-    graph = chain(6)
+    graph = training_chain(6)
     plan = solve(graph, 6)
     assert plan.gap == 0
     assert plan.bound.compute == plan.simulation.compute > graph.needed_compute
@@ -257,7 +256,7 @@ def test_other_ids_have_the_same_optimum(seed):
 
 def test_candidates_of_others_are_upper_bounds():
     """What is optimal already is only proved, with fewer sets."""
-    graph = chain(12)
+    graph = training_chain(12)
     alone = found_within(graph, 8)
     others = (evaluated(graph, alone.schedule),)
     *_, proved = live_set_search(graph, Task(8, candidates=others), Clock())
@@ -267,7 +266,7 @@ def test_candidates_of_others_are_upper_bounds():
 
 
 def test_a_keep_mark_is_honoured_and_a_recompute_mark_refused():
-    graph = chain(5)
+    graph = training_chain(5)
     kept = replace(graph, mark=[1] + [0] * 9, derivation=None)
     within = baseline_peak(graph) - 2
     assert found_within(kept, within).bound == optimum(replace(kept, once=kept.mark == 1, mark=None), within)
@@ -277,13 +276,13 @@ def test_a_keep_mark_is_honoured_and_a_recompute_mark_refused():
 
 
 def test_too_many_values_are_refused():
-    assert few_values(chain(64)) is None
+    assert few_values(training_chain(64)) is None
     with pytest.raises(GraphError, match="130 values"):
-        solve(chain(65), solver=SEARCH.name)
+        solve(training_chain(65), solver=SEARCH.name)
 
 
 def test_sets_of_more_than_64_values():
-    graph = chain(40)
+    graph = training_chain(40)
     assert graph.n_values == 80
     limit = baseline_peak(graph) - 3
     best = found_within(graph, limit)
@@ -294,7 +293,9 @@ def test_sets_of_more_than_64_values():
 def test_keys_of_more_than_32_bits():
     """Costs near 2**53 in all: the search is the same as with small ones."""
     compute = np.arange(1, 9)
-    small, large = (chain(8, compute=compute * factor, memory=[3, 1, 2, 5, 1, 4, 2, 2]) for factor in (1, 2**45))
+    small, large = (
+        training_chain(8, compute=compute * factor, memory=[3, 1, 2, 5, 1, 4, 2, 2]) for factor in (1, 2**45)
+    )
     for limit in range(14, 24):
         one, other = found_within(small, limit), found_within(large, limit)
         assert (one is None) == (other is None)
@@ -302,7 +303,7 @@ def test_keys_of_more_than_32_bits():
 
 
 def test_a_search_that_is_stopped_keeps_what_is_known():
-    graph = chain(30, memory=np.arange(30) % 7 + 1)
+    graph = training_chain(30, memory=np.arange(30) % 7 + 1)
     limit = baseline_peak(graph) // 2
     known = Candidate(baseline(graph).schedule, simulation=baseline(graph))
     *_, last = live_set_search(graph, Task(limit, candidates=(known,)), Clock(), max_states=50)
@@ -311,6 +312,6 @@ def test_a_search_that_is_stopped_keeps_what_is_known():
 
 
 def test_a_plan_says_what_was_proved():
-    plan = solve(chain(9), 5, solver=SEARCH.name)  # above the closure bound
+    plan = solve(training_chain(9), 5, solver=SEARCH.name)  # above the closure bound
     assert "sets of live values; optimal" in str(plan)
     assert json.loads(json.dumps(plan.record()))["bound_source"] == SEARCH.name

@@ -17,6 +17,7 @@ from remat_algos.solvers.methods.milp import few_nodes, milp
 from remat_algos.zoo.registry import build
 from tests import strategies
 from tests.oracles import live_sets, staged
+from tests.small_graphs import training_chain
 
 small = strategies.graphs(max_nodes=6, min_nodes=1, room=14) | strategies.training_graphs(max_nodes=8)
 
@@ -28,10 +29,6 @@ def test_an_order_may_cost_more_than_another():
     assert best(graph, 9).figures == (9, 52)
     assert staged.least_compute(graph, 9)[0] == 52
     assert live_sets.least_compute(graph, 9)[0] == 23
-
-
-def chain(n, **arrays):
-    return ra.differentiate(ra.ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)], **arrays))
 
 
 def best(graph, limit, **options):
@@ -67,14 +64,14 @@ def test_it_is_never_below_the_optimum_of_any_order(data, graph):
 def test_it_is_the_optimum_of_any_order_where_the_order_does_not_matter(data):
     n = data.draw(st.integers(2, 5))
     memory = data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
-    graph = chain(n, memory=memory, compute=data.draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))
+    graph = training_chain(n, memory=memory, compute=data.draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))
     limit = data.draw(st.integers(live_sets.least_peak(graph)[0], baseline_peak(graph)))
     assert best(graph, limit).figures[1] == live_sets.least_compute(graph, limit)[0]
 
 
 def test_the_bound_is_the_optimum_where_costs_are_small_whole_numbers():
-    found = best(chain(6), 5)
-    assert found.bound == found.figures[1] == staged.least_compute(chain(6), 5)[0]
+    found = best(training_chain(6), 5)
+    assert found.bound == found.figures[1] == staged.least_compute(training_chain(6), 5)[0]
 
 
 def test_sizes_of_real_networks_fit_to_the_byte():
@@ -87,7 +84,7 @@ def test_sizes_of_real_networks_fit_to_the_byte():
 
 
 def test_a_gap_may_end_the_search_early():
-    graph = chain(8)
+    graph = training_chain(8)
     found = best(graph, 6, mip_gap=0.5)
     assert found.figures[0] <= 6
     assert graph.needed_compute <= found.bound <= best(graph, 6).figures[1] <= found.figures[1]
@@ -95,7 +92,7 @@ def test_a_gap_may_end_the_search_early():
 
 
 def test_time_over_leaves_one_pass():
-    search = milp(chain(20), Task(10), Clock(0))
+    search = milp(training_chain(20), Task(10), Clock(0))
     assert next(search).figures == (22, 58)
     with pytest.raises(OutOfTime):
         next(search)
@@ -106,9 +103,9 @@ def test_large_graphs_and_recompute_marks_are_refused_in_a_sentence():
     assert "61 needed nodes" in few_nodes(large)
     with pytest.raises(ra.GraphError, match="60 is the maximum"):
         ra.solve(large, "100%", solver="milp")
-    marked = replace(chain(4), mark=[RECOMPUTE] + [0] * 7, derivation=None)
+    marked = replace(training_chain(4), mark=[RECOMPUTE] + [0] * 7, derivation=None)
     assert "recompute marks" in few_nodes(marked)
-    assert few_nodes(replace(chain(4), mark=np.ones(8), derivation=None)) is None
+    assert few_nodes(replace(training_chain(4), mark=np.ones(8), derivation=None)) is None
 
 
 def test_updates_change_parameters_when_nothing_reads_them_any_more():
