@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind
-from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, VERMILION, WHITE, Style
+from remat_algos.plot.colours import BLACK, BLUE, CURVES, GREY, PALE, VERMILION, WHITE, Style
 from remat_algos.wording import shortened
 
 if TYPE_CHECKING:
@@ -171,6 +171,32 @@ def boxes_or_dots(
     short, long = sorted(sides)
     wide, high = min(12, max(least[0], each * long)), min(9, max(least[1], 0.3 * short) + 0.6)
     return of_size(ax, wide + beside, high), False
+
+
+def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
+    """Draw the curve with the number `i`: a colour that comes again has another marker and line.
+
+    Of many points few have a marker; the last one of stairs, their end, has none.
+    """
+    (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
+    n = len(x) - ("drawstyle" in options)
+    look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}
+    (line,) = ax.plot(x, y, **look | {"markevery": slice(0, n, 1 + n // 30)} | options)
+    return line
+
+
+def edges(ax: Axes, lines: Iterable[Any], width: float = 0.9, faint: float | None = None) -> None:
+    """Draw lines behind the nodes that they join."""
+    from matplotlib.collections import LineCollection
+
+    ax.add_collection(LineCollection(list(lines), colors=GREY, linewidths=width, alpha=faint, zorder=1))
+
+
+def dots(ax: Axes, points: Any, sizes: Any, colours: Sequence[str]) -> None:
+    """Draw nodes without names."""
+    x, y = points.T
+    ax.scatter(x, y, s=sizes, c=colours, edgecolors=GREY, linewidths=0.8, zorder=2)
+    ax.margins(0.03, 0.1)
 
 
 def text_width(text: str, size: float = FONT) -> float:

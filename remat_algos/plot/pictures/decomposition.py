@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, wrapped
-from remat_algos.plot.colours import GREY, LEVELS, PALE
+from remat_algos.plot.colours import LEVELS, PALE
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 Float64 = NDArray[np.float64]
 Graph = ComputationGraph | UndirectedGraph
-Ends = list[tuple[float, float]]
 
 # Least letters of a line in a box.
 MIN_LETTERS = 20
@@ -111,13 +111,7 @@ def _lines_of(words: list[str]) -> str:
     """Return the vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
     room = max(MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
-    lines = drawn[:1]
-    for word in drawn[1:]:
-        if len(lines[-1]) + 1 + len(word) <= room:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return "\n".join(lines)
+    return textwrap.fill(" ".join(drawn), room, break_long_words=False, break_on_hyphens=False)
 
 
 def _box(text: str) -> tuple[float, float]:
@@ -130,7 +124,7 @@ def _places(tree: BagTree, boxes: Float64) -> Float64:
     """float64[b, 2]: the centre of each box in inches, in rows as high as their highest box."""
     high = _row_heights(tree, boxes)
     rows = np.cumsum(high + 0.3) - high / 2
-    return np.column_stack([tidy(tree, (boxes[:, 0] / 2).tolist(), 0.22), rows[tree.depth]])
+    return np.column_stack([spread(tree, boxes[:, 0].tolist(), 0.22), rows[tree.depth]])
 
 
 def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
@@ -156,8 +150,6 @@ def _colour(tree: BagTree, bag: int) -> str:
 
 def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
     """Draw lines from bags to their children, vertical far enough at each end that they cross no other box."""
-    from matplotlib.collections import LineCollection
-
     lines = []
     for bag in tree.order:
         for child in tree.children[bag]:
@@ -165,7 +157,7 @@ def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
             ends[1, 1] += half[tree.depth[bag]]
             ends[2, 1] -= half[tree.depth[child]]
             lines.append(ends)
-    ax.add_collection(LineCollection(lines, colors=GREY, linewidths=1, zorder=1))
+    axes.edges(ax, lines, 1)
 
 
 def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list[str]) -> None:
@@ -181,14 +173,12 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
 
 def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
     """Draw bags as dots, sized by vertices; a tree deeper than wide lies on its side."""
-    points = np.column_stack([tidy(tree, [0.4] * len(tree.order), 0.2), tree.depth])
+    points = np.column_stack([spread(tree, [0.8] * len(tree.order), 0.2), tree.depth])
     wide, deep = np.ptp(points, axis=0)
     points = points[:, ::-1] if deep > wide else points
     _edges(ax, tree, points, np.zeros(max(tree.depth) + 1))
     area = 10 + 50 * sizes / max(1, sizes.max(initial=0))
-    colours = [_colour(tree, bag) for bag in range(len(points))]
-    ax.scatter(points[:, 0], points[:, 1], s=area, c=colours, edgecolors=GREY, linewidths=0.8, zorder=2)
-    ax.margins(0.03, 0.1)
+    axes.dots(ax, points, area, [_colour(tree, bag) for bag in range(len(points))])
     ax.invert_yaxis()
 
 
@@ -351,31 +341,22 @@ def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], lis
     return order, beside, depth
 
 
-def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
-    """Horizontal positions: subtrees as close as half widths and gap allow, bags over the middle of their children."""
-    shift = [0.0] * len(half)  # from the parent
-    # Left and right ends of each subtree, row by row.
-    outline: dict[int, Ends] = {}
+def spread(tree: BagTree, wide: Sequence[float], gap: float) -> list[float]:
+    """Horizontal positions: branches side by side, and each bag over the middle of its children."""
+    left, right = [each / 2 for each in wide], [each / 2 for each in wide]
+    place = [0.0] * len(wide)
+    # Places from that of the parent; `left` and `right` are the sides of a bag with its branches.
     for bag in reversed(tree.order):
-        children, ends = tree.children[bag], Ends()
+        children, end = tree.children[bag], -gap
         for child in children:
-            under = outline.pop(child)
-            shift[child] = max((a[1] - b[0] + gap for a, b in zip(ends, under, strict=False)), default=0.0)
-            ends = _side_by_side(ends, _moved(under, shift[child]))
-        middle = (shift[children[0]] + shift[children[-1]]) / 2 if children else 0.0
-        for child in children:
-            shift[child] -= middle
-        outline[bag] = [(-half[bag], half[bag]), *_moved(ends, -middle)]
+            place[child] = end + gap + left[child]
+            end = place[child] + right[child]
+        if children:
+            middle = (place[children[0]] + place[children[-1]]) / 2
+            left[bag], right[bag] = max(left[bag], middle), max(right[bag], end - middle)
+            for child in children:
+                place[child] -= middle
     for bag in tree.order:
         for child in tree.children[bag]:
-            shift[child] += shift[bag]
-    return shift
-
-
-def _moved(ends: Ends, by: float) -> Ends:
-    return [(left + by, right + by) for left, right in ends]
-
-
-def _side_by_side(left: Ends, right: Ends) -> Ends:
-    both = [(a[0], b[1]) for a, b in zip(left, right, strict=False)]
-    return both + left[len(both) :] + right[len(both) :]
+            place[child] += place[bag]
+    return place

@@ -13,7 +13,7 @@ from remat_algos.bounds.rising import BoundCurve
 from remat_algos.plan.plan import Plan
 from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, row_at, wrapped
-from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
+from remat_algos.plot.colours import BLUE, GREY, PALE
 from remat_algos.questions.frontier import Frontier
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent, percent
@@ -22,17 +22,12 @@ from remat_algos.wording import counted, format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Inches between the names of two solvers, and above the stairs for the topmost name.
-BETWEEN, ABOVE = 0.15, 0.55
-# Share of a row that a name keeps from a stair.
-MARGIN = 0.1
-
 
 @checked_arguments
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
-    A stair reaches to the right until a plan of the solver is cheaper. The blue one is the best of all; in brackets
+    A stair reaches to the right until a plan of the solver is cheaper. The broad one is the best of all; in brackets
     behind the name of a solver is how many of its plans are part of it. A dash is the lower bound for the peak of a
     plan: on the stair if the plan is proven optimal.
 
@@ -57,17 +52,21 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     >>> plot.frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
     """
-    ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * axes.LEGEND_ROW * len(frontier.curves)))
+    curves = {solver: curve for solver, curve in frontier.curves.items() if curve}
+    ax = axes.of_size(ax, 10, max(5, 3 + 1.1 * axes.LEGEND_ROW * len(curves)))
     right = _right(frontier)
-    for solver, curve in frontier.curves.items():
-        if curve:
-            x, y = _staircase(frontier, curve, right)
-            ax.step(x, y, where="post", color=GREY, linewidth=1, alpha=0.6, label=solver)
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
-    rows = _best(ax, frontier, right, few) + _bounds(ax, frontier, few) + _ends(ax, frontier)
+    rows = _best(ax, frontier, right)
+    # The same objects as in the curves.
+    best = {id(plan) for plan in frontier.plans}
+    for i, (solver, curve) in enumerate(curves.items()):
+        shared = sum(id(plan) in best for plan in curve)
+        line = axes.curve(
+            ax, i, *_staircase(frontier, curve, right), label=solver, linewidth=1.3, drawstyle="steps-post"
+        )
+        rows.append((line, f"{axes.label(solver)} ({shared})" if shared else axes.label(solver)))
+    rows += _bounds(ax, frontier, few) + _ends(ax, frontier)
     _scales(ax, frontier, right)
-    if unnamed := _names(ax, frontier):
-        rows.append((None, f"{counted(unnamed, 'solver')} without room for a name"))
     return axes.finished(ax, _sentences(frontier), rows)
 
 
@@ -83,68 +82,13 @@ def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[A
     return x, np.array([*overhead, overhead[-1]])
 
 
-def _best(ax: Axes, frontier: Frontier, right: int, few: slice) -> list[tuple[Any, str]]:
-    """Draw the Pareto frontier of all solvers over the curves."""
+def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
+    """Draw the Pareto frontier of all solvers below their curves."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
-    (line,) = ax.step(x, y, where="post", color=BLUE, marker="o", markersize=5, markevery=few, linewidth=2.4)
-    line.set_label("best of all")
-    count = counted(len(frontier.plans), "plan")
-    return [(line, f"best of all: {count}"), (None, "in brackets: those of a solver")]
-
-
-def _names(ax: Axes, frontier: Frontier) -> int:
-    """Name each curve beside its lowest peak: in blue, with their number, those that share plans in the best.
-
-    A name takes the nearest row that is free, of those that no stair passes through if there are any. Returns how many
-    found none.
-    """
-    from matplotlib.patheffects import withStroke
-
-    # The same objects as in the curves.
-    best = {id(plan) for plan in frontier.plans}
-    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
-    rows, taken = int(tall / axes.LEGEND_ROW), list[tuple[int, float, float]]()
-    # Inches of a byte, and rows of a percent.
-    across, up = wide / (right - left), rows / (high - low)
-    stairs = [
-        (across * (np.asarray(x) - left), up * (np.asarray(y) - low))
-        for x, y in (line.get_data() for line in ax.lines if line.get_drawstyle() == "steps-post")
-    ]
-    curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
-    for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead_in_time):
-        shared = sum(id(plan) in best for plan in curve)
-        text = f"{axes.label(solver)} ({shared})" if shared else axes.label(solver)
-        x, y = curve[0].peak_memory, 100 * curve[0].overhead_in_time / max(1, frontier.bound_compute)
-        width = axes.text_width(text, axes.LEGEND_FONT)
-        begin = min(across * (x - left) + 0.1, wide - width - BETWEEN)
-        wanted = int(up * (y - low)) + 1
-        clear = [
-            row
-            for row in range(1, rows - 1)
-            if all(row != r or begin > end + BETWEEN or begin + width + BETWEEN < start for r, start, end in taken)
-        ]
-        if not clear:
-            continue
-        row = min(clear, key=lambda row: (_covers(stairs, row, begin, begin + width), abs(row - wanted), -row))
-        taken.append((row, begin, begin + width))
-        at = left + (right - left) * begin / wide, low + (high - low) * (row + 0.5) / rows
-        if row != wanted:
-            ax.plot([x, at[0]], [y, at[1]], color=GREY, linewidth=0.6)
-        halo = [withStroke(linewidth=3, foreground="white")]
-        ax.text(*at, text, color=BLUE if shared else DARK, fontsize=axes.LEGEND_FONT, va="center", path_effects=halo)
-    return len(curves) - len(taken)
-
-
-def _covers(stairs: Sequence[tuple[Any, Any]], row: int, begin: float, end: float) -> bool:
-    """True if a stair passes through a name: x in inches, y in rows."""
-    for x, y in stairs:
-        flat = (x[:-1] < end) & (x[1:] > begin) & (row < y[:-1] + MARGIN) & (y[:-1] < row + 1 + MARGIN)
-        falls = (x[1:] > begin - BETWEEN) & (x[1:] < end + BETWEEN) & (y[1:] < row + 1) & (y[:-1] > row)
-        if (flat | falls).any():
-            return True
-    return False
+    (line,) = ax.step(x, y, where="post", color=PALE, linewidth=7, label="best of all")
+    return [(line, f"best of all: {counted(len(frontier.plans), 'plan')}"), (None, "in brackets: those of a solver")]
 
 
 def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
@@ -195,7 +139,7 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
     _memory_against_overhead(ax, least, right, "peak memory")
     limit = max([1.0, *(100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans)])
-    ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, axes.inches(ax)[1] - ABOVE)))
+    ax.set_ylim(-0.04 * limit, 1.06 * limit)
     base = max(1, frontier.base)
     share = ax.secondary_xaxis(
         "top", functions=(lambda x: np.multiply(x, 100 / base), lambda x: np.multiply(x, base / 100))

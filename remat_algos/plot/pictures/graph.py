@@ -16,7 +16,7 @@ from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import DARK, GREY, NODES
 from remat_algos.plot.lanes import Lanes, Subject
-from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
+from remat_algos.plot.layered_layout import LayeredLayout, layout
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import counted, format_bytes
@@ -207,13 +207,10 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
 
 
 def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
-    from matplotlib.collections import LineCollection
-
     for lines, width, alpha in ((placed.across, 0.5, 0.5), (placed.inside, 0.9, 0.9)):
-        drawn: Float64 = lines[:, :, ::-1] if on_side else lines
         # More than 800 lines are fainter.
         faint = alpha * min(1, max(0.08, 800 / max(1, len(lines))))
-        ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=faint, zorder=1))
+        axes.edges(ax, lines[:, :, ::-1] if on_side else lines, width, faint)
 
 
 def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from remat_algos.plot.colours import BLUE, GREY, PALE, TERMS, WHITE
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
+from remat_algos.text.layout import tabulated
 from remat_algos.wording import counted, format_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Float64 = NDArray[np.float64]
 # Inches of a level where sets have names.
 LEVEL = 0.42
 MAX_SETS = 500
-COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
 @checked_arguments
@@ -74,15 +74,17 @@ def lattice(
     cuts, passed = _way(family, members, path) if path is not None else ([], [])
     points, names = places(members), _names(family, members)
     table = _table(family.graph, path) if path is not None else []
+    fills = [BLUE if i in cuts else PALE if i in passed else WHITE for i in range(len(family))]
     size = _size(points, names, table) if names else None
-    ax, named = axes.boxes_or_dots(ax, size, np.ptp(points, axis=0) + 1, (5.4, 2.6), beside=2.2)
+    beside = 2.2 if letters_only(family.graph) else 3.0
+    ax, named = axes.boxes_or_dots(ax, size, np.ptp(points, axis=0) + 1, (5.4, 2.6), beside)
     lines = covers(members)
     if named:
-        _boxes(ax, points * [_box(names), LEVEL], lines, names, cuts, passed, table)
+        _boxes(ax, points * [_box(names), LEVEL], lines, names, fills, passed, table)
     else:
-        _dots(ax, points, lines, cuts, passed)
+        _dots(ax, points, lines, fills, passed)
     ax.axis("off")
-    return axes.finished(ax, _sentences(family, path), _legend(family, cuts, passed, named))
+    return axes.finished(ax, _sentences(family, path), _legend(family, fills, bool(cuts), named))
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:
@@ -151,23 +153,17 @@ def _read_inside(family: LowerSetFamily, members: Bool) -> Bool:
     return flags
 
 
-def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
-    """Return a row of `COLUMNS` for each set of a chain."""
+def _table(graph: ComputationGraph, path: LowerSets) -> list[str]:
+    """Return a line for each set of a chain, below a heading."""
     block, kept, terms = path.blocks(graph), path.kept(graph), path.terms(graph).sum(axis=1)
     rows, again, kept_bytes = [], 0, 0
     for i in range(len(path)):
         added = block == i
         again += int(graph.compute[added & ~kept].sum())
         kept_bytes += int(graph.node_memory[added & kept].sum())
-        rows.append(
-            [
-                joined(graph, np.flatnonzero(added), 16),
-                f"{again:,}",
-                format_bytes(kept_bytes),
-                format_bytes(int(terms[i])),
-            ]
-        )
-    return rows
+        names = joined(graph, np.flatnonzero(added), 16)
+        rows.append((names, f"{again:,}", format_bytes(kept_bytes), format_bytes(int(terms[i]))))
+    return tabulated(("adds", "reruns", "kept", "formula (2)"), rows)
 
 
 def _box(names: list[str]) -> float:
@@ -175,64 +171,47 @@ def _box(names: list[str]) -> float:
     return max(map(axes.text_width, [*names, "xxx"])) + 0.3
 
 
-def _columns(table: list[list[str]]) -> Float64:
-    """Distances in inches from the diagram to the right ends of the table's columns."""
-    if not table:
-        return np.zeros(1)
-    return np.cumsum([max(map(axes.text_width, column)) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
-
-
-def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[float, float]:
+def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, float]:
     """Sizes in inches of the diagram with names, and of the table beside it."""
     wide, high = np.ptp(points, axis=0) + 1
-    return wide * _box(names) + _columns(table)[-1], (high + (1 if table else 0)) * LEVEL
+    return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * LEVEL
+
+
+def _wide(table: list[str]) -> float:
+    """Width of a table in inches, with the line to it."""
+    return 1.15 * axes.text_width("\n".join(table)) + 0.4 if table else 0
 
 
 def _lines(ax: Axes, points: Float64, lines: Int64, passed: list[int]) -> None:
-    from matplotlib.collections import LineCollection
-
-    faint = min(1, max(0.25, 150 / max(1, len(lines))))
-    ax.add_collection(LineCollection(list(points[lines]), colors=GREY, linewidths=0.9, alpha=faint, zorder=1))
+    axes.edges(ax, points[lines], faint=min(1, max(0.25, 150 / max(1, len(lines)))))
     ax.plot(*points[passed].T, color=BLUE, linewidth=3, solid_capstyle="round", zorder=1.5, label="path")
 
 
 def _boxes(
-    ax: Axes,
-    points: Float64,
-    lines: Int64,
-    names: list[str],
-    cuts: list[int],
-    passed: list[int],
-    table: list[list[str]],
+    ax: Axes, points: Float64, lines: Int64, names: list[str], fills: list[str], passed: list[int], table: list[str]
 ) -> None:
-    """Draw sets as names in boxes, in inches, with the table to the right, each row on the level of its set."""
+    """Draw sets as names in boxes, in inches, with the table to the right, each line on the level of its set."""
     _lines(ax, points, lines, passed)
-    for at, (name, point) in enumerate(zip(names, points.tolist(), strict=True)):
-        fill = BLUE if at in cuts else PALE if at in passed else WHITE
-        axes.boxed(ax, point, name, fill, BLUE if at in cuts else GREY)
+    for point, name, fill in zip(points.tolist(), names, fills, strict=True):
+        axes.boxed(ax, point, name, fill, BLUE if fill == BLUE else GREY)
     half, top = _box(names) / 2, points[:, 1].max()
     right = points[:, 0].max() + half
-    ends = right + _columns(table)
-    style: dict[str, Any] = {"va": "center", "ha": "right", "fontsize": axes.FONT}
-    for x, y in points[cuts].tolist():
-        ax.plot([x, ends[0]], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    for y, row in zip([top + LEVEL, *points[cuts, 1]], [COLUMNS, *table], strict=True) if table else ():
-        for x, text in zip(ends, row, strict=True):
-            paper = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
-            ax.text(x, y, text, color=axes.ink() if y <= top else GREY, bbox=paper, **style)
-    ax.set_xlim(points[:, 0].min() - half, ends[-1])
+    cuts = sorted(points[[fill == BLUE for fill in fills]].tolist(), key=lambda point: point[1])
+    for x, y in cuts:
+        ax.plot([x, right + 0.2], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    for y, text in zip([top + LEVEL, *(y for _, y in cuts)], table, strict=True) if table else ():
+        style = {"va": "center", "fontsize": axes.FONT, "family": "monospace"}
+        ax.text(right + 0.3, y, text, color=axes.ink() if y <= top else GREY, **style)
+    ax.set_xlim(points[:, 0].min() - half, right + _wide(table))
     ax.set_ylim(-LEVEL / 2, top + LEVEL * (1.5 if table else 0.5))
 
 
-def _dots(ax: Axes, points: Float64, lines: Int64, cuts: list[int], passed: list[int]) -> None:
+def _dots(ax: Axes, points: Float64, lines: Int64, fills: list[str], passed: list[int]) -> None:
     """Draw sets as dots; a lattice higher than wide lies on its side."""
     wide, high = np.ptp(points, axis=0)
     points = points[:, ::-1] if high > wide else points
     _lines(ax, points, lines, passed)
-    for rows, colour, size in ((slice(None), WHITE, 16), (passed, PALE, 16), (cuts, BLUE, 36)):
-        x, y = points[rows].T
-        ax.scatter(x, y, s=size, color=colour, edgecolors=GREY, linewidths=0.8, zorder=2)
-    ax.margins(0.03, 0.1)
+    axes.dots(ax, points, [36 if fill == BLUE else 16 for fill in fills], fills)
 
 
 def _sentences(family: LowerSetFamily, path: LowerSets | None) -> list[str]:
@@ -245,20 +224,16 @@ def _sentences(family: LowerSetFamily, path: LowerSets | None) -> list[str]:
     return lines
 
 
-def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: bool) -> list[tuple[Any, str]]:
-    styles = [(BLUE, BLUE, len(cuts), "set of the chain")] if cuts else []
-    styles += [(PALE, GREY, len({*passed} - {*cuts}), "passed on the way")] if cuts else []
-    styles += [(WHITE, GREY, len(family) - len({*passed, *cuts}), "other lower set" if cuts else "lower set")]
-    rows: list[tuple[Any, str]] = [
-        (axes.dot(fill, edge, "s" if named else "o"), f"{text} ({count:,})")
-        for fill, edge, count, text in styles
-        if count
-    ]
-    rows += (
-        [(axes.dot(BLUE, marker="", linestyle="-", color=BLUE, linewidth=3), "order of the forward part")]
-        if cuts
-        else []
-    )
+def _legend(family: LowerSetFamily, fills: list[str], chain: bool, named: bool) -> list[tuple[Any, str]]:
+    kinds = {BLUE: "set of the chain", PALE: "passed on the way", WHITE: "other lower set" if chain else "lower set"}
+    rows: list[tuple[Any, str]] = []
+    for fill, kind in kinds.items():
+        if count := fills.count(fill):
+            edge = BLUE if fill == BLUE else GREY
+            rows.append((axes.dot(fill, edge, "s" if named else "o"), f"{kind} ({count:,})"))
+    if chain:
+        line = axes.dot(BLUE, marker="", linestyle="-", color=BLUE, linewidth=3)
+        rows.append((line, "order of the forward part"))
     which = "members" if letters_only(family.graph) else "members that no member reads"
     return [*rows, *([(None, f"names say the {which}")] if named else [])]
 

@@ -69,10 +69,10 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     edges, shown = lanes.columns(MAX_COLUMNS)
     rows = _budget(ax, lanes.limit, peak) + areas(ax, lanes, shown, edges - 0.5)
     rows += _without(ax, lanes) + _peak(ax, lanes)
-    near = [line for line in (lanes.limit or 0, baseline_peak(lanes.graph), peak) if line <= MAX_PEAKS * peak]
-    ax.set_ylim(0, 1.08 * max(1, *near))
+    top = max(peak, _near(lanes.limit, peak), _near(baseline_peak(lanes.graph), peak))
+    ax.set_ylim(0, 1.08 * max(1, top))
     ax.set_xlim(-0.5, max(1, lanes.trace.size) - 0.5)
-    axes.byte_axis(ax.yaxis, max(near), "live memory")
+    axes.byte_axis(ax.yaxis, top, "live memory")
     named = axes.name_ticks(ax, lanes.names, across=True)
     ax.set_xlabel("step, by the node that it runs" if named else "step")
     return axes.finished(ax, lanes.title, rows)
@@ -98,6 +98,11 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
         bottom = top
     ax.stairs(bottom, edges, color=axes.ink(), linewidth=0.8, label="all")
     return rows
+
+
+def _near(amount: int | None, peak: int) -> int:
+    """Return an amount that is drawn, else 0."""
+    return 0 if amount is None or amount > MAX_PEAKS * peak else amount
 
 
 def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
@@ -161,7 +166,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int, heigh
 def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> list[str]:
     """Columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
     peak, limit, rows = lanes.simulation.peak_memory, lanes.limit, max(height, 4) - 1
-    top = max(1, peak, limit if limit is not None and limit <= MAX_PEAKS * peak else 0)
+    top = max(1, peak, _near(limit, peak))
     marks = {row_at(peak, top, rows): format_bytes(peak)}
     canvas = [[" "] * room for _ in range(rows + 1)]
     if limit is not None and limit <= top:
@@ -269,11 +274,10 @@ def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, In
     """(ends of ranges of steps, maximum predicted bytes in each, maximum measured, maximum reserved)."""
     execution = validation.execution
     edges = bins(len(validation.simulation.schedule), limit)
-    if not len(validation.simulation.schedule):
-        none = np.zeros(1, np.int64)
-        return np.arange(2), none, none, none
+    # The 0 at the end is for a schedule without steps.
     predicted, used, total = (
-        np.maximum.reduceat(curve, edges[:-1]) for curve in (execution.predicted, execution.used, execution.total)
+        np.maximum.reduceat(np.append(curve, 0), edges[:-1])
+        for curve in (execution.predicted, execution.used, execution.total)
     )
     return edges, predicted, used, total
 
@@ -337,24 +341,19 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     ['in 0.0 %', 'out 0.0 %', 'compute 100.0 %']
     """
     lanes, played = _played(subject, limit)
-    simulation, limit, time = lanes.simulation, lanes.limit, max(1, played.last)
+    simulation, limit, peak = lanes.simulation, lanes.limit, lanes.simulation.peak_memory
     ax = axes.of_size(ax, 10, 6)
     edges, shown = lanes.columns(MAX_COLUMNS)
     at = np.append(played.step_begin, played.last)[edges]
-    rows: list[tuple[Any, str]] = []
-    near = 0 if limit is None or limit > MAX_PEAKS * simulation.peak_memory else limit
-    if near:
-        line = ax.axhline(near, color=VERMILION, linewidth=1.6, label="budget")
-        rows.append((line, f"budget {format_bytes(near)}"))
-    rows += areas(ax, lanes, shown, at)
+    rows = _budget(ax, limit, peak) + areas(ax, lanes, shown, at)
     host = simulation.host_trace
     if host.any():
         highest = np.maximum.reduceat(host, edges[:-1])
         curve = ax.stairs(highest, at, color=axes.ink(), linewidth=1.4, linestyle=(0, (4, 2)), label="on the host")
         rows.append((curve, f"on the host, at most {format_bytes(int(host.max()))}"))
-    top = max(1, simulation.peak_memory, simulation.host_peak, near)
+    top = max(1, peak, simulation.host_peak, _near(limit, peak))
     ax.set_ylim(0, 1.08 * top)
-    ax.set_xlim(0, time)
+    ax.set_xlim(0, max(1, played.last))
     axes.byte_axis(ax.yaxis, top, "live memory")
     # Left, bottom, width and height below the curve, in its sizes.
     below = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)

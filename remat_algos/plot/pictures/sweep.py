@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.plot import axes
-from remat_algos.plot.characters import columns_of, fitted, wrapped
-from remat_algos.plot.colours import CURVES, GREY
+from remat_algos.plot.characters import wrapped
+from remat_algos.plot.colours import GREY
 from remat_algos.sweeps.results import SweepResults
 from remat_algos.sweeps.worker import PLANNED
 from remat_algos.text.amounts import fine_percent, format_seconds, percent
@@ -200,24 +200,16 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def overheads_text(results: SweepResults, *, width: int) -> list[str]:
-    """Return a line for each solver and budget, its bar as long as the median overhead."""
+    """Return a line for each budget and solver."""
     check_kind(results, SweepResults, "results")
-    points = _points(results)
-    lines = wrapped(_overhead_sentences(results, points), width)
-    first = columns_of((name for name, _ in points), 16)
-    counts = {key: f"{len(o):,} of {jobs:,}" for key, (o, jobs) in points.items()}
-    second = max(map(len, counts.values()), default=0)
-    texts = {key: fine_percent(median(o), 100) if o else "no plan" for key, (o, _) in points.items()}
-    third = max(map(len, texts.values()), default=0)
-    room = max(1, width - first - second - third - 5)
-    longest = max([1e-9, *(median(o) for o, _ in points.values() if o)])
-    for share in dict.fromkeys(share for _, share in points):
-        lines.append(f"budget {share:g} %")
-        for key in ((solver, share) for solver in _solvers(results) if (solver, share) in points):
-            bar = "█" * round(room * median(points[key][0]) / longest) if points[key][0] else ""
-            count, text = counts[key].rjust(second), texts[key].rjust(third)
-            lines.append(f"{fitted(key[0], first)}  {count}  {text} {bar}".rstrip())
-    return lines
+    points, solvers = _points(results), _solvers(results)
+    rows = []
+    for solver, share in sorted(points, key=lambda key: (key[1], solvers.index(key[0]))):
+        overheads, jobs = points[solver, share]
+        middle = fine_percent(median(overheads), 100) if overheads else "no plan"
+        rows.append((f"{share:g} %", _short(solver), f"{len(overheads):,} of {jobs:,}", middle))
+    table = tabulated(("budget", "solver", "planned", "median overhead"), rows, width) if rows else []
+    return [*wrapped(_overhead_sentences(results, points), width), *table]
 
 
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
@@ -367,20 +359,14 @@ def _solvers(results: SweepResults) -> list[str]:
 
 
 def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str, note: str, **options: Any) -> Axes:
-    """Draw the curves of solvers, hollow points on them, and a legend below its heading.
-
-    A colour that comes again has another marker and line. Of many points of a curve few have a marker.
-    """
+    """Draw the curves of solvers, hollow points on them, and a legend below its heading."""
     ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * axes.LEGEND_ROW * len(curves)))
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
     for solver, (points, hollow, said) in curves.items():
-        i, n = _solvers(results).index(solver), len(points) - ("drawstyle" in options)
-        (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
-        line: dict[str, Any] = {"linestyle": style, "linewidth": 1.8, "markevery": slice(0, n, 1 + n // 30)} | options
-        (curve,) = ax.plot(*_columns(points), label=solver, **look, **line)
-        ax.plot(*_columns(hollow), linestyle="none", markerfacecolor="white", **look)
-        rows.append((curve, f"{axes.label(solver)}: {said}"))
+        i = _solvers(results).index(solver)
+        line = axes.curve(ax, i, *_columns(points), label=solver, **options)
+        axes.curve(ax, i, *_columns(hollow), linestyle="none", markerfacecolor="white", markevery=None)
+        rows.append((line, f"{axes.label(solver)}: {said}"))
     axes.legend_beside(ax, rows + ([(None, note)] if note else []))
     return ax
 
