@@ -123,7 +123,7 @@ def test_overheads_are_medians_over_plans_by_share():
     assert hollow == [[], [[50, 0]]]
     rows = [line.split() for line in plot.text("overheads", FOUND, width=60).splitlines()[-6:-2]]
     assert [" ".join(row) for row in rows] == [
-        *("1 % slow 0 of 1 no plan", "1 % quick 0 of 1 no plan", "50 % slow 2 of 2 30.0 %", "50 % quick 1 of 2 0 %")
+        *("1 % slow 0 of 1", "1 % quick 0 of 1", "50 % slow 2 of 2 30.0 %", "50 % quick 1 of 2 0 %")
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import TIMEOUT_MAX, Lock, Thread
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,25 +28,13 @@ Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | Non
 """For compute and for loads: where the error of a copy comes, or None, when it has ended."""
 
 
-class Engine(Protocol):
-    """Copies one way, one after the other in the order in which they are requested."""
-
-    def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
-        """Begin a copy between an array and the host memory at an offset, after another copy; return a token."""
-
-    def wait(self, copy: Any) -> None:
-        """Let compute wait for a copy."""
-
-    def close(self) -> None:
-        """Stop: no copy is running when this returns."""
-
-
 class ThreadEngine:
-    """Copies NumPy arrays on a thread; each takes as long as a link would, and moves its bytes at the end.
+    """Copies NumPy arrays one way on a thread, one after the other in the order in which they are requested.
 
-    So a value that is freed before its store has ended, or read before its load has, is wrong. Threads talk only by
-    what is written in C, `SimpleQueue` and `Lock`: an interrupt within an `Event` could leave it locked. A queue is
-    read without a time limit, since `get` with a short one may never return (CPython 3.11).
+    Each copy takes as long as a link would, and moves its bytes at the end. So a value that is freed before its store
+    has ended, or read before its load has, is wrong. Threads talk only by what is written in C, `SimpleQueue` and
+    `Lock`: an interrupt within an `Event` could leave it locked. A queue is read without a time limit, since `get` with
+    a short one may never return (CPython 3.11).
     """
 
     def __init__(self, host: Array, way: str, link: Link | None, events: list[Action]) -> None:
@@ -58,6 +46,7 @@ class ThreadEngine:
         self._thread = Thread(target=self._work, daemon=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
+        """Begin a copy between an array and the host memory at an offset, after another copy; return a token."""
         if self._thread.ident is None:
             self._thread.start()
         ended: Ended = SimpleQueue(), SimpleQueue()
@@ -65,11 +54,13 @@ class ThreadEngine:
         return ended
 
     def wait(self, copy: Ended) -> None:
+        """Let compute wait for a copy."""
         error = copy[0].get()
         if error is not None:
             raise error
 
     def close(self) -> None:
+        """Stop: no copy is running when this returns."""
         with suppress(RuntimeError):  # it has been stopped before
             self._running.release()
         self._jobs.put(None)
@@ -117,7 +108,7 @@ class StreamEngine:
         self._stream = on.xp.cuda.Stream(non_blocking=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
-        """Launch a copy behind the work that compute has launched; see `Engine`."""
+        """Launch a copy behind the work that compute has launched; see `ThreadEngine`."""
         for event in (self._on.mark(), after):
             if event is not None:
                 self._stream.wait_event(event)
@@ -129,12 +120,15 @@ class StreamEngine:
         return ended
 
     def wait(self, copy: Any) -> None:
-        """Let the stream of all operations wait for a copy; see `Engine`."""
+        """Let the stream of all operations wait for a copy; see `ThreadEngine`."""
         self._on.stream.wait_event(copy)
 
     def close(self) -> None:
-        """Wait for all launched copies; see `Engine`."""
+        """Wait for all launched copies; see `ThreadEngine`."""
         self._stream.synchronize()
+
+
+Engine = ThreadEngine | StreamEngine
 
 
 class HostCopies:

@@ -19,6 +19,11 @@ BYTES = range(1, 252)  # in turn over allocated arrays, so that bytes that are n
 WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
 
 
+def in_chunks(nbytes: int) -> int:
+    """Return bytes rounded up to 512."""
+    return -(-nbytes // CHUNK) * CHUNK
+
+
 class Memory(Protocol):
     """Allocates the arrays of a run, and counts their bytes."""
 
@@ -81,7 +86,7 @@ class TrackingMemory(Memory):
 
     def allocate(self, nbytes: int, key: int) -> Array:
         """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit."""
-        chunk = -(-nbytes // CHUNK) * CHUNK
+        chunk = in_chunks(nbytes)
         if self.used + chunk > self._limit:
             raise OutOfMemoryError("the limit is reached", requested=nbytes, free=max(self._limit - self.used, 0))
         try:
@@ -109,14 +114,11 @@ class TrackingMemory(Memory):
         self._overdue.clear()
         self.used = self.used_raw = 0
 
-    def _count_out(self, nbytes: int) -> None:
-        self.used -= -(-nbytes // CHUNK) * CHUNK
-        self.used_raw -= nbytes
-
     def _gone(self, number: int, nbytes: int) -> Any:
         def count_out(_: object) -> None:
             if self._overdue.pop(number, None) is not None:  # None: all have been released
-                self._count_out(nbytes)
+                self.used -= in_chunks(nbytes)
+                self.used_raw -= nbytes
 
         return count_out
 
@@ -285,7 +287,7 @@ class ArenaMemory(Memory):
         array = self._arrays[key] = self._slab[self._offset[key] : self._end[key]]
         if nbytes:
             array.fill(PATTERN)
-        self.used += -(-nbytes // CHUNK) * CHUNK
+        self.used += in_chunks(nbytes)
         self.used_raw += nbytes
         return array
 
@@ -294,7 +296,7 @@ class ArenaMemory(Memory):
         array = self._arrays.pop(key, None)
         if array is None:
             return
-        self.used -= -(-array.size // CHUNK) * CHUNK
+        self.used -= in_chunks(array.size)
         self.used_raw -= array.size
         if array.size:
             array.fill(PATTERN)

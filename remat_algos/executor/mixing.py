@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Protocol, SupportsInt
+from typing import SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,6 @@ SLOTS = 2**16  # checksums in a block of the GPU's memory
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
 Words = NDArray[np.uint32]
-
-
-class Mixer(Protocol):
-    """Computes hashes and checksums of 32-bit words."""
-
-    def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to `out`."""
-
-    def checksum(self, array: Array) -> SupportsInt:
-        """Position-weighted checksum: the sum of all words, each times the odd weight of its position, modulo 2**32."""
-
-
-def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
-    """Return the mixer of a backend, for nodes of up to `max_inputs` inputs."""
-    return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, max_inputs)
 
 
 # ---------------------------------------------------------------- NumPy
@@ -65,6 +50,7 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
+        """Write the mix of the inputs, or add it to `out`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
@@ -100,6 +86,7 @@ class NumpyMixer:
         return self._odd
 
     def checksum(self, array: Array) -> int:
+        """The sum of all words, each times the odd weight of its position, modulo 2**32."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= BLOCK:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -257,3 +244,11 @@ class CudaMixer:
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)
         return min(-(-words // self.THREADS), self._max_blocks)
+
+
+Mixer = NumpyMixer | CudaMixer
+
+
+def mixer(backend: Backend, max_inputs: int = 0) -> Mixer:
+    """Return the mixer of a backend, for nodes of up to `max_inputs` inputs."""
+    return NumpyMixer() if backend.name == "numpy" else CudaMixer(backend, max_inputs)

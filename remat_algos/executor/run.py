@@ -33,7 +33,7 @@ from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.measurements import Execution, live_memory
 from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
-from remat_algos.ir.arrays import Int64, to_lists
+from remat_algos.ir.arrays import to_lists
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verified
@@ -188,23 +188,18 @@ class RunLoop:
             simulation=self.simulation,
             backend=self._on.name,
             device=self._on.device,
-            used=_frozen(self._used),
-            used_raw=_frozen(self._used_raw),
-            total=_frozen(self._total),
+            used=np.array(self._used, np.int64),
+            used_raw=np.array(self._used_raw, np.int64),
+            total=np.array(self._total, np.int64),
             resident=self._resident,
             checksums=checksums,
             mismatches=self._mismatches(checksums) + [(self.step, x) for x in sorted(lost)],
             seconds=seconds,
             allocation=allocation,
             outputs=copies,
-            host=None if self._copies is None else _frozen(self._host),
+            host=None if self._copies is None else np.array(self._host, np.int64),
             events=self._copies.events if self._copies is not None and self._on.stream is None else None,
         )
-
-    @property
-    def predicted(self) -> Int64:
-        """int64[m]: bytes that should be allocated, each request rounded up to 512."""
-        return live_memory(self.simulation, CHUNK)
 
     def where(self) -> str:
         """Return the current step, for messages."""
@@ -308,12 +303,6 @@ def _ended(simulation: Simulation) -> list[list[int]]:
         else:
             ended[end - 1].append(i)
     return ended
-
-
-def _frozen(counts: list[int]) -> Int64:
-    array = np.array(counts, np.int64)
-    array.setflags(write=False)
-    return array
 
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
@@ -538,7 +527,7 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     chunk = -(-error.requested // CHUNK) * CHUNK
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
-    peak = int(loop.predicted.max(initial=0))
+    peak = int(live_memory(loop.simulation, CHUNK).max(initial=0))
     remedy = "allow more" if error.free >= 0 else "divide all sizes"  # the memory of a machine cannot be changed
     return OutOfMemoryError(
         "{where!w}, which asks for {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "

@@ -216,24 +216,22 @@ class Validation:
 
     def rows(self) -> list[tuple[str, str]]:
         """Labels and texts of the report."""
+        verdict = (
+            "passed: memory, values and runs match" if self.holds else "failed: memory, values or runs differ from"
+        )
         return [
             ("backend", f"{self.execution.backend}, {self.execution.device}"),
             ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in blocks of 512 bytes"),
             ("measured", f"{exact_bytes(self.measured_peak)}; {self._first_difference()}"),
-            ("exact", self._exactly()),
-            *([("host", self._on_host())] if self.execution.host is not None else []),
+            ("exact", _both(self.simulation.peak_memory, int(self.execution.peak_raw))),
+            *([("host", _both(*self._host_record().values()))] if self.execution.host is not None else []),
             ("reserved", self._reserved()),
             *([("device", f"{format_bytes(self.device_peak)} more in use")] if self.device_peak is not None else []),
             ("values", self._values()),
             ("runs", self._runs()),
             *([("time", self._time())] if len(self.seconds) else []),
-            ("verdict", self._verdict()),
+            ("verdict", f"{verdict} the prediction"),
         ]
-
-    def _verdict(self) -> str:
-        if self.holds:
-            return "passed: memory, values and runs match the prediction"
-        return "failed: memory, values or runs differ from the prediction"
 
     def _first_difference(self) -> str:
         step = self.first_difference
@@ -243,14 +241,6 @@ class Validation:
         node = shortened(self._node(step))
         host = f", {self._residual_host[step]:+,} bytes on the host" if self._residual_host[step] else ""
         return f"first difference at step {step}, {node}: {apart:+,} bytes in blocks, {exactly:+,} bytes exactly{host}"
-
-    def _exactly(self) -> str:
-        peak, measured = self.simulation.peak_memory, int(self.execution.peak_raw)
-        return f"{peak:,} bytes predicted, {measured:,} measured"
-
-    def _on_host(self) -> str:
-        peaks = self._host_record()
-        return f"{peaks['host_peak']:,} bytes predicted, {peaks['measured_host_peak']:,} measured"
 
     def _reserved(self) -> str:
         low, high = self.pool_predicted
@@ -295,6 +285,10 @@ class Validation:
 
     def __str__(self) -> str:
         return "\n".join(labelled(self.rows()))
+
+
+def _both(predicted: int, measured: int) -> str:
+    return f"{predicted:,} bytes predicted, {measured:,} measured"
 
 
 def _time_of(seconds: float | None) -> str:

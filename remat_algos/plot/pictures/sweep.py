@@ -206,7 +206,7 @@ def overheads_text(results: SweepResults, *, width: int) -> list[str]:
     rows = []
     for solver, share in sorted(points, key=lambda key: (key[1], solvers.index(key[0]))):
         overheads, jobs = points[solver, share]
-        middle = fine_percent(median(overheads), 100) if overheads else "no plan"
+        middle = fine_percent(median(overheads), 100) if overheads else ""
         rows.append((f"{share:g} %", _short(solver), f"{len(overheads):,} of {jobs:,}", middle))
     table = tabulated(("budget", "solver", "planned", "median overhead"), rows, width) if rows else []
     return [*wrapped(_overhead_sentences(results, points), width), *table]
