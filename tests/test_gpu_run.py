@@ -43,16 +43,14 @@ def quick_run(tmp_path_factory):
     """(the file that a quick run on the processors wrote, what it printed)"""
     file, printed = tmp_path_factory.mktemp("quick") / "run.json", io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
+        assert gpu_run.main(["--backend", "numpy", "--quick", "--seconds", "86400", "--output", str(file)]) == 0
     return file, printed.getvalue()
 
 
 def test_a_quick_run_on_the_processors_finds_something_in_every_part(quick_run):
     file, printed = quick_run
     record = json.loads(file.read_text())
-    assert (
-        record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --seconds 600 --quick"
-    )
+    assert record["measured_on"]["command"].endswith("gpu_run --backend numpy --seconds 86400 --quick")
     parts = record["parts"]
     assert {name: part["outcome"] for name, part in parts.items()} == dict.fromkeys(PARTS, "done")
     assert [r["holds"] for r in parts["small"]["records"][1:]] == [True, True]
@@ -63,7 +61,6 @@ def test_a_quick_run_on_the_processors_finds_something_in_every_part(quick_run):
     assert "device" in about
     assert "skipped" in skipped
     assert copied["bytes_as_predicted"]
-    assert copied["loads"] > 0
     assert 0 < copied["one_pass_predicted"] <= copied["plan_predicted"]
     assert [line.partition(":")[0] for line in printed.splitlines()] == [*PARTS, f"written {file}"]
 
@@ -100,8 +97,10 @@ def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
     replace(get_device("A100 80GB"), name="a stub", link=gpu_run.ASSUMED).save(options.device_file)
     _, both, copied = gpu_run.copies(options)
     assert min(both.values()) > 0
+    # The stub's clock is not that of the machine: each run of a node takes 2 ms.
     assert copied["bytes_as_predicted"]
-    assert copied["plan_measured"] > 0
+    assert copied["loads"] > 0
+    assert 0 < copied["one_pass_predicted"] <= copied["plan_predicted"]
 
 
 def test_small_plans_are_those_of_solvers_that_can_serve(monkeypatch):

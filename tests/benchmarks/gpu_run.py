@@ -56,7 +56,6 @@ COPIED_PEAK = {"numpy": 4_000_000, "cupy": 16 * 10**9}  # bytes of a network wit
 RESIDENTS = 8 * 10**9
 BURN = {"numpy": 40, "cupy": 1000}  # multiply-adds for each word, so that a copy can hide behind compute
 ASSUMED = Link(out=2e8, into=2e8, latency=1e-5, source="assumed")  # where there is none
-SOLVING = 5.0
 REPEATS = 3
 BOTH_WAYS, COPIES = 2**28, 8  # bytes of a copy, and how many follow each other
 
