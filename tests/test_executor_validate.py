@@ -16,12 +16,9 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import (
     AllocationError,
-    ArgumentTypeError,
     BackendError,
     BudgetError,
-    ClaimError,
     GraphError,
-    ScheduleError,
 )
 from remat_algos.executor import array_backend
 from remat_algos.executor import validate as validate_module
@@ -42,6 +39,7 @@ from remat_algos.zoo.registry import build
 from tests.public import refusal
 from tests.raising import raises
 from tests.tampered import tampered
+from tests.test_executor_run import Careless, Drifting, Keeping
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "graphs"
@@ -98,10 +96,6 @@ def plan(chain):
 # ---------------------------------------------------------------- what holds
 
 
-def test_there_are_twelve_graphs():
-    assert len(set(GRAPHS)) == 12
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_GRAPHS else ()) for name in GRAPHS]
 )
@@ -145,16 +139,6 @@ def test_results_of_one_node_on_top_of_each_other_are_found(monkeypatch):
     assert "than without an arena" in dict(found.rows())["values"]
 
 
-def test_a_plan_is_taken_in_every_form(chain, plan, tmp_path):
-    plan.save(tmp_path / "plan.json")
-    before = ComputationGraph.from_edges([(f"v{i}", f"v{i + 1}") for i in range(7)], memory=1000)
-    for graph in (chain, before):
-        for given in (plan, plan.record(), tmp_path / "plan.json", str(tmp_path / "plan.json")):
-            found = validate(graph, given, repeats=0)
-            assert (found.holds, found.simulation.peak_memory) == (True, 7000)
-    assert validate(chain, plan.schedule, repeats=0).holds
-
-
 def test_nothing_at_all_holds_too():
     found = validate(ComputationGraph.from_edges([]), Schedule([]), repeats=1)
     assert (found.holds, found.predicted_peak, found.measured_peak, found.time_measured) == (True, 0, 0, 0.0)
@@ -165,51 +149,13 @@ def test_nothing_at_all_holds_too():
 # ---------------------------------------------------------------- what does not
 
 
-class Forgetful(SyntheticOperators):
-    """Makes something else whenever v2 runs again."""
-
-    times = 0
-
-    def run(self, node, reads, residents, values, workspace):
-        super().run(node, reads, residents, values, workspace)
-        if self._graph.labels[node] == "v2":
-            self.times += 1
-            values[0][0] ^= self.times > 1
-
-
-class Hoarder(SyntheticOperators):
-    """Keeps what v3 makes, beyond its time."""
-
-    def __init__(self, graph):
-        super().__init__(graph)
-        self.kept = []
-
-    def run(self, node, reads, residents, values, workspace):
-        super().run(node, reads, residents, values, workspace)
-        if self._graph.labels[node] == "v3":
-            self.kept += values
-
-
 def test_a_value_that_is_not_what_it_was_is_named(chain):
     order = Schedule.from_names(chain, ["v0", "v1", "v2", *(f"v{i}" for i in range(2, 8))]).order.tolist()
     order += list(range(8, chain.n_nodes))
-    found = validate(chain, Schedule(order), operators=Forgetful(chain), repeats=0)
+    found = validate(chain, Schedule(order), operators=Drifting(chain, chain.labels.names.index("v2")), repeats=0)
     assert (found.mismatches, found.holds, found.first_difference) == ("v2", False, None)
     assert dict(found.rows())["values"] == "node v2 computed another value at step 3 than at first"
     assert found.record()["mismatches"] == "v2"
-
-
-class Careless(SyntheticOperators):
-    """One node writes into one of its reads."""
-
-    def __init__(self, graph, node, place):
-        super().__init__(graph)
-        self.at = node, place
-
-    def run(self, node, reads, residents, values, workspace):
-        super().run(node, reads, residents, values, workspace)
-        if node == self.at[0]:
-            reads[self.at[1]][5] ^= 1
 
 
 def test_an_operator_that_writes_over_what_it_reads_is_always_found(chain, plan):
@@ -306,7 +252,7 @@ def test_a_difference_to_the_byte_alone_is_named(chain, plan):
 
 
 def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
-    found = validate(chain, plan, operators=Hoarder(chain), repeats=0)
+    found = validate(chain, plan, operators=Keeping(chain, chain.labels.names.index("v3")), repeats=0)
     step = found.first_difference
     assert step is not None
     assert not found.holds
@@ -321,26 +267,12 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     assert "they part" in {line.get_label() for line in plot.validation(found).lines}
 
 
-def test_false_claims_are_found_before_anything_runs(chain, plan):
-    with pytest.raises(ClaimError, match="claims peak_memory 6999"):
-        validate(chain, plan.record() | {"peak_memory": 6999})
-    with pytest.raises(ScheduleError, match="before it has been made"):
-        validate(chain, Schedule([1]))
-
-
 def test_a_run_that_would_not_fit_does_not_begin(chain, plan, monkeypatch):
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: 7000)
     with pytest.raises(BackendError, match=r"the run needs 7 KiB, residents included, and 6.84 KiB are free .*smaller"):
         validate(chain, plan)
     monkeypatch.setattr(validate_module, "free_memory", lambda backend: None)
     assert validate(chain, plan, repeats=0).holds
-
-
-@pytest.mark.parametrize(("backend", "sentence"), [("cupi", "no backend is called 'cupi'"), ("cupy", "CuPy")])
-def test_a_backend_that_is_not_there_is_told(chain, plan, backend, sentence, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(BackendError, match=sentence):
-        validate(chain, plan, backend)
 
 
 @pytest.mark.parametrize("arena", [False, True])
@@ -356,12 +288,6 @@ def test_bytes_that_are_never_written_are_found_where_a_node_runs_again(share, a
         found = validate(graph, solve(graph, 7 * size), operators=Half(graph), arena=arena, repeats=0)
         assert (found.simulation.runs > 1).any()
         assert not found.holds
-
-
-@pytest.mark.parametrize("operators", [3, SyntheticOperators])
-def test_what_are_no_operators_is_refused(operators, chain, plan):
-    with raises(ArgumentTypeError, operators=operators):
-        validate(chain, plan, operators=operators)
 
 
 @pytest.mark.parametrize(("residents", "given"), [(None, "NoneType"), ([None], 1), ([np.zeros(3, np.uint8)], 1)])
@@ -461,8 +387,6 @@ def test_costs_are_measured_once_here():
 def test_the_record_is_json_and_names_everything(chain, plan):
     record = validate(chain, plan, repeats=1).record()
     assert json.loads(json.dumps(record)) == record
-    assert {"predicted_peak", "measured_peak", "pool_total", "device_peak", "residual"} <= set(record)
-    assert {"first_difference", "mismatches", "time_predicted", "time_measured", "runs"} <= set(record)
     assert (record["predicted_peak"], record["exact_peak"], record["device_peak"]) == (7168, 7000, None)
     assert record["residual"] == [0] * len(plan.schedule)
     assert record["runs"] == plan.simulation.runs.tolist()
@@ -476,9 +400,8 @@ def test_on_numpy_the_pool_is_only_told_of(chain, plan):
 
 def test_a_pool_outside_its_interval_is_told(chain, plan):
     found = validate(chain, plan, repeats=0)
-    on_gpu = replace(
-        found, execution=replace(found.execution, backend="cupy"), pool_predicted=(1, 2), device_peak=2**21
-    )
+    on_gpu = replace(found.execution, backend="cupy")
+    on_gpu = replace(found, execution=on_gpu, pool_predicted=(1, 2), device_peak=2**21)
     said = dict(on_gpu.rows())
     assert on_gpu.pool_inside is on_gpu.record()["pool_inside"] is False
     assert said["reserved"].endswith("CuPy's pool as modelled 1 B to 2 B, which does not match")

@@ -69,12 +69,6 @@ def test_every_buffer_is_drawn_where_it_lies_by_its_role(simulation, allocate):
         )
 
 
-def test_bare_buffers_have_one_colour():
-    ax = plot.addresses(share_storage(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2])))
-    assert list(areas(ax)) == ["buffer"]
-    assert len(areas(ax)["buffer"]) == 3
-
-
 def test_what_is_written_over_ends_where_the_other_begins():
     allocation = separate_storage(Buffers([0, 2], [3, 5], [4, 4], over=[-1, 0]))
     assert areas(plot.addresses(allocation))["buffer"] == {(-0.5, 1.5, 0, 4), (1.5, 4.5, 0, 4)}
@@ -87,6 +81,9 @@ def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
     said = [text.get_text() for text in ax.get_legend().get_texts()]
     assert said == ["arena 8 B", "max live 6 B", "buffer"]
     assert ax.get_title() == "3 buffers over 4 steps, separate\narena 8 B, 1.333 of max live"
+    assert len(areas(ax)["buffer"]) == 3
+    smallest = plot.addresses(separate_storage(Buffers([0, 0], [1, 1], [4, 2])))
+    assert [line.get_label() for line in smallest.lines] == ["arena"]
 
 
 def split_by_hand():
@@ -100,11 +97,8 @@ def test_arenas_stand_on_top_of_each_other_with_a_line_above_each():
     assert {line.get_label(): line.get_ydata()[0] for line in ax.lines} == {"arena 0": 5, "arena 1": 7}
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["arena 0, 5 B", "arena 1, 2 B", "buffer"]
     assert ax.get_title() == "3 buffers over 4 steps, by hand\narena 0: 5 B of 8 B; arena 1: 2 B of 4 B"
-
-
-def test_an_arena_that_is_not_used_has_no_line():
-    ax = plot.addresses(pack_arenas(Buffers([0], [1], [3]), [4, 4, 4]))
-    assert [line.get_label() for line in ax.lines] == ["arena 0"]
+    unused = plot.addresses(pack_arenas(Buffers([0], [1], [3]), [4, 4, 4]))
+    assert [line.get_label() for line in unused.lines] == ["arena 0"]
 
 
 def test_arenas_of_a_schedule_have_its_colours_and_names():
@@ -120,11 +114,6 @@ def test_a_text_of_arenas_names_where_each_begins():
     lines = plot.text("addresses", split_by_hand(), width=40, height=7).splitlines()
     assert [line.split("│")[0].strip() for line in lines if "│" in line] == ["", "arena 1", "", "", "", "", "arena 0"]
     assert lines[1] == "arena 0: 5 B of 8 B; arena 1: 2 B of 4 B"
-
-
-def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():
-    ax = plot.addresses(separate_storage(Buffers([0, 0], [1, 1], [4, 2])))
-    assert [line.get_label() for line in ax.lines] == ["arena"]
 
 
 def test_an_arena_above_max_live_that_is_proven_least_says_so():

@@ -54,7 +54,9 @@ def test_compute_is_in_shares_of_the_first_pass():
 
 
 def test_the_legend_names_layers_and_structures():
-    entries = legend(plot.breakdown(network()))
+    ax = Figure().add_subplot()
+    assert plot.breakdown(network(), ax=ax) is ax
+    entries = legend(ax)
     assert {"by layer:", "by data structure:", "convolution", "feature maps", "weights"} <= {*entries}
 
 
@@ -72,11 +74,6 @@ def test_what_is_left_of_many_types_is_not_called_as_one_of_them(of):
     entries = legend(plot.breakdown(found, of=of))
     assert ("small layers" in entries or "small operations" in entries) == (len(found.types) > 7)
     assert "others" not in entries
-
-
-def test_it_draws_on_axes_that_are_there():
-    ax = Figure().add_subplot()
-    assert plot.breakdown(network(), ax=ax) is ax
 
 
 def test_text_tells_the_same_figures():
