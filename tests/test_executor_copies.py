@@ -17,7 +17,6 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import OutOfMemoryError, StaleValueError
 from remat_algos.executor.array_backend import Backend, backend
 from remat_algos.executor.host_copies import HostCopies, StreamEngine, ThreadEngine
-from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate
 from remat_algos.ir.graph import ComputationGraph
@@ -306,12 +305,3 @@ def test_a_gpu_host_without_pinned_memory_ends_the_run(fault, kind, monkeypatch)
     with pytest.raises(kind) as error:
         execute(simulation.graph, simulation, Filling(), backend="cupy")
     assert type(error.value) is kind
-
-
-def test_synthetic_operators_see_what_was_loaded():
-    """Bits of node 4 depend on all bytes of the value that came back."""
-    simulation = chain()
-    operators = SyntheticOperators(simulation.graph)
-    outputs = execute(simulation.graph, simulation, operators, link=FAST, outputs=True).outputs
-    plainly = execute(simulation.graph, range(5), operators, outputs=True).outputs
-    assert all((outputs[x] == plainly[x]).all() for x in plainly)

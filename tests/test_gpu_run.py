@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,29 +137,34 @@ def test_a_part_that_fails_says_why(tmp_path, monkeypatch):
     assert found.records == []
 
 
+@pytest.fixture
+def any_day(monkeypatch):
+    """Occasions that read nothing of the machine."""
+    occasion = SimpleNamespace(record=lambda command: {"command": command})
+    monkeypatch.setattr(gpu_run, "Occasion", SimpleNamespace(now=lambda: occasion))
+
+
+@pytest.mark.usefixtures("any_day")
 def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, capsys):
-    eager = {"model": "gpt", "method": "eager", "loss": 1.0}
+    def plan(method, loss, *difference):
+        record = {"model": "gpt", "method": method, "loss": loss}
+        return record | ({"gradient_difference": difference[0]} if difference else {})
+
+    eager, broken = plan("eager", 1.0), {"model": "gpt", "method": "remat 50%", "error": "no"}
     for faults, code in (
         ([], 1),  # a part without a record
         ([{"holds": True}], 0),
         ([{"holds": False}], 1),
         ([{"pool_known": True, "pool_inside": False}], 1),
         ([{"pool_known": False, "pool_inside": False}], 0),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0001, "gradient_difference": 0.0}], 0),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.01, "gradient_difference": 0.0}], 1),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0}], 1),  # no gradient was compared
-        ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 2.0, "gradient_difference": 0.001}], 0),
-        ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 1.0, "gradient_difference": 0.5}], 1),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0, "gradient_difference": float("nan")}], 1),
-        ([eager, {"model": "gpt", "method": "remat 50%", "error": "no"}], 1),  # none of our plans ran
-        (
-            [
-                eager,
-                {"model": "gpt", "method": "remat 50%", "loss": 1.0, "gradient_difference": 0.0},
-                {"method": "inductor, remat 50%", "error": "no"},
-            ],
-            0,
-        ),
+        ([eager, plan("remat 50%", 1.0001, 0.0)], 0),
+        ([eager, plan("remat 50%", 1.01, 0.0)], 1),
+        ([eager, plan("remat 50%", 1.0)], 1),  # no gradient was compared
+        ([eager, plan("inductor, remat 50%", 2.0, 0.001)], 0),
+        ([eager, plan("inductor, remat 50%", 1.0, 0.5)], 1),
+        ([eager, plan("remat 50%", 1.0, float("nan"))], 1),
+        ([eager, broken], 1),  # none of our plans ran
+        ([eager, plan("remat 50%", 1.0, 0.0), broken | {"method": "inductor, remat 50%"}], 0),
         ([{"skipped": "no torch"}], 1),
         ([{"bytes_as_predicted": False}], 1),
         ([{"same_as_numpy": False}], 1),
@@ -173,6 +179,7 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("any_day")
 def test_a_part_is_run_again_and_the_others_keep_what_they_found(monkeypatch, tmp_path, capsys):
     played = []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
@@ -40,7 +40,7 @@ from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.step_rows import live_at, live_set
 from remat_algos.wording import shortened
-from remat_algos.zoo.random import chain, layered_dag, u_shape
+from remat_algos.zoo.random import chain, u_shape
 from tests.command_line import with_budget
 from tests.raising import raises
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
@@ -164,12 +164,9 @@ def test_the_lines_stand_at_budget_and_at_the_peak_without_rematerialization():
     assert np.array_equal(without.get_data().values, baseline(plan.graph).memory_trace)
     assert line(ax, "peak").get_data() == ([plan.simulation.peak_step], [plan.peak_memory])
     assert set(line(plot.memory(plan, limit=17), "budget").get_ydata()) == {17}
-
-
-def test_without_budget_and_reruns_there_is_no_line_but_the_peaks():
-    ax = plot.memory(diamond(again=False))
-    assert line(ax, "budget") is None
-    assert not any(patch.get_label() == "without rematerialization" for patch in ax.patches)
+    plain = plot.memory(diamond(again=False))
+    assert line(plain, "budget") is None
+    assert not any(patch.get_label() == "without rematerialization" for patch in plain.patches)
 
 
 def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
@@ -220,14 +217,6 @@ def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulati
         assert trace[step] == trace[begin:end].max()
     if trace.size:
         assert simulation.peak_step in shown
-
-
-def test_thousands_of_steps_share_columns():
-    simulation = baseline(differentiate(chain(1500, memory=1000)))
-    (top, _, edges) = bands(plot.memory(simulation))["gradients"]
-    assert top.size == 2000
-    assert top.max() == simulation.peak_memory
-    assert (edges[0], edges[-1]) == (-0.5, 2999.5)
 
 
 # ---------------------------------------------------------------- schedule
@@ -443,12 +432,6 @@ def test_a_long_edge_goes_round_the_nodes_between():
     assert all(abs(place - by_layer[layer]).min() > 0.5 for place, layer in bends)
 
 
-def test_thousands_of_nodes_are_drawn():
-    graph = differentiate(layered_dag(700, seed=1))
-    ax = rendered(plot.graph(graph))
-    assert sum(isinstance(found, LineCollection) for found in ax.collections) == 2
-
-
 @pytest.mark.parametrize("training", [False, True])
 def test_each_edge_of_named_nodes_has_a_head_on_the_side_of_its_reader(training):
     graph = ComputationGraph.from_edges([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
@@ -481,16 +464,11 @@ def drawable(graph):
 @pytest.mark.parametrize("graph", EDGE_CASES.values(), ids=EDGE_CASES)
 def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(graph):
     for picture, thing in drawable(graph).items():
-        assert (PLOTS | {"frontier": plot.frontier})[picture](thing).get_title()
+        ax = (PLOTS | {"frontier": plot.frontier})[picture](thing)
+        assert rendered(ax).get_title()  # warnings of missing room and glyphs are errors
         for width in (40, 72, 100):
             text = plot.text(picture, thing, width=width)
             assert max(cell_len(row) for row in text.split("\n")) <= width
-
-
-@pytest.mark.parametrize("case", ["nothing", "one that nobody needs", "names", "forty readers"])
-def test_layout_finds_room_and_every_glyph(case):
-    for picture, thing in drawable(EDGE_CASES[case]).items():
-        rendered((PLOTS | {"frontier": plot.frontier})[picture](thing))  # warnings are errors
 
 
 @pytest.mark.parametrize("picture", PLOTS)
@@ -573,23 +551,24 @@ def test_given_axes_are_drawn_on(draw):
 
 def test_settings_stay_as_they_are(tmp_path):
     before = dict(matplotlib.rcParams)
-    plan = trained()
-    for name, draw in PLOTS.items():
-        plot.save(draw(plan), tmp_path / f"{name}.svg")
+    plot.save(plot.memory(trained()), tmp_path / "memory.svg")
     assert dict(matplotlib.rcParams) == before
 
 
-def test_no_window_manager_hears_of_a_picture():
+def test_matplotlib_is_loaded_by_what_draws_and_no_window_manager_hears_of_it():
+    """The hook of notebooks is there after `import remat_algos`."""
     code = """
         import sys
         from remat_algos import plot
         from remat_algos.zoo.random import chain
+        plot.addresses, plot.text
+        assert not {"matplotlib", "remat_algos.plot.html"} & set(sys.modules)
+        assert "<svg" in chain(3)._repr_html_()
         for draw in (plot.graph, plot.memory, plot.schedule):
             draw(chain(3))
-        print("matplotlib.pyplot" in sys.modules)
+        assert "matplotlib.pyplot" not in sys.modules
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("looks", [ROLES.values(), CELLS], ids=["roles", "cells"])

@@ -1,7 +1,5 @@
 """Pictures of allocations: every buffer where it lies while it is needed, by the role of what it holds."""
 
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -206,9 +204,3 @@ def test_a_text_says_what_its_characters_are():
     simulation = simulate(ComputationGraph.from_edges([("A", "B")], memory=[4, 2], workspace=[0, 2]), [0, 1])
     said = plot.text("addresses", separate_storage(Buffers.of(simulation)), simulation=simulation)
     assert said.splitlines()[-1] == "█ kept  · workspace"
-
-
-def test_drawing_loads_matplotlib_only_when_it_draws():
-    code = "import sys, remat_algos.plot as plot; plot.addresses; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

@@ -1,7 +1,5 @@
 """What pictures look like in characters."""
 
-from pathlib import Path
-
 from remat_algos import plot
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.bounds.rising import bound_curve
@@ -15,7 +13,6 @@ from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
-from remat_algos.sweeps.results import SweepResults
 
 
 def test_addresses():
@@ -109,44 +106,6 @@ def test_matrix():
         "    0  █··  ···",
         "    1  ·█·  │··",
         "    2  ▒·█  ·│·",
-    ]
-
-
-def test_profiles():
-    asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
-    found = [("echo", 109), ("chen_sqrt", 100)]
-    rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
-    assert plot.text("profiles", SweepResults(Path(), tuple(rows))).split("\n") == [
-        "chen_sqrt is best or within 1 % on 100.0 % of 1 problem",
-        "problems (graph and budget) that some solver planned",
-        "                               within   within   within",
-        "solver     problems     best      1 %     10 %    100 %  planned",
-        "chen_sqrt         1  100.0 %  100.0 %  100.0 %  100.0 %  100.0 %",
-        "echo              1    0.0 %    0.0 %  100.0 %  100.0 %  100.0 %",
-    ]
-
-
-def test_overheads():
-    asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
-    rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
-    assert plot.text("overheads", SweepResults(Path(), tuple(rows)), width=60).split("\n") == [
-        "budget 50 %: echo plans 1 of 1 job, median overhead 12.0 %",
-        "2 jobs; overheads are medians over plans",
-        "budget  solver  planned  median overhead",
-        "  50 %  echo    1 of 1            12.0 %",
-        "  70 %  echo    1 of 1             2.0 %",
-    ]
-
-
-def test_solve_times():
-    asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
-    rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
-    assert plot.text("solve_times", SweepResults(Path(), tuple(rows))).split("\n") == [
-        "slowest: search, 3.1 s on 62 nodes",
-        "2 jobs on 1 graph; median time 1.56 s",
-        "solver  jobs  median  longest  nodes",
-        "echo       1   20 ms    20 ms     62",
-        "search     1   3.1 s    3.1 s     62",
     ]
 
 

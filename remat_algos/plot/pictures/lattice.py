@@ -200,7 +200,7 @@ def _boxes(
     for x, y in cuts:
         ax.plot([x, right + 0.2], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
     for y, text in zip([top + LEVEL, *(y for _, y in cuts)], table, strict=True) if table else ():
-        style = {"va": "center", "fontsize": axes.FONT, "family": "monospace"}
+        style: dict[str, Any] = {"va": "center", "fontsize": axes.FONT, "family": "monospace"}
         ax.text(right + 0.3, y, text, color=axes.ink() if y <= top else GREY, **style)
     ax.set_xlim(points[:, 0].min() - half, right + _wide(table))
     ax.set_ylim(-LEVEL / 2, top + LEVEL * (1.5 if table else 0.5))

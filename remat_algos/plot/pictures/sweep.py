@@ -9,6 +9,8 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.plot import axes
 from remat_algos.plot.characters import wrapped
@@ -131,7 +133,7 @@ def _stairs(above: Sequence[float], right: float) -> Points:
 
 def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[float]]) -> Iterator[str]:
     if not ratios:
-        yield _no_plan(results)
+        yield f"no plan in {counted(len(results.jobs), 'job')}"
     else:
         first = _ranked(ratios)[0]
         share, number = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "problem")
@@ -364,15 +366,11 @@ def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str,
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
     for solver, (points, hollow, said) in curves.items():
         i = _solvers(results).index(solver)
-        line = axes.curve(ax, i, *_columns(points), label=solver, **options)
-        axes.curve(ax, i, *_columns(hollow), linestyle="none", markerfacecolor="white", markevery=None)
+        line = axes.curve(ax, i, *np.reshape(points, (-1, 2)).T, label=solver, **options)
+        axes.curve(ax, i, *np.reshape(hollow, (-1, 2)).T, linestyle="none", markerfacecolor="white", markevery=None)
         rows.append((line, f"{axes.label(solver)}: {said}"))
     axes.legend_beside(ax, rows + ([(None, note)] if note else []))
     return ax
-
-
-def _columns(points: Points) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]
 
 
 def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
@@ -398,10 +396,6 @@ def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
 
 
 _short = partial(shortened, limit=24)
-
-
-def _no_plan(results: SweepResults) -> str:
-    return f"no plan in {counted(len(results.jobs), 'job')}"
 
 
 def _unfinished(results: SweepResults) -> Iterator[str]:
