@@ -128,15 +128,14 @@ def test_many_threads_come_round(stub):
     assert int(mixer(stub).checksum(there)) == int(mixer(NUMPY).checksum(array))
 
 
-def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch):
-    monkeypatch.setattr(mixing, "SLOTS", 3)  # so blocks of slots run out
+def test_checksums_wait_until_they_are_asked_for(stub):
     on_gpu, arrays = mixer(stub), [stub.xp.zeros(40, np.uint8) for _ in range(8)]
     for i, array in enumerate(arrays):
         array[0] = i
     asked = [on_gpu.checksum(array) for array in arrays]
     assert [int(sum_) for sum_ in asked] == [oracle.checksum(bytes(array)) for array in arrays]
     found = stub.xp.zeros(2, np.uint8)
-    on_gpu.mix(found, 1, arrays, 1, 0)  # more at once than a block of slots holds
+    on_gpu.mix(found, 1, arrays, 1, 0)  # and those of inputs that are longer
     assert bytes(found) == oracle.mixed(2, 1, [bytes(array) for array in arrays], 1)
 
 

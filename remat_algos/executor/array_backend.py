@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -136,11 +135,9 @@ def free_memory(backend: Backend) -> int | None:
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:
         available = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
-        if available is not None:
-            return 1024 * int(available[1])
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (OSError, ValueError):  # no Linux
+    except OSError:  # no Linux
         return None
+    return 1024 * int(available[1]) if available is not None else None
 
 
 # ---------------------------------------------------------------- the kernels of kernels/cuda

@@ -21,7 +21,6 @@ BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
 POINTERS = 8  # inputs passed as kernel arguments; more are passed in a table
-SLOTS = 2**16  # checksums in a block of the GPU's memory
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
@@ -64,7 +63,7 @@ class NumpyMixer:
                 np.bitwise_xor(self._places[:count], number, out=mixed)
             for array, factor in zip(inputs, factors, strict=False):
                 if array.size:
-                    np.multiply(_periodic(array, start, upper), factor, out=upper)
+                    np.multiply(_periodic(array, start, count), factor, out=upper)
                     np.add(mixed, upper, out=mixed)
             if longer:
                 np.add(mixed, longer % 2**32, out=mixed)
@@ -117,22 +116,16 @@ def _words(array: Array, start: int, count: int) -> Words:
     return words
 
 
-def _periodic(array: Array, start: int, room: Words) -> Words:
-    """`room.size` words of the array repeated periodically; `room` may be used for them."""
-    n_words, count = -(-array.size // 4), room.size
-    if start + count <= n_words:
-        return _words(array, start, count)
+def _periodic(array: Array, start: int, count: int) -> Words:
+    """`count` words of the array repeated periodically."""
+    n_words = -(-array.size // 4)
     start %= n_words
-    filled = min(count, n_words - start)
-    room[:filled] = _words(array, start, filled)
-    again = min(count - filled, start)
-    room[filled : filled + again] = _words(array, 0, again)
-    filled += again
-    while filled < count:  # whole periods, doubled each time
-        again = min(filled, count - filled)
-        room[filled : filled + again] = room[:again]
-        filled += again
-    return room
+    first = _words(array, start, min(count, n_words - start))
+    rest = count - first.size
+    if not rest:
+        return first
+    period = _words(array, 0, min(n_words, rest))
+    return np.concatenate([first, np.tile(period, -(-rest // period.size))[:rest]])
 
 
 def _burn(count: int, burn: int) -> None:
@@ -146,39 +139,16 @@ def _burn(count: int, burn: int) -> None:
 # ---------------------------------------------------------------- CUDA
 
 
-class _Slots:
-    """Checksums in the GPU's memory, zero at first, copied to the host on demand."""
-
-    def __init__(self, backend: Backend, count: int) -> None:
-        self._backend = backend
-        with backend.uncounted():
-            self.device = backend.xp.zeros(count, np.uint32)
-        self.used = self._known = 0
-        self._host: Words = np.empty(count, np.uint32)
-
-    def take(self, count: int) -> Array:
-        """uint32[count] of zeros."""
-        self.used += count
-        return self.device[self.used - count : self.used]
-
-    def value(self, slot: int) -> int:
-        """Return the sum in a slot, read together with all other used slots."""
-        if slot >= self._known:
-            self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
-            self._known = self.used
-        return int(self._host[slot])
-
-
 class _Later:
     """A checksum that the GPU still computes; int() waits for it."""
 
-    __slots__ = ("_slot", "_slots")
+    __slots__ = ("_backend", "_sum")
 
-    def __init__(self, slots: _Slots) -> None:
-        self._slots, self._slot = slots, slots.used - 1
+    def __init__(self, backend: Backend, total: Array) -> None:
+        self._backend, self._sum = backend, total
 
     def __int__(self) -> int:
-        return self._slots.value(self._slot)
+        return int(self._backend.to_host(self._sum)[0])
 
 
 class CudaMixer:
@@ -190,7 +160,7 @@ class CudaMixer:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
-        self._backend, self._slots = backend, _Slots(backend, SLOTS)
+        self._backend = backend
         with backend.uncounted():
             self._nothing = xp.zeros(1, np.uint32)
             self._table = xp.zeros(max(2 * max_inputs, 1), np.uint64) if max_inputs > POINTERS else self._nothing
@@ -219,27 +189,27 @@ class CudaMixer:
     def checksum(self, array: Array) -> SupportsInt:
         if array.size == 0:
             return 0
-        self._add_up(array, self._take(1))
-        return _Later(self._slots)
+        total = self._zeros(1)
+        self._add_up(array, total)
+        return _Later(self._backend, total)
 
     def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
         """uint32[n_inputs]: checksums of inputs longer than the result, else 0."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):
             return self._nothing
-        sums = self._take(len(inputs))
+        sums = self._zeros(len(inputs))
         for k, array in enumerate(inputs):
             if longer[k]:
                 self._add_up(array, sums[k : k + 1])
         return sums
 
-    def _add_up(self, array: Array, slot: Array) -> None:
-        self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), slot))
+    def _add_up(self, array: Array, total: Array) -> None:
+        self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), total))
 
-    def _take(self, count: int) -> Array:
-        if self._slots.used + count > self._slots.device.size:
-            self._slots = _Slots(self._backend, max(SLOTS, count))
-        return self._slots.take(count)
+    def _zeros(self, count: int) -> Array:
+        with self._backend.uncounted():
+            return self._backend.xp.zeros(count, np.uint32)
 
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)

@@ -208,8 +208,9 @@ class RunLoop:
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
 
     def release(self) -> None:
-        """Release all arrays."""
+        """Release all arrays, and checksums on a GPU."""
         self._arrays.clear()
+        self._sums.clear()
         self._residents = []
 
     def _served(self, reads: list[int]) -> tuple[list[int], tuple[Array, ...]]:
