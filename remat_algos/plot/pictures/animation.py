@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from bisect import bisect_right
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from html import escape
 from pathlib import Path
 
@@ -156,26 +154,17 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
     """(place, state) of a node with these (begin, end, state) of instances."""
-    inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
-    states: list[tuple[int, int]] = []
-    # A heap, the latest first; instances that have ended go when they are first.
-    live: list[tuple[int, int, int]] = []
-    coming = sorted(spans, reverse=True)
-    for step in sorted({steps.start, *inside}):
-        while coming and coming[-1][0] <= step:
-            begin, end, kind = coming.pop()
-            heappush(live, (-begin, -kind, end))
-        while live and live[0][2] <= step:
-            heappop(live)
-        state = -live[0][1] if live else EMPTY
-        if not states or state != states[-1][1]:
-            states.append((step - steps.start, state))
-    return states
+    states = np.full(max(1, len(steps)), EMPTY)
+    # A later instance hides the earlier ones while it is live.
+    for begin, end, state in sorted(spans):
+        states[max(0, begin - steps.start) : end - steps.start] = state
+    places = np.flatnonzero(np.diff(states, prepend=EMPTY - 1))
+    return list(zip(places.tolist(), states[places].tolist(), strict=True))
 
 
 def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
     """int64[n]: the state of every node at a place."""
-    return np.array([each[bisect_right(each, (place, len(STATES))) - 1][1] for each in changes], np.int64)
+    return np.array([[state for at, state in each if at <= place][-1] for each in changes], np.int64)
 
 
 class _PixelPlaces:
