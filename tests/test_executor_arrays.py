@@ -371,11 +371,3 @@ def test_no_run_keeps_memory_of_the_device(ends, on):
         with nullcontext() if ends in ("well", "arena") else pytest.raises((OutOfMemoryError, RuntimeError)):
             execute(graph, simulation, operators, backend="cupy", **how)
         assert cuda_stub.MemoryPool.on_device == before
-
-
-def test_an_arena_on_a_gpu(on):
-    graph = chain(5, memory=600)
-    allocation = separate_storage(Buffers.of(simulate(graph, range(5))), alignment=512)
-    found = execute(graph, range(5), Filling(), allocation, backend="cupy")
-    assert found.used.tolist() == found.predicted.tolist()
-    assert set(found.total.tolist()) == {5 * 1024}

@@ -148,10 +148,6 @@ def divide():
     return 1 // 0
 
 
-def interrupt():
-    raise KeyboardInterrupt
-
-
 def press_control_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
@@ -163,7 +159,7 @@ def press_control_c():
 @pytest.mark.parametrize("allocation", [None, arena()], ids=["pool", "arena"])
 @pytest.mark.parametrize(
     ("deed", "kind"),
-    [(divide, ZeroDivisionError), (interrupt, KeyboardInterrupt), (press_control_c, KeyboardInterrupt)],
+    [(divide, ZeroDivisionError), (press_control_c, KeyboardInterrupt)],
 )
 def test_what_ends_a_step_comes_out_as_it_is_and_leaves_nothing(deed, kind, allocation):
     spy = Spy(GRAPH, deed)

@@ -222,17 +222,6 @@ def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulati
 # ---------------------------------------------------------------- schedule
 
 
-def test_the_cells_of_a_schedule_written_down_by_hand():
-    found = schedule_cells(diamond(), np.arange(5), np.arange(4))
-    assert found.tolist() == [
-        [FIRST_RUN, NOT_LIVE, NOT_LIVE],
-        [LIVE, FIRST_RUN, NOT_LIVE],
-        [RECOMPUTED, LIVE, NOT_LIVE],
-        [LIVE, LIVE, FIRST_RUN],
-    ]
-    assert plot.schedule(diamond()).images[0].get_array().tolist() == found.tolist()
-
-
 @given(simulation=simulations())
 def test_a_cell_shows_what_is_simulated(simulation):
     graph, order = simulation.graph, simulation.schedule.order.tolist()

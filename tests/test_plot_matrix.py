@@ -53,43 +53,31 @@ def test_the_picture_shows_both_beside_each_other():
 
 def test_a_schedule_in_another_order_has_more_stages():
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 4), (2, 4)]
-    found = stage_matrices(simulate(ra.ComputationGraph.from_edges(edges), [0, 2, 1, 3, 0, 1, 0, 2, 4]))
-    assert found.nodes.tolist() == [0, 2, 1, 3, 4]
+    found = check_matrices(simulate(ra.ComputationGraph.from_edges(edges), [0, 2, 1, 3, 0, 1, 0, 2, 4]))
     assert found.starts.tolist() == [0, 1, 2, 3, 4, 6]
-    assert ["".join(map(str, row)) for row in found.R.astype(int)] == [
-        "10000",
-        "01000",
-        "00100",
-        "00010",
-        "10100",
-        "11001",
-    ]
-    assert ["".join(map(str, row)) for row in found.S.astype(int)] == [
-        "00000",
-        "10000",
-        "11000",
-        "01100",
-        "00010",
-        "00110",
-    ]
 
 
 @pytest.mark.parametrize(("name", "graph"), list(small_graphs(12, 8, 16)))
 def test_any_schedule_can_be_read_from_its_matrices(name, graph):
     for limit in ("least", "100%"):
-        simulation = ra.solve(graph, limit, effort="fast").simulation
-        found, lives = stage_matrices(simulation), simulation.lifetimes
-        order = simulation.schedule.order.tolist()
-        assert [int(found.nodes[i]) for row in found.R for i in np.flatnonzero(row)] == order
-        assert found.R.sum(axis=1).cumsum().tolist() == [*found.starts[1:].tolist(), len(order)]
-        assert found.nodes.tolist() == list(dict.fromkeys(order))
-        for start, row in zip(found.starts.tolist(), found.S, strict=True):
-            live = {
-                int(graph.producer[x])
-                for x, made_at, end in zip(lives.value, lives.made_at, lives.end, strict=True)
-                if made_at < start < end
-            }
-            assert {int(found.nodes[i]) for i in np.flatnonzero(row)} == live
+        check_matrices(ra.solve(graph, limit, effort="fast").simulation)
+
+
+def check_matrices(simulation):
+    """The matrices of a schedule, after a comparison with its order and its lifetimes."""
+    found, lives = stage_matrices(simulation), simulation.lifetimes
+    order = simulation.schedule.order.tolist()
+    assert [int(found.nodes[i]) for row in found.R for i in np.flatnonzero(row)] == order
+    assert found.R.sum(axis=1).cumsum().tolist() == [*found.starts[1:].tolist(), len(order)]
+    assert found.nodes.tolist() == list(dict.fromkeys(order))
+    for start, row in zip(found.starts.tolist(), found.S, strict=True):
+        live = {
+            int(simulation.graph.producer[x])
+            for x, made_at, end in zip(lives.value, lives.made_at, lives.end, strict=True)
+            if made_at < start < end
+        }
+        assert {int(found.nodes[i]) for i in np.flatnonzero(row)} == live
+    return found
 
 
 def test_large_matrices_are_binned_and_larger_ones_refused(monkeypatch):
