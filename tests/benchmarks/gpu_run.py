@@ -175,7 +175,7 @@ def run_with_copies(on: Backend, network: str, link: Link) -> dict[str, Any]:
     costs = np.median([found.seconds for found in runs][1:], axis=0)  # the first one compiles, and touches everything
     graph = graph.with_costs(compute=np.rint(1e9 * costs).astype(np.int64))
     graph = replace(graph, labels=replace(graph.labels, compute_unit="ns", compute_scale=1))
-    plan = solve(graph, "35%", link=link, time_limit=SOLVING)
+    plan = solve(graph, "35%", link=link, effort="fast")
     found = {}
     for name, schedule, predicted in (
         ("one_pass", range(graph.n_nodes), graph.needed_compute),
