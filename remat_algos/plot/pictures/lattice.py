@@ -18,8 +18,7 @@ from remat_algos.plot.colours import BLUE, GREY, PALE, TERMS, WHITE
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
-from remat_algos.text.layout import tabulated
-from remat_algos.wording import counted, format_bytes
+from remat_algos.wording import counted, format_bytes, tabulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
