@@ -61,7 +61,7 @@ def test_each_command_that_shows_progress_has_a_time_limit():
     searching = {
         name
         for name, module in commands.items()
-        if re.search(r"progress_line\(|searching\(", inspect.getsource(module))
+        if re.search(r"progress_line\(|searching\(|search_clock\(", inspect.getsource(module))
     }
     assert searching - WITHOUT == {words.split()[0] for words in SEARCHES}
     assert {name for name, module in commands.items() if "--time-limit" in options(module)} == searching - WITHOUT

@@ -119,7 +119,7 @@ def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
     ra.cost.Device("card", {"float32": 1e12}, 1e11, 1e-6, 2**30, link=Link(5e9, 4e9, 0, 10**9)).save("card.json")
     parser = argparse.ArgumentParser()
     add(parser, "copies")
-    assert link_of(parser.parse_args(words)) == link
+    assert link_of(parser.parse_args(words, argparse.Namespace(actions=[]))) == link
 
 
 @pytest.mark.parametrize(

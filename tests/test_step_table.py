@@ -145,7 +145,7 @@ def test_the_table_of_some_steps(net, monkeypatch):
     [
         (("--table", "csv", "--step", "1"), "leave out one"),
         (("--table", "csv", "--json"), "leave out one"),
-        (("--table", "csv", "--plot", "-"), "name a file for the picture"),
+        (("--table", "csv", "--plot", "-"), "name a file for it"),
         (("--steps", "0:2"), "--steps goes with --table"),
         (("--table", "--steps", "7:3"), "--steps 7:3: the schedule has 8 steps, from 0; give a first step and a later"),
         (("--table", "--steps", "0:9"), "--steps 0:9: the schedule has 8 steps"),

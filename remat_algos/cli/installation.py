@@ -24,21 +24,7 @@ CUDA_FUNCTION = re.compile(r"__global__\s+void\s+(\w+)")
 
 
 def installation() -> dict[str, Any]:
-    """Versions, compiled kernels, what is compiled on first use, the cache, and libraries; none is imported.
-
-    Returns
-    -------
-    dict
-        As `--json` prints it.
-
-    Examples
-    --------
-    >>> record = installation()
-    >>> record["kernels"]["fault"], record["kernels"]["missing"]
-    (None, [])
-    >>> [entry["compiler"] for entry in record["first_use"]]
-    ['CuPy', 'CuPy']
-    """
+    """Return versions, compiled kernels, what is compiled on first use, the cache, and libraries; none is imported."""
     places = [Path(place, "kernels") for place in remat_algos.__path__]
     folder = next(place for place in places if (place / "_built.py").exists())
     return {
@@ -57,13 +43,7 @@ def installation() -> dict[str, Any]:
 
 
 def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """Label and text of each line.
-
-    Examples
-    --------
-    >>> [label for label, _ in installation_rows(installation())][:6]
-    ['python', 'kernels', 'sources', 'flags', 'folder', 'first use']
-    """
+    """Return label and text of each line."""
     python, kernels, cache = record["python"], record["kernels"], record["cache"]
     built, missing = kernels["built"], kernels["missing"]
     unbuilt = f"; not built: {', '.join(missing)}" if missing else ""

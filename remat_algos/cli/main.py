@@ -9,14 +9,14 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Sequence
-from typing import Any, NoReturn, TextIO
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from remat_algos import __version__
 from remat_algos.cli import commands
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import print_error, print_json, print_row, print_text, terminal_columns
-from remat_algos.cli.shared_options import check, memory
+from remat_algos.cli.output import output_of, print_error, print_json, print_row, print_text, terminal_columns
+from remat_algos.cli.shared_options import add, memory, owner_of_output
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
 from remat_algos.wording import LONGEST_PATH, did_you_mean, first_line, shortened, shortened_path, spelled
 
@@ -100,23 +100,6 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
-class _Version(argparse.Action):
-    """--version, perhaps followed by --verbose and --json."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> NoReturn:
-        words = [str(word) for word in values or ()]
-        if unknown := [word for word in words if word not in ("--verbose", "--json")]:
-            parser.error(f"remat --version has no {shortened(' '.join(unknown))}")
-        _print_version(verbose="--verbose" in words, as_json="--json" in words)
-        parser.exit()
-
-
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
     """Run a command line; returns an `ExitCode`.
 
@@ -128,7 +111,7 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            warnings.showwarning = _print_warning
+            warnings.showwarning = _print_warning  # type: ignore[assignment]
             code = _run(arguments, started)
         sys.stdout.flush()
         return code
@@ -152,7 +135,8 @@ def _run(arguments: Sequence[str], started: float) -> int:
     try:
         _parse(arguments, chosen)
         chosen.started = started
-        return int(chosen.run(chosen))
+        with output_of(chosen, owner_of_output(chosen)):
+            return int(chosen.run(chosen) or ExitCode.DONE)
     except SystemExit as stop:  # argparse, for --help and for errors
         return int(stop.code or 0)
     except BudgetError as error:
@@ -189,27 +173,20 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 
 def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
-    """Set the command and its options; SystemExit after help."""
+    """Set the command, the only one imported, and its options; SystemExit after help and the version."""
     command = _command(arguments)
-    if command is not None and command not in HELPS and "--version" not in arguments:
+    if command is None or arguments[0] in ("-h", "--help", "--version"):
+        _overview(arguments)
+    if command not in HELPS:
         near = did_you_mean(command, HELPS) or f"; there are {', '.join(HELPS)}"
         raise RematError("unknown command {command!r}{near!w} (see remat --help)", command=command, near=near)
-    parser, chosen.actions = _parser(command)
-    options = [word for action in chosen.actions for word in action.option_strings]
-    if not arguments:
-        parser.print_help()
-        raise SystemExit(ExitCode.DONE)
-    _, unknown = parser.parse_known_args(arguments, chosen)
-    # argparse takes an optional file as missing if an option is before it: GRAPH --nodes FILE PLAN.
-    for action in chosen.actions:
-        missing = action.nargs == "?" and not action.option_strings and getattr(chosen, action.dest) is None
-        if missing and unknown and not unknown[0].startswith("-"):
-            setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
-    if command == "models" and "export" in arguments:
-        raise RematError(
-            "remat models export was removed; write a model with remat convert 'model:NAME?OPTION=VALUE' FILE"
-        )
+    parser, chosen.run = _parser(command)
+    chosen.actions = parser._actions
+    words = list(arguments)
+    words.remove(command)
+    _, unknown = parser.parse_known_intermixed_args(words, chosen)
     if unknown:
+        options = [word for action in chosen.actions for word in action.option_strings]
         near = did_you_mean(unknown[0].partition("=")[0], options)
         if "--budget" in options:
             with contextlib.suppress(ValueError):
@@ -219,7 +196,34 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
         raise RematError(
             "remat {command} has no {words}{remedy!w}", command=command, words=" ".join(unknown), remedy=remedy
         )
-    check(chosen)
+
+
+def _parser(command: str) -> tuple[_Parser, Callable[[argparse.Namespace], int | None]]:
+    """Return the parser of a command and the command."""
+    parser = _Parser(prog=f"remat {command}", description=HELPS[command])
+    module = importlib.import_module(f"{commands.__name__}.{command}")
+    module.add_arguments(parser)
+    add(parser, "json")
+    return parser, module.run
+
+
+def _overview(arguments: Sequence[str]) -> NoReturn:
+    """Print the commands, or the version, perhaps with --verbose and --json."""
+    parser = _Parser(
+        prog="remat",
+        description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
+    )
+    parser.add_argument("--version", action="store_true", help=VERSION_HELP)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, text in HELPS.items():
+        subparsers.add_parser(name, help=text)
+    if "--version" in arguments:
+        if unknown := [word for word in arguments if word not in ("--version", "--verbose", "--json")]:
+            parser.error(f"remat --version has no {shortened(' '.join(unknown))}")
+        _print_version(verbose="--verbose" in arguments, as_json="--json" in arguments)
+    else:
+        parser.parse_args(arguments or ["--help"])
+    raise SystemExit(ExitCode.DONE)
 
 
 def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
@@ -239,41 +243,18 @@ def _command(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _parser(command: str | None) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
-    """Return the parser with the arguments of the chosen command, the only one imported."""
-    parser = _Parser(
-        prog="remat",
-        description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
-    )
-    parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    actions: list[argparse.Action] = []
-    for name, text in HELPS.items():
-        subparser = subparsers.add_parser(name, help=text, description=text)
-        if name == command:
-            module = importlib.import_module(f"{commands.__name__}.{name}")
-            module.add_arguments(subparser)
-            subparser.set_defaults(run=module.run)
-            actions = subparser._actions
-    return parser, actions
-
-
 def _print_version(*, verbose: bool, as_json: bool) -> None:
-    """The version, alone or with what is installed."""
-    if not verbose:
-        if as_json:
-            print_json({"version": __version__})
-        else:
-            print_text(f"remat {__version__}")
-        return
-    from remat_algos.cli.installation import installation, installation_rows
+    """Print the version, alone or with what is installed."""
+    found: dict[str, Any] = {"version": __version__}
+    if verbose:
+        from remat_algos.cli.installation import installation, installation_rows
 
-    found = installation()
+        found = installation()
     if as_json:
         print_json(found)
         return
     print_text(f"remat {__version__}")
-    for label, text in installation_rows(found):
+    for label, text in installation_rows(found) if verbose else ():
         print_row(label, text)
 
 
@@ -282,12 +263,5 @@ def _print_error(message: str, code: ExitCode) -> int:
     return code
 
 
-def _print_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _print_warning(message: Warning | str, *_: object) -> None:
     print_error(f"remat: note: {message}")

@@ -32,17 +32,31 @@ def print_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=1))
 
 
-def print_result(arguments: argparse.Namespace, result: Any, *texts: object, note: str = "") -> None:
-    """Print a result: with --json its record, else a note and texts, by default the result itself.
+@contextlib.contextmanager
+def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None]:
+    """Leave standard output to the option that owns it: other text goes to standard error, with --json nowhere.
+
+    `arguments.stdout` is the standard output for the owner.
+    """
+    arguments.stdout = sys.stdout
+    with contextlib.ExitStack() as stack:
+        if owner == "--json":
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        elif owner is not None:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield
+
+
+def print_result(arguments: argparse.Namespace, result: Any, *texts: object) -> None:
+    """Print a result: with --json its record, else texts.
 
     A result is a record or has one. A text may be a list of labels and their texts, or one label and its text.
     """
     if arguments.json:
-        print_json(result if isinstance(result, dict) else result.record())
+        with contextlib.redirect_stdout(arguments.stdout):
+            print_json(result if isinstance(result, dict) else result.record())
         return
-    if note:
-        print_text(note)
-    for text in texts or (result,):
+    for text in texts:
         if isinstance(text, Iterator | list):
             print_table(("", ""), text, headed=False)
         elif isinstance(text, tuple):
@@ -51,19 +65,13 @@ def print_result(arguments: argparse.Namespace, result: Any, *texts: object, not
             print_text(text)
 
 
-def print_note(arguments: argparse.Namespace, text: object, *, file: TextIO | None = None) -> None:
-    """Print a note before a result, unless --json is given."""
-    if not arguments.json:
-        print_text(text, file=file)
-
-
-def print_text(text: object = "", *, file: TextIO | None = None) -> None:
+def print_text(text: object = "") -> None:
     """Print text in lines of at most 80 columns, with colour on a terminal."""
     lines = []
     for line in str(text).split("\n"):
         begin = " " * (len(line) - len(line.lstrip(" ")))
         lines += wrapped(line.lstrip(" "), first=begin, indent=f"{begin}    ")
-    _print(lines, file or sys.stdout)
+    _print(lines)
 
 
 def print_error(text: str) -> None:
@@ -94,9 +102,9 @@ def _columns(file: TextIO) -> int:
         return 0
 
 
-def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
+def print_row(label: str, text: str) -> None:
     """Print a line below those of a plan: label and text."""
-    _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
+    _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN))
 
 
 def print_table(
@@ -105,15 +113,12 @@ def print_table(
     *,
     headed: bool = True,
     hidden: Collection[str] = (),
-    file: TextIO | None = None,
 ) -> None:
     """Print a table, without the hidden columns; without headings, labels and their texts."""
     if hidden:
         shown = [i for i, name in enumerate(columns) if name not in hidden]
         columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
-    _print(
-        tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), file or sys.stdout
-    )
+    _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows))
 
 
 def print_picture(text: str) -> None:
@@ -121,10 +126,8 @@ def print_picture(text: str) -> None:
     print("\n".join(["", *map(printable, text.split("\n"))]))
 
 
-def draw(
-    arguments: argparse.Namespace, picture: str, subject: Any, *, out: TextIO | None = None, **options: Any
-) -> None:
-    """Draw a picture to the file of --plot, and print its place on `out`; `options` go to the picture."""
+def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: Any) -> None:
+    """Draw a picture to the file of --plot, and print its place; `options` go to the picture."""
     plot = arguments.plot
     if plot is None:
         return
@@ -140,8 +143,7 @@ def draw(
     except ValueError as error:
         raise RematError("--plot {plot!p}: {error!w}", plot=plot, error=error) from error
     pictures.save(drawn, plot)
-    if not arguments.json:
-        print_row("drawn", plot, file=out)
+    print_row("drawn", plot)
 
 
 def print_reasons(reasons: Mapping[str, str]) -> None:
@@ -150,15 +152,15 @@ def print_reasons(reasons: Mapping[str, str]) -> None:
         print_text(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
 
 
-def _print(lines: Sequence[str], file: TextIO) -> None:
+def _print(lines: Sequence[str]) -> None:
     """Print lines, in colour on a terminal, plain in a pipe or if NO_COLOR is set."""
-    if not file.isatty() or os.environ.get("NO_COLOR"):
-        print("\n".join(lines), file=file)
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        print("\n".join(lines))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=file, highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True)
     for line in lines:
         text = Text(line)
         text.highlight_regex(LABEL, "bold")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.output import TEXT, progress_line, terminal_columns
-from remat_algos.context import check_seconds, time_left
+from remat_algos.context import Clock, check_seconds, time_left
 from remat_algos.effort import DEFAULT, EFFORTS
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, RematError, about, extended
 from remat_algos.text.amounts import parse_bytes
@@ -380,12 +380,12 @@ def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None
 
 def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str]) -> None:
     metavar, parser, text, *more = OPTIONS[name]
-    given = {"flags": (f"--{name.replace('_', '-')}",), "help": helps.get(name, text), **(more[0] if more else {})}
-    flags = given.pop("flags")
-    given |= {"action": "store_true"} if parser is bool else {"metavar": metavar or None, "type": parser}
+    settings = {"flags": (f"--{name.replace('_', '-')}",), "help": helps.get(name, text), **(more[0] if more else {})}
+    flags = settings.pop("flags")
+    settings |= {"action": "store_true"} if parser is bool else {"metavar": metavar or None, "type": parser}
     if flags != (name,):  # no positional
-        given["dest"] = name
-    group.add_argument(*flags, **given)
+        settings["dest"] = name
+    group.add_argument(*flags, **settings)
 
 
 def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
@@ -467,9 +467,8 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
-    for option, given in (("--host", arguments.host), ("--link-share", arguments.link_share)):
-        if link is None and given is not None:
-            raise RematError("{option!w} goes with --link; give that too", option=option)
+    for option in used_options(arguments, ("host", "link_share")) if link is None else ():
+        raise RematError("{option!w} goes with --link; give that too", option=option)
     if link is None and getattr(arguments, "picture", None) == TIMELINE:
         raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
     return None if link is None else get_link(link, arguments.host, arguments.link_share)
@@ -484,8 +483,8 @@ def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Co
         if name in regions:
             raise RematError("--region {name} is there twice; give each region a name of its own", name=name)
         regions[name] = entry
-    given = {name: getattr(arguments, name) for name in SETS["constraints"][1]}
-    return Constraints.of(graph, given | {"regions": regions})
+    limits = {name: getattr(arguments, name) for name in SETS["constraints"][1]}
+    return Constraints.of(graph, limits | {"regions": regions})
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -501,15 +500,18 @@ def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def used_options(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Return the options of these names that have another value than their default."""
+    options = [each for each in arguments.actions if each.dest in names]
+    return [each.option_strings[0] for each in options if getattr(arguments, each.dest) != each.default]
+
+
 def check_solved(arguments: argparse.Namespace, plan: str) -> None:
     """Check that no option for solving comes with a plan."""
-    for action in arguments.actions:
-        if action.dest in OF_SOLVING and getattr(arguments, action.dest) != action.default:
-            raise RematError(
-                "{option} is for solving, but {plan!p} is already solved; leave it out",
-                option=action.option_strings[0],
-                plan=plan,
-            )
+    for option in used_options(arguments, OF_SOLVING):
+        raise RematError(
+            "{option} is for solving, but {plan!p} is already solved; leave it out", option=option, plan=plan
+        )
 
 
 @contextlib.contextmanager
@@ -518,7 +520,15 @@ def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[
     own = {name: getattr(arguments, name) for name in OF_SEARCH if name in arguments}
     remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
     with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
-        yield {"time_limit": time_left(arguments.time_limit, arguments.started), "progress": progress, **own}
+        left = time_left(arguments.time_limit, arguments.started)
+        yield own | {"progress": progress} | ({} if left is None else {"time_limit": left})
+
+
+@contextlib.contextmanager
+def search_clock(arguments: argparse.Namespace) -> Iterator[Clock]:
+    """Yield the clock of a search that takes one, with a progress line."""
+    with progress_line() as progress:
+        yield Clock(time_left(arguments.time_limit, arguments.started), progress)
 
 
 @contextlib.contextmanager
@@ -559,23 +569,30 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
     return steps
 
 
-def check(arguments: argparse.Namespace) -> None:
-    """Check combinations of options that all commands forbid, before the work."""
+def owner_of_output(arguments: argparse.Namespace) -> str | None:
+    """Return the option whose output takes standard output, if any; check that there is one, and files to write."""
     plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
     if picture is not None and plot is None:
         raise RematError("--picture {picture} goes with --plot; give a file, or - for text", picture=picture)
-    alone = {"--td -": getattr(arguments, "td", None) == TEXT, "--plot -": plot == TEXT, "--json": arguments.json}
-    alone["--format"] = getattr(arguments, "format", None) and not output
-    rivals = [option for option, used in alone.items() if used]
-    if len(rivals) > 1:
+    owners = ["--td -"] if getattr(arguments, "td", None) == TEXT else []
+    owners += ["--plot -"] if plot == TEXT else []
+    owners += ["--json"] if arguments.json else []
+    owners += ["--format"] if getattr(arguments, "format", None) and not output else []
+    for name in ("table", "matrix"):
+        form = getattr(arguments, name, None)
+        owners += [f"--{name} {form}"] if form in ("csv", "markdown") else []
+    if len(owners) > 1:
         raise RematError(
-            "{one} and {other} both use standard output; name a file for one of them", one=rivals[0], other=rivals[1]
+            "{one} and {other} both use standard output; leave out one, or name a file for it",
+            one=owners[0],
+            other=owners[1],
         )
     if plot and output and Path(output).resolve() == Path(plot).resolve():
         raise RematError("-o and --plot are both {plot!p}; name two files", plot=plot)
     for written in (getattr(arguments, name, None) for name in ("output", "plot", "td")):
         if written and Path(written).exists():
             check_overwrite(arguments, written)
+    return owners[0] if owners and owners[0] != "--plot -" else None
 
 
 def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:

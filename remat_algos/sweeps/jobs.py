@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import check_fields, checked_arguments
+from remat_algos.context import check_seconds
 from remat_algos.cost.devices import get_link
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, SweepError
@@ -199,8 +200,8 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
                 did_you_mean=did_you_mean(unknown[0], names),
             )
     limit = options.pop("time_limit", None)
-    if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
-        raise ArgumentError("time_limit is {limit!r}; give seconds, 0 or more", limit=limit)
+    if limit is not None:
+        check_seconds(limit)
     request = Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
     if any(solver.function.__module__ == "__main__" for solver in request.named or ()):
         raise ArgumentError(

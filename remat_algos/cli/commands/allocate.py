@@ -12,9 +12,9 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
-from remat_algos.cli.output import draw, print_json, print_note, print_result, print_table, print_text, progress_line
-from remat_algos.cli.shared_options import SETS, add, add_plot, whole_number
-from remat_algos.context import Clock, Stop, time_left
+from remat_algos.cli.output import draw, print_result, print_table, print_text
+from remat_algos.cli.shared_options import SETS, add, add_plot, searching, used_options, whole_number
+from remat_algos.context import Clock, Stop
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write_allocation
 from remat_algos.schedule.simulation import Simulation
@@ -62,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(group, "time_limit", "seed", time_limit=limit, seed="for offsets: random seed of the search (0)")
     add(parser, output="write the buffers with their offsets, as CSV")
     add_plot(parser, "addresses")
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -71,16 +70,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     simulation = None
     if arguments.buffers is None:
         graph, simulation, _, note = order_of(arguments)
-        if simulation is None:
-            simulation = one_pass(graph)
+        simulation = simulation or one_pass(graph)
         buffers = _buffers(arguments, simulation)
     else:
         buffers = read_buffers(arguments.buffers)
         note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}{_fixed(buffers)}"
-    print_note(arguments, note)
+    print_text(note)
     clock = Clock()
-    split = len(arguments.capacity or ()) > 1
-    allocation = _split(arguments, buffers) if split else _allocated(arguments, buffers)
+    try:
+        allocation = _allocated(arguments, buffers)
+    except CapacityError as error:
+        forced_by = [buffers.name(i) for i in error.buffers]
+        reason = {"reason": str(error), "proven": error.proven, "forced_by": forced_by}
+        print_result(arguments, {"capacity": arguments.capacity, "fits": False, **reason})
+        raise
     seconds = clock.elapsed
     allocation.verify()
     if arguments.output:
@@ -88,10 +91,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
     written = [("written", arguments.output)] if arguments.output else []
     print_result(arguments, record, [*_rows(record), *written])
-    if split and len(buffers) <= MAX_LISTED and not arguments.json:
+    if "addresses" in record and len(buffers) <= MAX_LISTED:
         print_text()
-        rows = [[str(each[key]) for key in ("id", "arena", "offset", "size")] for each in record["addresses"]]
-        print_table(("buffer", "arena", "offset", "bytes"), rows)
+        print_table(("buffer", "arena", "offset", "bytes"), (each.values() for each in record["addresses"]))
     draw(arguments, "addresses", allocation, simulation=simulation)
     if record["interrupted"]:
         return ExitCode.INTERRUPTED
@@ -113,9 +115,8 @@ def _check(arguments: argparse.Namespace) -> None:
                 graph=arguments.graph,
             )
         of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
-        given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
-        if given:
-            raise RematError("--buffers gives no graph; leave out {given!l}", given=given)
+        if options := used_options(arguments, of_graphs):
+            raise RematError("--buffers gives no graph; leave out {options!l}", options=options)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise RematError(
             "--match-range {match_range} goes with --method sharing; give that too", match_range=arguments.match_range
@@ -146,37 +147,20 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
     return replace(found, names=tuple(names))
 
 
-def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
-    """Addresses by the chosen method."""
-    alignment, left = arguments.alignment, time_left(arguments.time_limit, arguments.started)
-    if arguments.method == "offsets":
-        with progress_line() as progress:
-            return pack(buffers, capacity=(arguments.capacity or [None])[0], progress=progress, **_search(arguments))
-    if arguments.method == "sharing":
-        return share_storage(buffers, arguments.match_range, alignment=alignment, time_limit=left)
-    if arguments.method == "colouring":
-        return colour(buffers, alignment=alignment, time_limit=left)
-    return separate_storage(buffers, alignment=alignment)
-
-
-def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
-    """Addresses in the arenas of the capacities."""
-    try:
-        with progress_line() as progress:
-            return pack_arenas(buffers, arguments.capacity, progress=progress, **_search(arguments))
-    except CapacityError as error:
-        if arguments.json:
-            forced_by = [buffers.name(i) for i in error.buffers]
-            reason = {"reason": str(error), "proven": error.proven, "forced_by": forced_by}
-            print_json({"capacity": arguments.capacity, "fits": False, **reason})
-        raise
-
-
-def _search(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the search for offsets."""
-    left = time_left(arguments.time_limit, arguments.started)
-    limit = {} if left is None else {"time_limit": left}
-    return {"alignment": arguments.alignment, "seed": arguments.seed, **limit}
+def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | SplitAllocation:
+    """Addresses by the chosen method, in one arena or in those of several capacities."""
+    capacities = arguments.capacity or [None]
+    with searching(arguments) as search:
+        if arguments.method == "offsets":
+            if len(capacities) > 1:
+                return pack_arenas(buffers, capacities, **search)
+            return pack(buffers, capacity=capacities[0], **search)
+        del search["seed"], search["progress"]
+        if arguments.method == "sharing":
+            return share_storage(buffers, arguments.match_range, **search)
+        if arguments.method == "colouring":
+            return colour(buffers, **search)
+        return separate_storage(buffers, alignment=arguments.alignment)
 
 
 # ---------------------------------------------------------------- output

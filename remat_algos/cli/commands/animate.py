@@ -4,9 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import print_note, print_result
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add, number, steps_of, writable
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline
@@ -22,10 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = "a file: .svg (animation.svg)"
     parser.add_argument("-o", "--output", metavar="FILE", type=_animation, default="animation.svg", help=where)
     parser.add_argument("--seconds", type=number, metavar="S", help="seconds per loop (1/3 s per step, 4 to 30 s)")
-    add(parser, "json", steps="show only steps A to B - 1 (all)")
+    add(parser, steps="show only steps A to B - 1 (all)")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Write the animation."""
     from remat_algos.plot.pictures.animation import animation
 
@@ -35,7 +34,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         count = len(subject.schedule)
     else:
         subject, note = graph_of(arguments)
-        print_note(arguments, note)
+        print_text(note)
         count = len(baseline(subject).schedule)
     animated = animation(subject, seconds=arguments.seconds, steps=steps_of(arguments, count))
     animated.save(arguments.output)
@@ -43,7 +42,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     record = {"written": arguments.output, "bytes": size, "seconds": animated.seconds}
     line = f"{arguments.output}, {format_bytes(size)}, {animated.seconds:g} s per loop"
     print_result(arguments, record, ("written", line))
-    return ExitCode.DONE
 
 
 def _animation(path: str) -> str:

@@ -11,9 +11,8 @@ from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_note, print_result, print_table, progress_line
-from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
-from remat_algos.context import Clock, time_left
+from remat_algos.cli.output import draw, print_result, print_table, print_text
+from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of, search_clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent
@@ -38,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limit = "end SECONDS after the start, reading included, with the largest bound found so far"
     add(parser, "effort", time_limit=limit)
     add_plot(parser, "bounds")
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -47,11 +45,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     graph, note = graph_of(arguments)
     base = baseline_peak(graph)
     bytes_of = {text: budget.memory_limit(base, graph.resident_memory) for text, budget in arguments.budget.items()}
-    print_note(arguments, note)
+    print_text(note)
     if link is not None:
-        print_note(arguments, f"times with copies over {link}")
-    with progress_line() as progress:
-        clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
+        print_text(f"times with copies over {link}")
+    with search_clock(arguments) as clock:
         planned = None if link is None else link.planned
         curve = bound_curve(graph, list(bytes_of.values()), clock, effort=arguments.effort, link=planned)
     if arguments.json or len(curve.limits) == 1:
@@ -60,7 +57,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     elif curve.limits:
         print_table(curve.COLUMNS, curve.rows(base))
     if curve.stop.reason:
-        print_note(arguments, "incomplete: these are lower bounds, and a longer search may raise them")
+        print_text("incomplete: these are lower bounds, and a longer search may raise them")
     draw(arguments, "bounds", curve)
     infeasible = curve.bounds and all(bound.infeasible for bound in curve.bounds)
     return ExitCode.of(curve.stop, ExitCode.INFEASIBLE if infeasible else ExitCode.DONE)

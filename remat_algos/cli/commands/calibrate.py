@@ -4,8 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import print_json, print_row, print_table, print_text
+from remat_algos.cli.output import print_result, print_row, print_text
 from remat_algos.cli.shared_options import add
 from remat_algos.cost.calibration import calibrate
 from remat_algos.wording import format_bytes
@@ -18,24 +17,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
     dtypes = "second type for matrix products, besides float32: float64 or float16"
     parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Measure, write the rates, and print how to use them."""
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
     if arguments.output is not None:
         device.save(arguments.output)
-    if arguments.json:
-        print_json(device.record() | _nanoseconds(device) | {"written": arguments.output})
-        return ExitCode.DONE
-    print_table(("", ""), _rows(device), headed=False)
+    record = device.record() | _nanoseconds(device) | {"written": arguments.output}
+    print_result(arguments, record, _rows(device))
     if arguments.output is None:
         print_text("to use these figures, write them to a file: remat calibrate -o my_device.json")
     else:
         print_row("written", arguments.output)
         print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
-    return ExitCode.DONE
 
 
 def _nanoseconds(device: Any) -> dict[str, Any]:

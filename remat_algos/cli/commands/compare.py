@@ -6,7 +6,7 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
+from remat_algos.cli.output import print_reasons, print_result, print_table, print_text
 from remat_algos.cli.shared_options import add, budget_of, constraints_of, link_of, searching
 from remat_algos.ir.budget import LEAST
 from remat_algos.questions.compare import Comparison, compare
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "effort",
         time_limit="end SECONDS after the start, reading included, with each solver's best plan so far",
     )
-    add(parser, "seed", "copies", "reservation", "constraints", "json")
+    add(parser, "seed", "copies", "reservation", "constraints")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -36,15 +36,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.budget is None and arguments.overhead is None and arguments.device is None:
         arguments.budget = LEAST  # the best plans of each solver, side by side
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
-    print_note(arguments, note)
+    print_text(note)
     with searching(arguments) as search:
         comparison = compare(graph, budget, polish=not arguments.raw, constraints=constraints, link=link, **search)
-    if arguments.json:
-        print_json(comparison.record())
-    else:
-        if link is not None:
-            print_text(f"overheads in time, with copies over {link}")
-        _print(comparison, constraints)
+    print_result(arguments, comparison)
+    if link is not None:
+        print_text(f"overheads in time, with copies over {link}")
+    _print(comparison, constraints)
     code = ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
     return ExitCode.of(comparison.stop, ExitCode.DONE if any(entry.plan for entry in comparison.entries) else code)
 

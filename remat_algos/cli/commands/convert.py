@@ -2,7 +2,6 @@
 
 import argparse
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import (
     WRITTEN,
     add_source,
@@ -22,10 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     parser.add_argument("output", metavar="OUTPUT", type=writable, help=WRITTEN)
     parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
-    add(parser, "encode", "element_bits", "json")
+    add(parser, "encode", "element_bits")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Read a graph, add gradients or encode feature maps on request, and write it."""
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
@@ -43,5 +42,4 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     gradients = f"; {counted(added, 'gradient node')} added" if added else ""
     line = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}{gradients}{encoded(graph, bits)}"
     figures = {"graph_hash": whole.source_hash, "nodes": whole.n_nodes}
-    print_result(arguments, figures | record, *rows, note="; ".join([line, *notes]))
-    return ExitCode.DONE
+    print_result(arguments, figures | record, "; ".join([line, *notes]), *rows)

@@ -3,10 +3,8 @@
 import argparse
 from pathlib import Path
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import print_json, print_table, print_text
-from remat_algos.cli.shared_options import add
+from remat_algos.cli.output import print_result, print_table, print_text
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.difference import Difference
 
@@ -15,20 +13,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the plans."""
     add_source(parser, help="the graph that the plans were made for")
     parser.add_argument("plans", metavar="PLAN", nargs=2, help="a plan written by remat solve -o")
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Compare two plans."""
     graph = read_source(arguments)
     difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
-    if arguments.json:
-        print_json(difference.record())
-        return ExitCode.DONE
+    print_result(arguments, difference)
     stems = [Path(plan).name for plan in arguments.plans]
     names = stems if stems[0] != stems[1] else list(arguments.plans)
     head, *rows = difference.rows(names)
     print_table(head, rows)
     for line in difference.lines(names):
         print_text(line)
-    return ExitCode.DONE

@@ -2,7 +2,6 @@
 
 import argparse
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add, check_solved, options_of, searching, whole_number
@@ -22,13 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "options", time_limit=limit)
     parser.add_argument("--value", metavar="NAME", help="explain only this value (default: the largest ones)")
     parser.add_argument("--most", type=whole_number, default=10, metavar="N", help="number of values to explain (10)")
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Explain a plan."""
-    print_result(arguments, explain(_plan(arguments), arguments.value, most=arguments.most))
-    return ExitCode.DONE
+    explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
+    print_result(arguments, explanation, explanation)
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":

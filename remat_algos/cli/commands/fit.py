@@ -10,7 +10,7 @@ from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import encode_bits
-from remat_algos.cli.output import print_json, print_note, print_reasons, print_table, print_text
+from remat_algos.cli.output import print_reasons, print_result, print_table, print_text
 from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
 from remat_algos.context import Stop
 from remat_algos.errors import ArgumentError, GraphError, RematError
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     most = f"largest value to try ({MAX_VALUE}, without --values)"
     parser.add_argument("--most", type=whole_number, metavar="N", help=most)
     add(parser, time_limit="end SECONDS after the start with the largest values found so far")
-    add(parser, "seed", "encode", "element_bits", "json")
+    add(parser, "seed", "encode", "element_bits")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
-    print_note(arguments, f"{source}: {arguments.vary} varies; {_counting(options)}")
-    print_note(arguments, f"budget: {budget}")
+    print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
+    print_text(f"budget: {budget}")
     with searching(arguments) as search:
         fits = fit(
             _builder(model, options, arguments.vary, refused, bits),
@@ -73,13 +73,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             **search,
         )
     stop = reduce(or_, (entry.stop for entry in fits), Stop.DONE)
-    if arguments.json:
-        request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
-        print_json({**request, **stop.record(), "solvers": [entry.record() for entry in fits]})
-    else:
-        _print(arguments.vary, fits, refused)
-        if stop.reason:
-            print_text(f"{stop.reason}; these are the largest values found so far")
+    request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
+    print_result(arguments, {**request, **stop.record(), "solvers": [entry.record() for entry in fits]})
+    _print(arguments.vary, fits, refused)
+    if stop.reason:
+        print_text(f"{stop.reason}; these are the largest values found so far")
     fitting = any(entry.value is not None for entry in fits)
     return ExitCode.of(stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
 

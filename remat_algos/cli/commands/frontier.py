@@ -6,7 +6,7 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_json, print_note, print_reasons, print_table, print_text
+from remat_algos.cli.output import draw, print_reasons, print_result, print_table, print_text
 from remat_algos.cli.shared_options import add, add_plot, constraints_of, link_of, searching, whole_number
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.constraints import Constraints
@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, time_limit="end SECONDS after the start, reading included, with the plans found so far")
     add(parser, "seed")
     add_plot(parser, "frontier")
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -31,15 +30,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     link = link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)
-    print_note(arguments, note)
+    print_text(note)
     if link is not None:
-        print_note(arguments, f"overheads in time, with copies over {link}")
+        print_text(f"overheads in time, with copies over {link}")
     with searching(arguments) as search:
         found = frontier(graph, points=arguments.points, constraints=constraints, link=link, **search)
-    if arguments.json:
-        print_json(found.record())
-    else:
-        _print(found, arguments.points, constraints)
+    print_result(arguments, found)
+    _print(found, arguments.points, constraints)
     if found.plans:
         draw(arguments, "frontier", found)
     return ExitCode.of(found.stop, ExitCode.DONE if found.plans else ExitCode.BAD_INPUT)

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import print_json, print_table, print_text
-from remat_algos.cli.shared_options import add
+from remat_algos.cli.output import print_result, print_table, print_text
 from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
@@ -27,19 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="a family or a model: list only these, with their options"
     )
-    add(parser, "json")
     parser.epilog = f"GMACs each: billions of multiply-adds per example in one forward pass; {WRITING} writes a model"
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """List models; with names also their options."""
     from remat_algos.zoo.registry import get_family
 
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
-    if arguments.json:
-        print_json({"models": [_record(*entry) for entry in built]})
-        return ExitCode.DONE
+    print_result(arguments, {"models": [_record(*entry) for entry in built]})
     print_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
         print_text(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
@@ -49,7 +44,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_table(OPTION_COLUMNS, _option_rows(arguments.names[0], own=False))
     else:
         print_text("remat models NAME lists the options of a model or a family")
-    return ExitCode.DONE
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:

@@ -10,9 +10,9 @@ from typing import Any
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_note, print_result, progress_line
-from remat_algos.cli.shared_options import add, add_plot, whole_number
-from remat_algos.context import Clock, Stop, time_left, until_stopped
+from remat_algos.cli.output import draw, print_result, print_text
+from remat_algos.cli.shared_options import add, add_plot, search_clock, whole_number
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.files import write_whole
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
@@ -32,19 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limit = "end SECONDS after the start, reading and writing included, with the best order found so far"
     add(parser, "time_limit", "seed", "output", time_limit=limit, output="write the order: a JSON list of node names")
     add_plot(parser, "memory")
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
-    print_note(arguments, note)
-    with progress_line() as progress:
-        clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
-        with until_stopped() as ending:
-            for lower in lower_passes(graph, clock, beam=arguments.beam, search=arguments.search, seed=arguments.seed):
-                best = lower
+    print_text(note)
+    with search_clock(arguments) as clock, until_stopped() as ending:
+        for lower in lower_passes(graph, clock, beam=arguments.beam, search=arguments.search, seed=arguments.seed):
+            best = lower
     if ending.stop.complete:
         clock.finish()
     # Known by now unless the deadline or an interrupt came first.

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, read_source
 from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add
@@ -17,11 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan of the graph, written by remat solve -o")
     parser.add_argument("--beside", metavar="PLAN", help="another plan of the graph (default: no rematerialization)")
-    add(parser, "json", output="the page, one file that needs no network (report.html)")
+    add(parser, output="the page, one file that needs no network (report.html)")
     parser.set_defaults(output="report.html")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Write the page."""
     from remat_algos.plot.pictures.report import report
 
@@ -32,4 +31,3 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     write_whole(Path(arguments.output), page)
     record = {"written": arguments.output, "bytes": len(page), "steps": len(plan.schedule)}
     print_result(arguments, record, ("written", f"{arguments.output}, {format_bytes(len(page))}; open it in a browser"))
-    return ExitCode.DONE

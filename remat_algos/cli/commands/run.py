@@ -6,7 +6,7 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
-from remat_algos.cli.output import draw, print_json, print_note, print_table
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import (
     add,
     add_plot,
@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shrunk = "divide all sizes by N, rounded up, before planning"
     group.add_argument("--shrink", type=whole_number, default=1, metavar="N", help=shrunk)
     add_plot(parser, "validation")
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -58,18 +57,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         check_solved(arguments, arguments.plan)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, note = _planned(arguments)
-    print_note(arguments, note)
+    print_text(note)
     if isinstance(plan, Plan):
-        print_note(arguments, plan)
+        print_text(plan)
     found = validate(
         graph, plan, arguments.backend, arena=arguments.arena, repeats=arguments.repeats, seed=arguments.seed
     )
-    if arguments.json:
-        solver, method, limit = (plan.solver, plan.method, plan.limit) if isinstance(plan, Plan) else (None, None, None)
-        planned = {"solver": solver, "method": method, "limit": limit, "shrink": arguments.shrink}
-        print_json(found.record() | planned)
-    else:
-        print_table(("", ""), found.rows(), headed=False)
+    planned = {name: getattr(plan, name, None) for name in ("solver", "method", "limit")}
+    print_result(arguments, found.record() | planned | {"shrink": arguments.shrink}, found.rows())
     draw(arguments, "validation", found)
     return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from remat_algos.allocate.allocators import get_allocator
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of
-from remat_algos.cli.output import draw, print_json, print_result, print_table, print_text
-from remat_algos.cli.shared_options import PEAK, add, add_plot
+from remat_algos.cli.output import draw, print_result, print_table, print_text
+from remat_algos.cli.shared_options import PEAK, add, add_plot, used_options
 from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.parts import ROLES
@@ -36,14 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "peak)",
     )
     add_plot(parser, "graph", "memory", "breakdown")
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Describe the graph, or print the breakdown of its memory and compute."""
-    for option, given in (("--by", arguments.by), ("--plan", arguments.order)):
-        if given is not None and not arguments.breakdown:
-            raise RematError("{option!w} {given} goes with --breakdown; add it", option=option, given=given)
+    for option in used_options(arguments, ("by", "order")) if not arguments.breakdown else ():
+        raise RematError("{option!w} goes with --breakdown; add that", option=option)
     if arguments.allocator != PEAK and arguments.breakdown:
         raise RematError(
             "--allocator {allocator} describes the whole, --breakdown its parts; leave out one of them",
@@ -63,31 +60,23 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         "least_peak_nodes": [graph.labels[v] for v in forcing],
     }
     rows = [*_rows(record, graph, narrow, forcing), *reserved.rows()]
-    print_result(arguments, record | names, rows, note=note)
+    print_result(arguments, record | names, note, rows)
     picture = arguments.picture or "graph"
     draw(arguments, picture, graph if picture == "graph" else baseline(graph))
-    return ExitCode.DONE
 
 
-def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
+def _break_down(arguments: argparse.Namespace, picture: str) -> None:
     graph, simulation, order, note = order_of(arguments)
-    if simulation is None:
-        simulation = baseline(graph)
+    simulation = simulation or baseline(graph)
     found = breakdown(simulation, by=arguments.by or BY[0])
-    if arguments.json:
-        step = found.peak_step
-        node = graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None
-        print_json({"graph_hash": graph.source_hash, "peak_node": node, **found.record()})
-    else:
-        print_text(note)
-        whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
-        print_text(
-            f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}"
-        )
-        print_table(*found.table())
+    step = found.peak_step
+    node = graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None
+    whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
+    print_result(arguments, {"graph_hash": graph.source_hash, "peak_node": node, **found.record()}, note)
+    print_text(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
+    print_table(*found.table())
     subjects = {"breakdown": found, "graph": graph, "memory": simulation}
     draw(arguments, picture, subjects[picture])
-    return ExitCode.DONE
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:

@@ -1,6 +1,7 @@
 """remat simulate: simulate any order."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from remat_algos.allocate.allocators import get_allocator
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
-from remat_algos.cli.output import TEXT, draw, print_picture, print_result, print_table, print_text
+from remat_algos.cli.output import draw, print_picture, print_result, print_table, print_text
 from remat_algos.cli.shared_options import (
     LINKS,
     PICTURES,
@@ -65,14 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     timed = f"the time of ORDER over this link, if it loads values (default: that of the plan): {LINKS}"
     add(parser, "allocator", "copies", allocator=allocator, link=timed)
     add_plot(parser, *PICTURES, TIMELINE)
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Simulate; 3 if the peak is above a given budget, or bytes on the host above a given limit."""
     _check_table(arguments)
     form = arguments.table or arguments.matrix
-    beside = None if form in (None, "text") else sys.stderr
     graph, simulation, order, note = order_of(arguments)
     base = baseline(graph)
     keep, recompute = (_names(graph, option, getattr(arguments, option)) for option in ("keep", "recompute"))
@@ -96,23 +95,23 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if form is not None:
         if arguments.table is not None:
             _check_length(simulation, steps)
-        print_text(note, file=beside)
+        print_text(note)
         rows = reserved.rows(whole) + _budget_row(most, reserved)
         if rows:
-            print_table(("", ""), [_peak_row(simulation), *rows], headed=False, file=beside)
-        if arguments.table is not None:
-            _print_table(simulation, form, steps)
-        else:
-            _print_matrices(simulation, form)
+            print_table(("", ""), [_peak_row(simulation), *rows], headed=False)
+        with contextlib.redirect_stdout(arguments.stdout):
+            if arguments.table is not None:
+                _print_table(simulation, form, steps)
+            else:
+                _print_matrices(simulation, form)
     else:
         record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played, link)
         rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played, link)
-        print_result(arguments, record, rows, note=note)
-        if not arguments.json:
-            _print_live(simulation, step)
+        print_result(arguments, record, note, rows)
+        _print_live(simulation, step)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": most} if picture in ("memory", TIMELINE) else {}
-    draw(arguments, picture, played if picture == TIMELINE else simulation, out=beside, **options)
+    draw(arguments, picture, played if picture == TIMELINE else simulation, **options)
     over = most is not None and reserved.memory > most
     over |= link is not None and link.host is not None and simulation.host_peak > link.host
     return ExitCode.INFEASIBLE if over else ExitCode.DONE
@@ -130,7 +129,7 @@ def _form(text: str) -> str:
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Check that --table or --matrix comes without --step, --json and a second text on standard output."""
+    """Check that --table or --matrix comes without --step and --json."""
     if arguments.steps is not None and arguments.table is None:
         raise RematError("--steps goes with --table; --step STEP describes one step")
     for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
@@ -138,13 +137,6 @@ def _check_table(arguments: argparse.Namespace) -> None:
             raise RematError(
                 "--{one!w} and --{other!w} answer with different things; leave out one", one=one, other=other
             )
-    form = arguments.table or arguments.matrix
-    if form not in (None, "text") and arguments.plot == TEXT:
-        raise RematError(
-            "--{option} {form} and --plot - both use standard output; name a file for the picture",
-            option="table" if arguments.table else "matrix",
-            form=form,
-        )
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:

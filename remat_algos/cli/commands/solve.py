@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
-from remat_algos.cli.output import draw, print_json, print_note, print_row, print_text
+from remat_algos.cli.output import draw, print_result, print_row, print_text
 from remat_algos.cli.shared_options import (
     PICTURES,
     TIMELINE,
@@ -60,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "policy: what each module keeps, recomputes and offloads, as JSON",
     )
     add_plot(parser, *PICTURES, TIMELINE)
-    add(parser, "json")
     add_listing(parser, "solvers", library("solvers.registry.list_solvers"), flag="-O")
 
 
@@ -71,11 +69,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     link, options, form = link_of(arguments), options_of(arguments), arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
     order = read_order(arguments.start)
-    out = sys.stderr if alone else sys.stdout
     graph, note = graph_of(arguments, order)
     budget, constraints = budget_of(arguments, graph), constraints_of(arguments, graph)
     start = None if order is None else simulated(graph, order).schedule
-    print_note(arguments, note, file=out)
+    print_text(note)
     with searching(arguments) as search:
         own = {"raw": arguments.raw, "constraints": constraints, "start": start, "link": link}
         plan = solve(graph, budget, **own, **search, **options)
@@ -84,13 +81,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output:
         plan.save(arguments.output, form)
     if alone:
-        print(plan.text(form), end="")
-    if arguments.json:
-        print_json(plan.record(frees=form == "frees"))
-    else:
-        print_text(plan, file=out)
-        if not alone:
-            label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
-            print_row(label, text)
-    draw(arguments, arguments.picture or "memory", plan, out=out)
+        print(plan.text(form), end="", file=arguments.stdout)
+    print_result(arguments, plan.record(frees=form == "frees"), plan)
+    if not alone:
+        print_row(*(("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")))
+    draw(arguments, arguments.picture or "memory", plan)
     return ExitCode.of(plan.report.stop)

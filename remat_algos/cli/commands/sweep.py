@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import draw, print_json, print_row, print_table, print_text, progress_line
-from remat_algos.cli.shared_options import add, add_plot, check_overwrite, number, whole_number, writable
+from remat_algos.cli.output import draw, print_result, print_row, print_table, print_text, progress_line
+from remat_algos.cli.shared_options import add_plot, check_overwrite, number, used_options, whole_number, writable
 from remat_algos.errors import ArgumentError, RematError
 from remat_algos.sweeps.driver import sweep
 from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOG_SECONDS = 60.0  # between lines of progress in a file
 PICTURES = ("profiles", "overheads", "solve_times")
-OF_JOBS = ("processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
+OF_JOBS = ("output", "processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
 """Options that go with jobs alone."""
 
 
@@ -46,55 +46,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--part",
         type=_part,
+        default=(1, 1),
         metavar="I/N",
         help="solve only the I-th of N parts of the jobs, such as a task of a batch system; parts may run at once",
     )
-    group.add_argument("--retries", type=whole_number, metavar="N", help="tries of a job that fails (3)")
+    group.add_argument("--retries", type=whole_number, default=3, metavar="N", help="tries of a job that fails (3)")
     group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
     group.add_argument("--timeout", type=number, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
     group.add_argument(
         "--memory", metavar="BYTES", type=parse_bytes, help="end a job that takes more memory, such as 4GiB (Linux)"
     )
     group.add_argument(
-        "--import", dest="modules", action="append", metavar="MODULE", help="import MODULE first; may be repeated"
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import MODULE first; may be repeated",
     )
     parser.add_argument("--table", type=_table, metavar="FILE", help="write the results as a table, .csv or .parquet")
     add_plot(parser, *PICTURES)
-    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve jobs, or show results; 4 if jobs failed, 130 if interrupted."""
     found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
-    if arguments.json:
-        print_json({"stop": found.stop.value, "left": found.left, "damaged": found.damaged, "rows": list(found.rows)})
-    else:
-        _print(found)
+    left = {"left": found.left, "damaged": found.damaged}
+    print_result(arguments, {"stop": found.stop.value, **left, "rows": list(found.rows)})
+    _print(found)
     if arguments.table:
         found.save(arguments.table)
-        if not arguments.json:
-            print_row("table", arguments.table)
+        print_row("table", arguments.table)
     draw(arguments, arguments.picture or PICTURES[0], found)
     failed = any(row["outcome"] == "failed" for row in found)
     return ExitCode.of(found.stop, ExitCode.FAILED if failed else ExitCode.DONE)
 
 
 def _shown(arguments: argparse.Namespace) -> SweepResults:
-    given = [name for name in ("output", *OF_JOBS) if getattr(arguments, name) not in (None, False)]
-    if given:
+    for option in used_options(arguments, OF_JOBS):
         raise RematError(
             "{option} goes with jobs, and {folder!p} is a folder of results; name the file of the jobs",
-            option=f"--{given[0]}".replace("modules", "import").replace("_", "-"),
+            option=option,
             folder=arguments.jobs,
         )
     return read_sweep(arguments.jobs)
 
 
 def _swept(arguments: argparse.Namespace) -> SweepResults:
-    if not Path(arguments.jobs).exists():
-        raise RematError(
-            "no such file: {file!p}; name jobs, .jsonl or .csv, or a folder of results", file=arguments.jobs
-        )
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
@@ -108,13 +106,13 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
             arguments.jobs,
             arguments.output,
             executor,
-            3 if arguments.retries is None else arguments.retries,
+            arguments.retries,
             processes=arguments.processes,
             timeout=arguments.timeout,
             memory=arguments.memory,
-            part=arguments.part or (1, 1),
+            part=arguments.part,
             retry_failed=arguments.retry_failed,
-            modules=arguments.modules or (),
+            modules=arguments.modules,
             progress=progress,
         )
 

@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import (
     WRITTEN,
     add_graph,
@@ -24,21 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add(parser, "order", "mirror", output=f"write the mirrored graph: {WRITTEN}")
     add_plot(parser, "graph")
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Unroll, simulate the result, print its figures, write and draw it."""
     check_apart(arguments)
     graph, simulation, _, note = order_of(arguments)
-    if simulation is None:
-        simulation = one_pass(graph)
+    simulation = simulation or one_pass(graph)
     unrolled = unroll(graph, simulation.schedule)
     record = _record(simulation, simulate(unrolled, range(unrolled.n_nodes)))
     written, rows = write_files(unrolled, arguments.output)
-    print_result(arguments, record | written, _rows(graph, record), *rows, note=note)
+    print_result(arguments, record | written, note, _rows(graph, record), *rows)
     draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
-    return ExitCode.DONE
 
 
 def _record(simulation: Any, again: Any) -> dict[str, Any]:

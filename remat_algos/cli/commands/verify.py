@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 from remat_algos.allocate.allocators import PEAK, get_allocator
-from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import print_json, print_text
-from remat_algos.cli.shared_options import add
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.errors import ClaimError
 from remat_algos.plan.check_claims import NEVER_CHECKED
 from remat_algos.plan.plan import Plan, read_plan
@@ -18,32 +17,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the plan."""
     add_source(parser, help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="a plan written by remat solve -o")
-    add(parser, "json")
 
 
-def run(arguments: argparse.Namespace) -> ExitCode:
+def run(arguments: argparse.Namespace) -> None:
     """Verify the plan; 1 if a claim is false, or a bound not proven."""
     graph = read_source(arguments)
     try:
         plan = read_plan(arguments.plan, graph, strict=True)
     except ClaimError as error:
-        if arguments.json:
-            print_json({"valid": False, "reason": str(error)})
+        print_result(arguments, {"valid": False, "reason": str(error)})
         raise
-    if arguments.json:
-        record = plan.record()
-        figures = {"limit": plan.limit} | plan.figures() | plan.reservation.record()
-        problem = {name: record.get(name) for name in ("differentiate", "budget", "link", "allocator", "constraints")}
-        verdict = {"bound_proven": plan.bound is not None, "not_checked": _not_checked(plan)}
-        print_json({"valid": True, "graph_hash": graph.source_hash, "problem": problem, **figures, **verdict})
-    else:
-        added = (
-            counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
-        )
-        print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
-        print_text(f"problem, from the plan: {'; '.join(_problem(plan))}")
-        _print(plan)
-    return ExitCode.DONE
+    record = plan.record()
+    figures = {"limit": plan.limit} | plan.figures() | plan.reservation.record()
+    problem = {name: record.get(name) for name in ("differentiate", "budget", "link", "allocator", "constraints")}
+    not_checked = _not_checked(record)
+    verdict = {"bound_proven": plan.bound is not None, "not_checked": not_checked}
+    added = counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
+    print_result(arguments, {"valid": True, "graph_hash": graph.source_hash, "problem": problem, **figures, **verdict})
+    print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
+    print_text(f"problem, from the plan: {'; '.join(_problem(plan))}")
+    _print(plan)
+    print_text(f"also in the file, not checked: {', '.join(not_checked)}")
 
 
 def _problem(plan: "Plan") -> Iterator[str]:
@@ -90,10 +84,9 @@ def _print(plan: "Plan") -> None:
     if plan.bound is not None:
         bound = plan.graph.labels.compute(plan.bound.compute)
         print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: proven again")
-    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
 
 
-def _not_checked(plan: "Plan") -> list[str]:
-    """Return the unchecked entries of the plan, with all details except the proof of the bound."""
-    details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
+def _not_checked(record: dict[str, Any]) -> list[str]:
+    """Return the unchecked entries of a plan, with all details except the proof of the bound."""
+    details = [f"details.{name}" for name in record["details"] if name != "bound"]
     return [*(name for name in NEVER_CHECKED if name != "details"), *details]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
 from pathlib import Path
 from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
-from remat_algos.cli.output import TEXT, draw, print_note, print_result
+from remat_algos.cli.output import TEXT, draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot, searching, whole_number, writable
 from remat_algos.context import Clock
 from remat_algos.errors import RematError
@@ -41,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
     )
     add_plot(parser, "decomposition")
-    add(parser, "json")
 
 
 def _td(path: str) -> str:
@@ -50,24 +47,21 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
-    alone = arguments.td == TEXT  # standard output gets only the decomposition
-    with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
-        graph, directed, note = _graph(arguments)
-        print_note(arguments, note)
-        clock = Clock()
-        with searching(arguments) as search:
-            bounds = width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **search)
-        seconds = clock.elapsed
-        decomposition = TreeDecomposition.of(bounds.elimination).reduce()
-        if arguments.td and not alone:
-            write_td(decomposition, arguments.td, graph.n_vertices)
-        record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
-        print_result(arguments, record, _rows(record))
-    if alone:
-        print(td_text(decomposition, graph.n_vertices), end="")
+    graph, directed, note = _graph(arguments)
+    print_text(note)
+    clock = Clock()
+    with searching(arguments) as search:
+        bounds = width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **search)
+    seconds = clock.elapsed
+    decomposition = TreeDecomposition.of(bounds.elimination).reduce()
+    if arguments.td == TEXT:
+        print(td_text(decomposition, graph.n_vertices), end="", file=arguments.stdout)
+    elif arguments.td:
+        write_td(decomposition, arguments.td, graph.n_vertices)
+    record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
+    print_result(arguments, record, _rows(record))
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
-    out = sys.stderr if alone else sys.stdout
-    draw(arguments, "decomposition", decomposition, out=out, names=names, graph=graph)
+    draw(arguments, "decomposition", decomposition, names=names, graph=graph)
     return ExitCode.of(bounds.stop)
 
 
