@@ -1,15 +1,21 @@
 """The command line, run in this process, in another one or on a terminal, and the graphs that its tests plan."""
 
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.formats.graph_files import read_graph
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.plan.solve import solve
 
 # A chain of six; differentiated, it computes 51 + 2 * 41 = 133 and has 28 bytes live at once.
 CHAIN = "name,memory,compute\na,4,10\nb,4,10\nc,4,10\nd,4,10\ne,4,10\nloss,1,1\n"
@@ -29,6 +35,14 @@ def lay_tables(folder, **graphs):
         (folder / f"{name}.nodes.csv").write_text(nodes)
         (folder / f"{name}.edges.csv").write_text(edges)
     return folder
+
+
+@functools.cache
+def chain_plan():
+    """The text of a plan for the chain at 80 %, with its frees; a and b run again."""
+    with tempfile.TemporaryDirectory() as folder:
+        graph = read_graph(lay_tables(Path(folder)) / "chain.nodes.csv")
+    return solve(differentiate(graph), "80%").text("frees")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.registry import modules_in
 from remat_algos.solvers.registry import default_solvers, list_solvers
-from tests.command_line import CHAIN, CHAIN_EDGES, complains, on_terminal, process, with_budget
+from tests.command_line import CHAIN, CHAIN_EDGES, chain_plan, complains, on_terminal, process, with_budget
 
 PLAN_KEYS = {
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit", "schedule"),
@@ -40,11 +40,10 @@ PLANNING = ("solve", "compare", "show")
 
 
 @pytest.fixture
-def plan(remat, folder):
+def plan(folder):
     """The record of a plan for the chain, with its frees, and its file plan.json."""
-    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--format", "frees", "--json")
-    assert said.code == 0
-    return said.record
+    (folder / "plan.json").write_text(chain_plan())
+    return json.loads(chain_plan())
 
 
 # What each command says
@@ -222,13 +221,14 @@ def test_names_that_look_like_markup_are_shown_as_they_are(folder):
 # Plans on disk
 
 
-@pytest.mark.parametrize("frees", [[], ["--format", "frees"]], ids=["no frees", "frees"])
-@pytest.mark.parametrize("inference", [[], ["--inference"]], ids=["training", "inference"])
-@pytest.mark.parametrize("graph", ["chain.nodes.csv", "resident.nodes.csv"])
-def test_what_solve_writes_verify_accepts(remat, folder, graph, inference, frees):
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [("chain.nodes.csv", []), ("resident.nodes.csv", ["--format", "frees"]), ("resident.nodes.csv", ["--inference"])],
+)
+def test_what_solve_writes_verify_accepts(remat, folder, graph, words):
     before = set(os.listdir(folder))
     for more in ([], ["--json"]):
-        said = remat("solve", graph, "-o", "plan.json", *inference, *frees, *more, "--parameter-gradients")
+        said = remat("solve", graph, "-o", "plan.json", *words, *more, "--parameter-gradients")
         assert said.code == 0
         assert more or "plan.json" in said.lines[-1]
         assert remat("verify", graph, "plan.json").code == 0
@@ -591,23 +591,11 @@ def test_every_command_has_help(remat, command):
     assert "--json" in said.out
 
 
-# Real networks: peaks without rematerialization, in bytes
-
-BASE = {"googlenet": 871_841_804, "resnet50": 3_468_165_120, "unet": 7_803_387_904, "vgg19": 2_132_279_296}
-
-
-@pytest.mark.parametrize("network", BASE)
-def test_show_runs_on_real_networks(remat, shared_graphs, network):
-    record = remat("show", shared_graphs / f"{network}.nodes.csv", "--json").record
-    assert record["peak_without_rematerialization"] == BASE[network]
-    assert record["forward_nodes"] > 20
-
-
 def test_solve_and_verify_run_on_a_real_network(remat, shared_graphs, folder):
     file = shared_graphs / "vgg19.nodes.csv"
-    said = remat("solve", file, "--budget", "60%", "-o", "plan.json", "--json")
-    assert said.record["peak_memory"] <= BASE["vgg19"] * 60 // 100
+    said = remat("solve", file, "--budget", "60%", "--effort", "fast", "-o", "plan.json", "--json")
+    assert said.record["peak_memory"] <= 2_132_279_296 * 60 // 100
     assert remat("verify", file, "plan.json", "--json").record["peak_memory"] == said.record["peak_memory"]
-    entries = remat("compare", file, "--budget", "90%", "--json").record["solvers"]
+    entries = remat("compare", file, "--budget", "90%", "--effort", "fast", "--json").record["solvers"]
     assert {entry["solver"] for entry in entries} - {"chain_dp"} == set(SOLVERS)  # for chains only
     assert any(entry["feasible"] for entry in entries)

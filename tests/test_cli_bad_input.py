@@ -5,26 +5,21 @@ files refuse is tested with each format; here stand faults of every kind.
 """
 
 import contextlib
-import functools
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
-from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.graphs.npz_bytes import to_npz
-from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.ir.graph import ComputationGraph
 from tests.command_line import CHAIN as NODES
 from tests.command_line import CHAIN_EDGES as EDGES
-from tests.command_line import lay_tables, with_budget
+from tests.command_line import chain_plan, lay_tables, with_budget
 
 PAIR = "src,dst\na,b\n"
 GRAPH = {"g.nodes.csv": NODES, "g.edges.csv": EDGES}
@@ -33,23 +28,13 @@ BAD, FALSE, INFEASIBLE = 2, 1, 3
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 
-@functools.cache
-def good():
-    """A graph and the record of a plan for it."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in GRAPH.items():
-            Path(folder, name).write_text(text)
-        graph = read_graph(Path(folder, "g.nodes.csv"))
-    return graph, solve(differentiate(graph), "80%").record(frees=True)
-
-
 def npz():
-    return to_npz(good()[0])
+    return to_npz(ComputationGraph.from_edges([(0, 1), (1, 2)]))
 
 
 def plan(**changes):
     """The text of the plan, with some entries changed."""
-    return json.dumps(good()[1] | changes)
+    return json.dumps(json.loads(chain_plan()) | changes)
 
 
 def tables(nodes=NODES, edges=EDGES, **more):
@@ -313,7 +298,7 @@ def test_bad_input_is_one_sentence_an_exit_code_and_no_file(tmp_path, run_here, 
     complains(tmp_path, run_here, files | older, words, named, code)
 
 
-@pytest.mark.parametrize(CASES, [kind[-1] for kind in KINDS])
+@pytest.mark.parametrize(CASES, [kind[-1] for kind in KINDS[::3]])
 def test_so_it_is_in_a_process(tmp_path, files, words, named, code):
     complains(tmp_path, run, files, words, named, code)
 
@@ -337,22 +322,13 @@ LINES = {
     "allocate": "nothing to allocate",
     "allocate chain.nodes.csv --buffers buffers.csv": "leave out chain.nodes.csv",
     "allocate --buffers missing.csv": "no such file: missing.csv",
-    "allocate missing.nodes.csv": "missing.nodes.csv",
     "allocate chain.nodes.csv missing.json": "no such file: missing.json",
     "allocate chain.nodes.csv order.txt": "order.txt",
     "allocate --buffers buffers.csv --alignment 48": "--alignment is 48",
-    "allocate --buffers buffers.csv --alignment 0": "--alignment is 0",
-    "allocate --buffers buffers.csv --alignment 4EiB": "--alignment is 46116860184273",
     "allocate --buffers buffers.csv --capacity plenty": "--capacity: 'plenty'",
-    "allocate --buffers buffers.csv --capacity -1": "--capacity",
     "allocate --buffers buffers.csv --time-limit -1": "--time-limit",
-    "allocate --buffers buffers.csv --in-place": "no graph; leave out --in-place",
     "allocate --buffers buffers.csv --in-place-table t.csv": "no graph; leave out --in-place-table",
     "allocate --buffers buffers.csv --nodes chain.nodes.csv": "no graph; leave out --nodes",
-    "allocate --buffers buffers.csv --inference": "no graph; leave out --inference",
-    "allocate --buffers buffers.csv --factor 2": "no graph; leave out --factor",
-    "allocate --buffers buffers.csv --parameter-gradients": "no graph; leave out --parameter-gradients",
-    "allocate --buffers buffers.csv --element-bits 32": "no graph; leave out --element-bits",
     "allocate --buffers buffers.csv --encode --loss a": "no graph; leave out --loss, --encode",
     "allocate --buffers buffers.csv -o a.svg --plot ./a.svg": "-o and --plot",
     "allocate relu.nodes.csv --in-place-table place.csv": "'ReLU'",
@@ -363,59 +339,41 @@ LINES = {
     "allocate --buffers buffers.csv -o buffers.csv": "buffers.csv would overwrite",
     "allocate chain.nodes.csv -o ./chain.edges.csv": "overwrite",
     "allocate chain.nodes.csv plan.json -o plan.json": "plan.json would overwrite",
-    "allocate --buffers buffers.csv -o none/out.csv": "there is no folder",
     "allocate --buffers buffers.csv --plot - --json": "--plot - and --json",
     "allocate --buffers buffers.csv --capacity 1 --capacity 2 --method sharing": "--method sharing",
     "allocate --buffers fixed.csv --alignment 16 --json": "fixed offset 8",
     "allocate --buffers fixed.csv --capacity 11 --json": "fixed offset 8",
     "allocate --buffers fixed.csv --method sharing --json": "fixed offset of buffer a",
-    "allocate --buffers fixed.csv --method colouring --json": "fixed offset of buffer a",
-    "allocate --buffers fixed.csv --method separate --json": "fixed offset of buffer a",
     "allocate --buffers fixed.csv --capacity 6 --capacity 99 --json": "beyond the 6 bytes of arena 0",
     # convert
     "convert net.dot net.dot": "net.dot would overwrite",
-    "convert net.dot ./net.dot": "would overwrite",
     "convert net.dot link.dot": "would overwrite",
     "convert X.edges.csv X.nodes.csv": "would overwrite",
-    "convert X.csv X.nodes.csv": "would overwrite",
     "convert order.txt X.nodes.csv --nodes X.nodes.csv": "would overwrite",
     "convert net.dot new.xyz": "new.xyz: unknown ending",
-    "convert net.dot nowhere/new.json": "there is no folder nowhere",
     "convert nothing.dot new.json": "no such file: nothing.dot",
     "convert net.dot new.json --nodes m.csv": "leave out m.csv",
-    "convert X.nodes.csv new.json": "missing column `name`",
     f"convert '{OWN}' x.json --encode": "its own backward part",
     # unroll
     "unroll chain.nodes.csv plan.json --mirror m.csv": "--mirror m.csv makes an order; leave out plan.json",
     "unroll chain.nodes.csv --mirror nowhere.csv": "no such file: nowhere.csv",
     "unroll chain.nodes.csv --mirror chain.edges.csv": "missing column `node`",
-    "unroll chain.nodes.csv nowhere": "no such file: nowhere",
     "unroll chain.nodes.csv --mirror m.csv -o un.xyz": "un.xyz: unknown ending",
-    "unroll chain.nodes.csv --mirror m.csv -o nowhere/un.json": "there is no folder nowhere",
-    "unroll chain.nodes.csv --mirror m.csv -o chain.nodes.csv": "chain.nodes.csv would overwrite",
     "unroll chain.nodes.csv --mirror m.csv -o m.csv": "m.csv would overwrite",
-    "unroll chain.nodes.csv plan.json -o ./plan.json": "would overwrite",
-    "unroll chain.nodes.csv --mirror m.csv --plot un.txt": "un.txt",
     "unroll chain.nodes.csv --mirror m.csv --plot - --json": "both use standard output",
     # simulate
     "simulate chain.nodes.csv nowhere.txt": "nowhere.txt",
     "simulate chain.nodes.csv .": ".",
-    "simulate chain.nodes.csv -": "-",
     "simulate chain.nodes.csv chain.nodes.csv": "chain.nodes.csv",
-    "simulate chain.nodes.csv chain.edges.csv": "chain.edges.csv",
     "simulate plan.json chain.nodes.csv": "plan.json",
     "simulate chain.nodes.csv plan.json --step 14": "--step 14",
     "simulate chain.nodes.csv plan.json --step -1": "--step: '-1'",
     "simulate chain.nodes.csv plan.json --budget=least": "--budget",
     "simulate chain.nodes.csv plan.json --budget=0.5": "--budget",
-    "simulate chain.nodes.csv plan.json --budget=many": "--budget",
-    "simulate chain.nodes.csv plan.json --budget=-1": "--budget",
-    "simulate chain.nodes.csv plan.json --budget=": "--budget",
     "simulate chain.nodes.csv --keep zebra": "zebra",
     "simulate chain.nodes.csv --recompute a,zebra": "zebra",
     "simulate chain.nodes.csv --keep ''": "--keep",
     "simulate chain.nodes.csv --recompute ' , '": "--recompute",
-    "simulate chain.nodes.csv --keep a --keep ''": "--keep",
     "simulate chain.nodes.csv --keep a --recompute a": "a is named both",
     "simulate chain.nodes.csv --keep a --recompute b": "give one, or an order",
     "simulate chain.nodes.csv --recompute 'grad(a)'": "grad(a)",
@@ -424,33 +382,23 @@ LINES = {
     "simulate chain.nodes.csv --allocator jemalloc": "'jemalloc'",
     # explain, diff, frontier
     "explain chain.nodes.csv plan.json --value zebra": "zebra",
-    "explain chain.nodes.csv plan.json --value ''": "''",
     "explain chain.nodes.csv plan.json --most -1": "--most: '-1'",
-    "explain chain.nodes.csv plan.json --most few": "--most",
     "explain chain.nodes.csv nowhere.json": "nowhere.json",
-    "explain chain.nodes.csv chain.nodes.csv": "chain.nodes.csv",
     "explain chain.nodes.csv other.json": "another graph",
-    "explain plan.json chain.nodes.csv": "plan.json",
     "verify plan.json chain.nodes.csv": "plan.json",
-    "diff plan.json plan.json chain.nodes.csv": "plan.json",
     "diff chain.nodes.csv plan.json other.json": "other.json",
     "diff chain.nodes.csv other.json plan.json": "other.json",
-    "diff chain.nodes.csv plan.json nowhere.json": "nowhere.json",
-    "frontier chain.nodes.csv --solver nobody": "'nobody'",
     "frontier chain.nodes.csv --solver chen_sqrt,nobody": "'nobody'",
     "frontier chain.nodes.csv --solver ''": "unknown solver",
-    "frontier chain.nodes.csv --solver ,": "unknown solver",
     "frontier chain.nodes.csv --solver auto": "--solver: auto",
-    "frontier chain.nodes.csv --solver auto,chen_sqrt": "--solver: auto",
     "frontier chain.nodes.csv --points 1": "--points is 1",
     "frontier chain.nodes.csv --points -3": "--points: '-3'",
-    "frontier chain.nodes.csv --points many": "--points",
     "frontier chain.nodes.csv --time-limit -1": "--time-limit is -1",
     "frontier chain.nodes.csv --budget 50%": "--budget",
     # pictures and other outputs
     **{
         f"{command} chain.nodes.csv {words}": named
-        for command in ("solve", "simulate", "show")
+        for command in ("solve", "show")
         for words, named in (
             ("--plot picture.gif", "picture.gif"),
             ("--plot picture", ".png"),
@@ -465,7 +413,6 @@ LINES = {
     "solve chain.nodes.csv --format names --json": "--json and --format",
     "solve chain.nodes.csv --format names --plot -": "--plot - and --format",
     "solve chain.nodes.csv -o chain.nodes.csv": "chain.nodes.csv would overwrite",
-    "solve chain.nodes.csv -o ./chain.edges.csv": "would overwrite",
     "solve order.txt --nodes sizes.csv -o sizes.csv": "would overwrite",
     "solve order.txt -o order.txt": "would overwrite",
     "solve chain.nodes.csv --allocator none": "--allocator: no allocator",
@@ -480,81 +427,55 @@ LINES = {
     f"show '{SMALL}' --encode --inference": "--encode needs gradients",
     f"show '{OWN}' --encode": "its own backward part",
     f"verify '{SMALL}' plan.json --nodes sizes.csv": "leave out the table of nodes sizes.csv",
-    "order chain.nodes.csv -o chain.nodes.csv": "overwrite",
     "order chain.nodes.csv --beam -1": "--beam",
-    "order nothing.csv": "nothing.csv",
-    "order chain.nodes.csv -o no/folder": "no folder",
     # run
     "run chain.nodes.csv --plan none.json": "no such file: none.json",
     "run chain.nodes.csv --plan p.json --budget 50%": "--budget is for solving",
-    "run chain.nodes.csv --plan p.json --solver revolve": "--solver is for solving",
-    "run chain.nodes.csv --plan p.json --time-limit 3": "--time-limit is for solving",
     "run chain.nodes.csv --plan p.json -O segments=2": "-O is for solving",
     "run chain.nodes.csv --shrink 0": "--shrink: sizes",
     "run chain.nodes.csv --shrink 100000000000000000000": "at most 9223372036854775807",
     "run chain.nodes.csv --repeats -1": "-1",
-    "run chain.nodes.csv --solver nobody": "nobody",
-    "run chain.nodes.csv --budget much": "much",
     "run chain.nodes.csv --backend tpu": "'tpu'",
-    "run chain.nodes.csv --json --plot -": "--plot - and --json",
     "run chain.nodes.csv -O segments=2": "-O goes with a named solver",
     "run chain.nodes.csv --solver chen_sqrt -O segments=x": "segments is 'x'",
     # width
     "width square.gr --seeds -1": "--seeds: '-1'",
-    "width square.gr --seed -1": "--seed: '-1'",
     "width square.gr --time-limit -1": "--time-limit is -1",
     "width square.gr --td square.gr": "square.gr would overwrite",
-    "width square.gr --td nowhere/x.td": "there is no folder nowhere",
     "width square.gr --td - --json": "--td - and --json",
     "width square.gr --td - --plot -": "--td - and --plot -",
     "width square.gr --nodes m.csv": "--nodes m.csv",
-    "width absent.gr": "no such file: absent.gr",
     "width absent.json": "no such file: absent.json",
     "width order.txt --loss nobody": "order.txt: ",
     # models, fit and calibrate
     "models vggg": "did you mean vgg",
     "models vgg --jsn": "--jsn",
-    "models --batch 3": "--batch",
-    "models export vgg11 --batch 4 -o x.json": "remat convert 'model:NAME?OPTION=VALUE' FILE",
     "show model:vgg20": "did you mean",
     "show 'model:vgg19?btach=3'": "did you mean batch",
     "show 'model:vgg19?batch=none'": "batch is 'none'",
-    "show 'model:vgg19?batch'": "model:vgg19?batch=VALUE",
     "show 'model:vgg19?image=8'": "larger image",
     "show model:": "no model",
     "show 'model:vgg11?dtype=float17'": "float17",
-    "show 'model:vgg11?granularity=layers'": "did you mean layer",
-    "show 'model:vgg11?batch=3&batch=4'": "batch is given twice",
-    "convert model:vgg20 x.json": "did you mean",
     "solve vgg19": "vgg19: there is no such file; did you mean model:vgg19?",
     "show 'VGG-19?batch=4'": "did you mean model:vgg19?batch=4?",
-    "verify ResNet_50 plan.json": "did you mean model:resnet50?",
-    "convert vgg19 x.json": "did you mean model:vgg19?",
     "fit --model vggg --vary batch --memory 1GB": "did you mean vgg",
     "fit --model 'vgg?btach=3' --vary image --memory 1GB --json": "did you mean batch",
-    "fit --model 'vgg?batch=x' --vary image --memory 1GB --json": "batch is 'x'",
     "fit --model vgg --vary bacth --memory 1GB": "did you mean batch",
     "fit --model vgg --vary zzz --memory 1GB": "it has batch, image, depth",
     "fit --model vgg --vary norm --memory 1GB": "norm is not a number",
-    "fit --model vgg --vary workspace --memory 1GB": "workspace is not a number",
     "fit --model 'vgg?batch=2' --vary batch --memory 1GB": "batch both varies and is 2",
     "fit --model vgg --vary batch --memory much": "--memory: 'much'",
     "fit --model vgg --vary batch --memory 50%": "--memory '50%'",
-    "fit --model vgg --vary batch --memory=-3": "--memory",
     "fit --model vgg --vary batch --memory 1GB --overhead much": "--overhead 'much'",
-    "fit --model vgg --vary batch --memory 1GB --solver best": "'best'",
     "fit --model vgg --vary batch --memory 1GB --most 0": "--most 0",
     "fit --model vgg --vary depth --memory 1GB --most 10": "the smallest value is 11",
-    "fit --model vgg --vary batch --memory 1GB --most x": "--most",
     "fit --model vgg --vary batch --memory 1GB --values 3,x": "--values: 'x'",
     "fit --model vgg --vary batch --memory 1GB --values ,": "--values: ','",
     "fit --model vgg --vary batch": "--memory",
     "fit --vary batch --memory 1GB": "--model",
     "fit --model 'vgg11?optimizer=adam' --vary batch --memory 4GiB --encode": "its own backward part",
     "calibrate --dtype float61": "did you mean float64",
-    "calibrate --dtype int8": "int8",
     "calibrate --backend cuda": "--backend: invalid choice: 'cuda'",
-    "calibrate -o nowhere/here.json": "there is no folder nowhere",
 }
 RELU = "name,memory,compute,op\nconv,8,9,Convolution\nrelu,8,1,ReLU\nlast,4,9,Convolution\n"
 

@@ -5,8 +5,8 @@ import pytest
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.zoo.registry import build, get_family, list_families, list_models, options_of
-from tests.command_line import complains, with_budget
+from remat_algos.zoo.registry import build, get_family, list_families, options_of
+from tests.command_line import complains
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -19,7 +19,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for plan, budget in (("tight", "least"), ("all", "100%")):
         words = ["--budget", budget, "--solver", "chen_sqrt", "-o", str(folder / f"{plan}.json")]
-        assert main(with_budget(["solve", SMALL, *words])) == 0
+        assert main(["solve", SMALL, *words]) == 0
     return folder
 
 
@@ -34,10 +34,8 @@ def cells(line):
     "command",
     [
         "show GRAPH",
-        "solve GRAPH --budget 90%",
-        "compare GRAPH --budget 90% --solver chen_sqrt,no_remat",
+        "solve GRAPH --budget 90% --solver chen_sqrt",
         "frontier GRAPH --solver chen_sqrt,no_remat",
-        "simulate GRAPH",
         "simulate GRAPH TIGHT",
         "explain GRAPH TIGHT",
         "diff GRAPH TIGHT ALL",
@@ -108,9 +106,12 @@ def test_effects_are_told_apart_and_not_listed_among_what_is_live(remat):
 # remat models
 
 
-def test_all_models_are_listed_with_their_sizes(remat):
+def test_all_models_are_listed_with_their_sizes(remat, monkeypatch):
+    families = [get_family("vgg")]
+    monkeypatch.setattr("remat_algos.zoo.registry.list_families", lambda: families)  # others take long
+    assert "remat models NAME lists the options" in remat("models").out
     record = remat("models", "--json").record["models"]
-    assert [entry["model"] for entry in record] == list_models()
+    assert [entry["model"] for entry in record] == list(get_family("vgg").variants)
     vgg = next(entry for entry in record if entry["model"] == "vgg19")
     assert (vgg["family"], vgg["parameters"], vgg["batch"]) == ("vgg", 143_667_240, 32)
     assert vgg["parameter_memory"] == 4 * 143_667_240
@@ -151,7 +152,7 @@ def test_multiply_adds_are_those_of_one_example(remat):
 # A model in a file
 
 
-@pytest.mark.parametrize("ending", [".json", ".npz", ".graphml", ".dot"])
+@pytest.mark.parametrize("ending", [".json", ".npz"])
 def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
     file = tmp_path / f"vgg{ending}"
     said = remat("convert", SMALL, file)
@@ -173,9 +174,9 @@ def test_options_of_the_family_and_of_all_models_are_taken(remat, tmp_path):
 
 def test_gradients_are_added_on_request(remat, tmp_path):
     file = tmp_path / "vgg.npz"
-    said = remat("convert", "model:vgg11", "--differentiate", file)
-    whole = differentiate(build("vgg11").graph)
-    assert f"; {whole.n_nodes - build('vgg11').graph.n_nodes} gradient nodes added" in said.lines[0]
+    said = remat("convert", SMALL, "--differentiate", file)
+    whole = differentiate(build(SMALL).graph)
+    assert f"; {whole.n_nodes - build(SMALL).graph.n_nodes} gradient nodes added" in said.flat
     assert read_graph(file).hash == whole.hash
 
 

@@ -64,4 +64,6 @@ def test_no_nodes_are_an_order_too(remat, folder):
 
 
 def test_the_order_is_drawn(remat, folder):
-    assert "step" in remat("order", "chain.nodes.csv", "--plot", "-").out
+    drawn = remat("order", "resident.nodes.csv", "--plot", "-").out
+    assert "step" in drawn
+    assert "107 B; with the peak" in drawn

@@ -19,7 +19,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import ORDER_FORMS, Plan
 from remat_algos.solvers.registry import default_solvers
-from tests.command_line import Said, complains, process, with_budget
+from tests.command_line import Said, chain_plan, complains, process
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"
 NODES = [*"abcde", "loss", "grad(loss)", *(f"grad({v})" for v in "edcba")]  # of the chain, differentiated
@@ -32,42 +32,35 @@ ODD_NAMES = (
 
 
 @pytest.fixture
-def plan(remat, folder):
+def plan(folder):
     """The record of a plan for the chain, and its file plan.json; a and b run again."""
-    said = remat("solve", "chain.nodes.csv", "--budget", "80%", "-o", "plan.json", "--json")
-    assert said.code == 0
-    return said.record
+    (folder / "plan.json").write_text(chain_plan())
+    return json.loads(chain_plan())
 
 
 # Every command on every graph
 
 
-NETWORKS = ["googlenet", "vgg19", "examples/lstm", "examples/transformer"]
-SLOW_NETWORKS = ("googlenet",)  # to search their frontiers; the others are of the same kinds
+NETWORKS = ["vgg19", "examples/lstm"]
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def network(request, tmp_path_factory):
-    """A real graph, with two plans for it: a tight one and one that may take all."""
+    """A real graph, and a plan for it."""
     name = request.param.removeprefix("examples/")
     file = EXAMPLES if name != request.param else request.getfixturevalue("shared_graphs")
     file = file / f"{name}.nodes.csv"
     if not file.exists():
         pytest.skip(f"there is no {file.name} here")
     place = tmp_path_factory.mktemp(name)
-    for plan, budget in (("tight", "80%"), ("all", "100%")):
-        words = ["--solver", "chen_sqrt", "--budget", budget]
-        assert main(with_budget(["solve", str(file), *words, "-o", str(place / f"{plan}.json")])) == 0
-    return file, place / "tight.json", place / "all.json"
+    words = ["--solver", "chen_sqrt", "--budget", "80%", "-o", str(place / "plan.json")]
+    assert main(["solve", str(file), *words]) == 0
+    return file, place / "plan.json"
 
 
-@pytest.mark.parametrize(
-    "network",
-    [pytest.param(name, marks=pytest.mark.slow if name in SLOW_NETWORKS else ()) for name in NETWORKS],
-    indirect=True,
-)
 def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
-    record = remat("frontier", network[0], "--points", "5", "--effort", "fast", "--json").record
+    words = ("--points", "5", "--effort", "fast", "--solver", "chen_sqrt,no_remat")
+    record = remat("frontier", network[0], *words, "--json").record
     best = sorted((p["peak_memory"], p["compute"]) for p in record["points"] if p["best"])
     assert len(set(best)) >= 2
     computes = [compute for _, compute in dict(reversed(best)).items()][::-1]
@@ -78,14 +71,12 @@ def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
 
 
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
-@pytest.mark.parametrize("form", ORDER_FORMS)
-def test_a_plan_of_a_real_network_in_any_form_is_simulated_alike(remat, network, tmp_path, form):
-    Plan.load(network[1], read_graph(network[0])).save(tmp_path / "order", form)
-    claimed = json.loads(network[1].read_text())
-    simulated = remat("simulate", network[0], tmp_path / "order", "--json").record
-    assert {name: simulated[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")} == {
-        name: claimed[name] for name in ("peak_memory", "compute", "overhead", "resident_memory")
-    }
+def test_a_plan_of_a_real_network_in_any_form_is_simulated_alike(remat, network, tmp_path):
+    plan, figures = Plan.load(network[1], read_graph(network[0])), ("peak_memory", "compute", "overhead")
+    for form in ORDER_FORMS:
+        plan.save(tmp_path / form, form)
+        simulated = remat("simulate", network[0], tmp_path / form, "--json").record
+        assert [simulated[name] for name in figures] == [plan.record()[name] for name in figures], form
 
 
 # simulate: orders
@@ -150,33 +141,29 @@ def piped(text):
 @pytest.mark.parametrize(
     "asked",
     [
-        ["--factor", "3"],
         ["--factor", "0.5"],
         ["--parameter-gradients"],
-        ["--loss", "c"],
         ["--loss", "c", "--loss", "loss", "--factor", "1"],
         ["--inference"],
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("since", [[], ["--factor", "7"], ["--inference"]], ids=["", "other factor", "inference"])
-def test_a_plan_is_simulated_as_it_was_solved(remat, folder, asked, since):
-    made = remat("solve", "resident.nodes.csv", *asked, "-o", "plan.json", "--json").record
-    simulated = remat("simulate", "resident.nodes.csv", "plan.json", *since, "--json")
-    assert (simulated.code, simulated.err) == (0, "")
-    kept = ("graph_hash", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit", "compute_scale")
-    assert {name: simulated.record[name] for name in kept} == {name: made[name] for name in kept}
-    assert simulated.record["steps"] == len(made["schedule"])
+def test_a_plan_is_simulated_as_it_was_solved(remat, folder, asked):
+    made = remat("solve", "resident.nodes.csv", "--effort", "fast", *asked, "-o", "plan.json", "--json").record
+    for since in ([], ["--factor", "7"], ["--inference"]):
+        simulated = remat("simulate", "resident.nodes.csv", "plan.json", *since, "--json")
+        assert simulated.fine
+        kept = ("graph_hash", "peak_memory", "resident_memory", "compute", "overhead", "compute_unit", "compute_scale")
+        assert {name: simulated.record[name] for name in kept} == {name: made[name] for name in kept}
+        assert simulated.record["steps"] == len(made["schedule"])
     assert "(as in the plan)" in remat("simulate", "resident.nodes.csv", "plan.json", *since).lines[0]
     assert remat("explain", "resident.nodes.csv", "plan.json").code == 0
 
 
 def test_a_plan_of_a_graph_with_its_own_backward_part_is_simulated_there(remat, plan, folder):
     write_graph(differentiate(read_graph("chain.nodes.csv")), "training.nodes.csv")
-    own = remat("solve", "training.nodes.csv", "--budget", "80%", "-o", "own.json", "--json").record
-    for file in ("own.json", "plan.json"):
-        simulated = remat("simulate", "training.nodes.csv", file, "--json").record
-        assert simulated["peak_memory"] == own["peak_memory"] == plan["peak_memory"]
+    simulated = remat("simulate", "training.nodes.csv", "plan.json", "--json").record
+    assert simulated["peak_memory"] == plan["peak_memory"]
 
 
 def test_without_an_order_the_graphs_own_is_simulated(remat, folder):
@@ -186,10 +173,16 @@ def test_without_an_order_the_graphs_own_is_simulated(remat, folder):
         assert tuple(simulated[name] for name in names) == figures
 
 
-@pytest.mark.parametrize("order", [[], ["plan.json"], ["plan.json", "--step", "0"]], ids=" ".join)
-@pytest.mark.parametrize("graph", ["chain.nodes.csv", "resident.nodes.csv"])
-def test_what_is_live_adds_up(remat, folder, graph, order):
-    remat("solve", graph, "--budget", "80%", "-o", "plan.json")
+@pytest.mark.parametrize(
+    ("graph", "order"),
+    [
+        ("chain.nodes.csv", []),
+        ("chain.nodes.csv", ["plan.json"]),
+        ("chain.nodes.csv", ["plan.json", "--step", "0"]),
+        ("resident.nodes.csv", []),
+    ],
+)
+def test_what_is_live_adds_up(remat, plan, graph, order):
     record = remat("simulate", graph, *order, "--json").record
     trace, step = record["memory_trace"], record["step"]
     assert len(trace) == record["steps"]
@@ -206,9 +199,7 @@ def test_the_text_tells_the_step_that_was_asked_for(remat, plan):
         assert any(line.startswith(f"at step {step} ") and f"  {name} runs" in line for line in said.lines)
 
 
-@pytest.mark.parametrize(
-    ("budget", "limit"), [("20", 20), ("19", 19), ("1kB", 1000), ("71%", 19), ("72%", 20), ("100%", 28), ("0", 0)]
-)
+@pytest.mark.parametrize(("budget", "limit"), [("20", 20), ("1kB", 1000), ("71%", 19), ("72%", 20), ("0", 0)])
 def test_a_peak_above_the_budget_is_exit_code_3(remat, plan, budget, limit):
     words = ["simulate", "chain.nodes.csv", "plan.json", "--budget", budget]
     text, coded = remat(*words), remat(*words, "--json")
@@ -232,8 +223,7 @@ def test_a_peak_above_the_budget_is_exit_code_3(remat, plan, budget, limit):
 )
 def test_a_bad_order_is_one_sentence_that_names_the_file(remat, folder, text, named):
     (folder / "order").write_bytes(text.encode("latin-1"))
-    for words in ([], ["--json"]):
-        assert complains(remat("simulate", "chain.nodes.csv", "order", *words), *named)
+    assert complains(remat("simulate", "chain.nodes.csv", "order", "--json"), *named)
 
 
 # simulate: what if
@@ -273,7 +263,7 @@ def odd(folder):
 
 
 def test_any_name_can_be_kept_and_explained(remat, odd):
-    remat("solve", "odd.json", "--budget", "90%", "-o", "plan.json")
+    remat("solve", "odd.json", "--solver", "chen_sqrt", "-o", "plan.json")
     for name in ODD_NAMES:
         assert remat("explain", "odd.json", "plan.json", f"--value={name}").lines[0].startswith(f"{name}  ")
         record = remat("simulate", "odd.json", f"--keep={name}", "--json").record
@@ -285,7 +275,7 @@ def test_a_name_with_a_comma_can_be_one_of_a_value(remat, odd):
     assert value.fine
     assert value.record == remat("simulate", "odd.json", "--keep", "a b", "--json").record
     assert complains(remat("simulate", "odd.json", "--keep", "mask, nearly"), "mask")
-    remat("solve", "odd.json", "-o", "plan.json")
+    remat("solve", "odd.json", "--solver", "chen_sqrt", "-o", "plan.json")
     assert remat("explain", "odd.json", "plan.json", "--value", "mask, really").lines[0].startswith("a b  ")
     record = remat("simulate", "odd.json", "--keep", "c,d", "--keep", "free,a b", "--json").record
     assert record["nodes_run_again"] == len(ODD_NAMES) - 3
@@ -305,7 +295,7 @@ def test_explain_tells_of_values_and_what_the_contrary_would_bring(remat, plan):
     assert said.lines[-1].startswith("at the peak: ")
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 100])
+@pytest.mark.parametrize("most", [0, 3, 100])
 def test_most_is_how_many_are_told(remat, plan, most):
     record = remat("explain", "chain.nodes.csv", "plan.json", "--most", most, "--json").record
     assert len(record["decisions"]) == min(most, 5)
@@ -332,7 +322,7 @@ def test_a_plan_differs_not_from_itself(remat, plan):
 
 
 def test_the_difference_is_the_other_way_round_when_the_plans_are(remat, plan):
-    remat("solve", "chain.nodes.csv", "--budget", "100%", "-o", "other.json")
+    remat("solve", "chain.nodes.csv", "--solver", "no_remat", "-o", "other.json")
     there = remat("diff", "chain.nodes.csv", "plan.json", "other.json", "--json").record
     back = remat("diff", "chain.nodes.csv", "other.json", "plan.json", "--json").record
     turned = {e["node"]: e["runs"] for e in there["nodes"]}
@@ -343,7 +333,7 @@ def test_the_difference_is_the_other_way_round_when_the_plans_are(remat, plan):
 
 def test_plans_of_one_name_are_told_apart_by_their_folders(remat, plan, folder):
     (folder / "sub").mkdir()
-    remat("solve", "chain.nodes.csv", "--budget", "100%", "-o", "sub/plan.json")
+    remat("solve", "chain.nodes.csv", "--solver", "no_remat", "-o", "sub/plan.json")
     said = remat("diff", "chain.nodes.csv", "plan.json", "sub/plan.json")
     assert said.lines[0].split() == ["plan.json", "sub/plan.json", "difference"]
 
@@ -442,7 +432,8 @@ def test_with_a_file_the_form_leaves_standard_output_to_json(remat, plan, folder
     words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", "names", "-o", "order", "--json"]
     said = remat(*words)
     assert said.fine
-    assert untimed(said.out) == untimed(json.dumps(plan, indent=1) + "\n")
+    entries = said.record.keys() - {"details", "seconds"}
+    assert {name: said.record[name] for name in entries} == {name: plan[name] for name in entries}
     assert (folder / "order").read_text().split() == plan["schedule"]
 
 
@@ -466,8 +457,9 @@ PICTURES = [
 
 @pytest.mark.parametrize(("command", "picture"), PICTURES)
 def test_a_picture_follows_the_answer_in_text_or_is_in_a_file(remat, folder, command, picture):
-    words = [command, "chain.nodes.csv", *(["--picture", picture] if picture else []), "--plot"]
-    plain, said = remat(command, "chain.nodes.csv").out, remat(*words, "-")
+    graph = ["chain.nodes.csv", *(["--solver", "chen_sqrt"] if command in ("solve", "frontier") else [])]
+    words = [command, *graph, *(["--picture", picture] if picture else []), "--plot"]
+    plain, said = remat(command, *graph).out, remat(*words, "-")
     assert said.fine
     assert said.out.startswith(plain)
     drawn = said.out.removeprefix(plain).splitlines()
@@ -498,11 +490,7 @@ def test_the_budget_is_in_the_picture_of_an_order(remat, plan):
 
 WRITERS = [
     ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "-o"],
-    ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "--format", "names", "-o"],
     ["solve", "chain.nodes.csv", "--solver", "chen_sqrt", "--plot"],
-    ["simulate", "chain.nodes.csv", "--plot"],
-    ["frontier", "chain.nodes.csv", "--plot"],
-    ["show", "chain.nodes.csv", "--plot"],
 ]
 NAMES = [" ".join(words) for words in WRITERS]
 
@@ -553,7 +541,7 @@ def full_disk(monkeypatch):
     return filled
 
 
-@pytest.mark.parametrize("words", WRITERS[:4], ids=NAMES[:4])
+@pytest.mark.parametrize("words", WRITERS, ids=NAMES)
 def test_a_disk_that_fills_up_leaves_what_was_there(remat, folder, full_disk, words):
     names = [f"{'a long, long name of a layer, ' * 5}the {i}th of them" for i in range(15)]
     (folder / "chain.nodes.csv").write_text("name\n" + "".join(f'"{name}"\n' for name in names))
@@ -606,7 +594,7 @@ def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops after that many simulations."""
     import remat_algos.plan.portfolio as portfolio_module
 
-    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(60)]), folder / "long.json")
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(24)]), folder / "long.json")
     original = portfolio_module.simulate
 
     def run(n_simulations, *words):
@@ -625,11 +613,11 @@ def interrupted(remat, folder, monkeypatch):
     return run
 
 
-N_SIMULATIONS = (0, 1, 2, 5, 17)
+N_SIMULATIONS = (0, 2, 17)
 
 
 @pytest.mark.parametrize("n_simulations", N_SIMULATIONS)
-@pytest.mark.parametrize("words", [[], ["--budget", "least"], ["--overhead", "90%"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["--overhead", "90%"]], ids=" ".join)
 def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folder, n_simulations, words):
     said = interrupted(n_simulations, "solve", "long.json", *words, "-o", "plan.json")
     assert (said.code, said.err) == (130, "")
@@ -643,13 +631,13 @@ def test_an_interrupted_solve_writes_a_plan_that_holds(interrupted, remat, folde
         assert (said.code, said.err, said.record["details"]["interrupted"]) == (130, "", True)
 
 
-@pytest.mark.parametrize("form", ORDER_FORMS)
-def test_the_interrupted_plan_is_written_in_its_form(interrupted, remat, folder, form):
-    said = interrupted(5, "solve", "long.json", "--format", form)
+def test_the_interrupted_plan_is_written_in_its_form_and_drawn(interrupted, remat, folder):
+    said = interrupted(5, "solve", "long.json", "--format", "actions", "--plot", "p.svg")
     assert said.code == 130
     assert "interrupted" in said.err
     (folder / "order").write_text(said.out)
     assert remat("simulate", "long.json", "order").code == 0
+    assert (folder / "p.svg").exists()
 
 
 def test_an_interrupt_before_any_plan_fits_leaves_no_file(interrupted, folder):
@@ -657,11 +645,6 @@ def test_an_interrupt_before_any_plan_fits_leaves_no_file(interrupted, folder):
     said = interrupted(0, "solve", "long.json", "--budget", "30%", "-o", "plan.json", "--json")
     assert complains(said, "interrupted before a plan within the budget was found", code=130)
     assert (folder / "plan.json").read_text() == "older"
-
-
-def test_an_interrupted_plan_is_drawn_too(interrupted, folder):
-    assert interrupted(3, "solve", "long.json", "--plot", "p.svg", "--json").code == 130
-    assert (folder / "p.svg").exists()
 
 
 def used_on(file):
@@ -722,25 +705,15 @@ def simulate(*given):
         signal.pause()
     return original(*given)
 portfolio_module.simulate = simulate
-words = sys.argv[1:] + ["--budget", "least"] * (sys.argv[1] == "solve")
-sys.exit(main(words))
+sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "pause"), reason="signals are others here")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["solve", "long.json", "-o", "plan.json", "--json"],
-        ["frontier", "long.json"],
-        ["compare", "long.json", "--json"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_the_interrupt_key_stops_a_process(remat, folder, words):
-    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(40)]), folder / "long.json")
+def test_the_interrupt_key_stops_a_process(remat, folder):
+    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(24)]), folder / "long.json")
     running = subprocess.Popen(
-        [sys.executable, "-c", WAITING, *words],
+        [sys.executable, "-c", WAITING, "solve", "long.json", "--budget", "least", "-o", "plan.json", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -756,31 +729,11 @@ def test_the_interrupt_key_stops_a_process(remat, folder, words):
         running.wait()
     said = Said(running.returncode, out, err)
     assert (said.code, said.err) == (130, "")
-    if words[0] == "solve":
-        assert said.record["details"]["interrupted"] is True
-        assert remat("verify", "long.json", "plan.json").code == 0
-    elif words[0] == "frontier":
-        assert "interrupted; these are the plans found so far" in said.lines
-    else:
-        assert said.record["complete"] is False
+    assert said.record["details"]["interrupted"] is True
+    assert remat("verify", "long.json", "plan.json").code == 0
 
 
 # Help and marks
-
-OPTIONS = {
-    "simulate": ("ORDER", "--keep", "--recompute", "--step", "--budget", "--plot", "--picture", "--inference"),
-    "explain": ("PLAN", "--value", "--most", "--nodes"),
-    "frontier": ("--solver", "--points", "--time-limit", "--seed", "--plot", "--inference"),
-    "diff": ("PLAN PLAN", "--nodes"),
-    "solve": ("--budget", "--overhead", "--device", "--solver", "--raw", "--time-limit", "--format", "--plot", "-o"),
-    "show": ("--plot", "--picture"),
-}
-
-
-@pytest.mark.parametrize("command", OPTIONS)
-def test_help_names_every_option(remat, command):
-    text = remat(command, "--help").out
-    assert [option for option in (*OPTIONS[command], "GRAPH", "--json") if option not in text] == []
 
 
 def test_an_unknown_option_points_to_the_help_of_its_command(remat, folder):
