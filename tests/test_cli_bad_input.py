@@ -535,10 +535,3 @@ def test_an_unwritable_folder_or_an_unreadable_file_is_one_sentence(tmp_path, na
     assert done.returncode == BAD
     assert name in one_sentence(done)
     assert list((tmp_path / "locked").iterdir()) == []
-
-
-def test_a_name_with_line_breaks_stays_on_one_line(tmp_path, run_here):
-    lay(tmp_path, GRAPH)
-    done = run_here(tmp_path, ["show", "two\nlines.txt"])
-    assert done.returncode == BAD
-    assert r"two\nlines.txt" in one_sentence(done)

@@ -139,12 +139,6 @@ def test_an_unknown_command_too(remat):
         assert len(said.err) < LONGEST
 
 
-def test_without_a_command_the_help_is_printed(remat):
-    said, helped = remat(), remat("--help")
-    assert said.fine
-    assert said.out == helped.out
-
-
 # ---------------------------------------------------------------- the width of errors
 
 TOO_LONG = ("solve", "chain.nodes.csv", "--solver", "nonsense")  # the error lists all solvers

@@ -383,17 +383,6 @@ def test_who_cannot_serve_is_said_beneath_the_table_and_if_none_can_it_is_bad_in
     assert not (folder / "picture.png").exists()
 
 
-@pytest.mark.parametrize("command", ["frontier", "solve", "compare"])
-def test_however_short_the_time_limit_there_is_something(remat, folder, command):
-    write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(400)]), folder / "long.json")
-    said = remat(command, "long.json", "--time-limit", "0.001", "--json")
-    assert said.fine
-    if command == "frontier":
-        assert (said.record["complete"], said.record["interrupted"]) == (False, False)
-        assert said.record["points"]
-        assert "time limit" in remat(command, "long.json", "--time-limit", "0.001").out
-
-
 # The forms of a plan
 
 

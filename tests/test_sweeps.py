@@ -358,13 +358,17 @@ def test_any_executor_gives_the_same_results(kind, swept, tmp_path):
     assert lasting(found) == lasting(swept)
 
 
-def test_an_executor_that_breaks_is_made_anew_by_a_callable(tmp_path, swept):
+@pytest.mark.parametrize("when", ["during the sweep", "from the start"])
+def test_an_executor_that_breaks_is_made_anew_by_a_callable(when, tmp_path, swept):
     made = []
 
     def make():
         made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
         if len(made) == 1:
-            made[0].submit(os._exit, 1)
+            dying = made[0].submit(os._exit, 1)
+            if when == "from the start":
+                with pytest.raises(BrokenExecutor):
+                    dying.result()
         return made[-1]
 
     found = ra.sweep(ROWS, tmp_path / "results", make)
@@ -445,20 +449,6 @@ def test_an_interrupt_while_jobs_are_checked_counts_all_that_are_left(tmp_path, 
     monkeypatch.setattr(driver_module, "check_job", interrupted)
     found = ra.sweep([{"graph": CHAIN, "solver": "no_remat", "seed": list(range(9))}], tmp_path / "results")
     assert (found.stop, len(found), found.left) == (Stop.INTERRUPTED, 0, 9)
-
-
-def test_a_pool_that_is_broken_from_the_start_is_made_anew(tmp_path, swept):
-    made = []
-
-    def make():
-        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-        if len(made) == 1:
-            with pytest.raises(BrokenExecutor):
-                made[0].submit(os._exit, 1).result()
-        return made[-1]
-
-    assert lasting(ra.sweep(ROWS, tmp_path / "results", make)) == lasting(swept)
-    assert len(made) == 2
 
 
 def test_an_executor_that_breaks_is_an_error_and_what_is_finished_stays(tmp_path):
