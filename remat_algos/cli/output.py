@@ -204,15 +204,7 @@ def progress_line(
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """Return the parts of `what` between " · ", the share done and the time, in at most two lines of a given width.
-
-    Examples
-    --------
-    >>> what = "method 3 of 9, search: 41 % of its moves · best 62 % at +3.1 % · bound +2.0 %"
-    >>> print(progress_text(450, 1000, what, 8, 80))
-    45 % · 0:08 · method 3 of 9, search: 41 % of its moves · best 62 % at +3.1 %
-    bound +2.0 % · Ctrl-C keeps the best
-    """
+    """Return the parts of `what` between " · ", the share done and the time, in at most two lines of a given width."""
     what = printable(what)
     parts = [f"{100 * done // total} %", f"{int(seconds) // 60}:{int(seconds) % 60:02}", *what.split(" · ")]
     parts += ["Ctrl-C keeps the best"] if keeps and " · best" in what else []

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.output import TEXT, progress_line, terminal_columns
@@ -77,8 +77,7 @@ def seconds(text: str) -> float:
 
 def library(function: str) -> Callable[..., Any]:
     """Return a function of the library, imported when called, so that `remat --help` stays fast."""
-    module, _, name = function.rpartition(".")
-    return lambda *text: getattr(importlib.import_module(f"remat_algos.{module}"), name)(*text)
+    return lambda *text: resolve_name(f"remat_algos.{function}")(*text)
 
 
 def alignment(text: str) -> int:

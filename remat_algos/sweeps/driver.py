@@ -285,22 +285,19 @@ class _Drive:
         self._report()
         if not self.waiting:
             return
+        self.executor, self.graphs = make(), OrderedDict[str, Any]()
+        window, looked = _workers(self.executor) * AHEAD, time.monotonic()
         try:
-            self._run(make)
+            while self.waiting or self.flying:
+                while self.waiting and len(self.flying) < window and time.monotonic() >= self.pause_until:
+                    self._submit(self.waiting.popleft(), make)
+                with contextlib.suppress(queue.Empty):
+                    self._receive(self.back.get(timeout=LOOK), make)
+                if time.monotonic() - looked > LOOK:
+                    looked, window = time.monotonic(), _workers(self.executor) * AHEAD
         finally:
             for future in self.flying:
                 future.cancel()
-
-    def _run(self, make: ExecutorFactory) -> None:
-        self.executor, self.graphs = make(), OrderedDict[str, Any]()
-        window, looked = _workers(self.executor) * AHEAD, time.monotonic()
-        while self.waiting or self.flying:
-            while self.waiting and len(self.flying) < window and time.monotonic() >= self.pause_until:
-                self._submit(self.waiting.popleft(), make)
-            with contextlib.suppress(queue.Empty):
-                self._receive(self.back.get(timeout=LOOK), make)
-            if time.monotonic() - looked > LOOK:
-                looked, window = time.monotonic(), _workers(self.executor) * AHEAD
 
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
