@@ -184,24 +184,25 @@ def pack(
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
     (5, [0, 3, 3, 0], True)
     """
-    if capacity is not None and (as_whole(capacity) is None or capacity < 0):
+    room = as_whole(capacity)
+    if capacity is not None and (room is None or room < 0):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(
             "the capacity is {capacity!r}; give whole bytes, 0 or more{several!w}", capacity=capacity, several=several
         )
     check_arena(buffers)
     rounded, end = buffers.rounded(alignment), buffers.fixed + buffers.size
-    if capacity is not None:
+    if room is not None:
         refuse(
             buffers,
-            (buffers.fixed >= 0) & (end > capacity),
+            (buffers.fixed >= 0) & (end > room),
             "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of {capacity} bytes; "
             "move it, or give more",
             fixed=buffers.fixed,
             end=end,
-            capacity=capacity,
+            capacity=room,
         )
-    packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
+    packing = Packing(PackingBlocks.of(rounded), room, packing_clock(time_limit, progress), seed)
     with until_stopped() as ending:
         packing.run()
     if ending.stop is not Stop.INTERRUPTED:

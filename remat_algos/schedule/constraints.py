@@ -207,7 +207,7 @@ class Constraints:
             for name, (nodes, limit) in self.regions.items()
         }
         max_runs = dict(self.max_runs) if isinstance(self.max_runs, Mapping) else self.max_runs
-        record = {"max_runs": max_runs, "fixed_order": self.fixed_order, "regions": regions}
+        record: dict[str, Any] = {"max_runs": max_runs, "fixed_order": self.fixed_order, "regions": regions}
         for name, nodes in (("offload", self.offload), ("stay", self.stay)):
             if nodes is not None:
                 record[name] = list(map(in_record, nodes))
