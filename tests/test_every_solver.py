@@ -51,7 +51,7 @@ ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 SOLVERS = list_solvers()
-PLAYED = settings(max_examples=6)  # for each of many solvers
+PLAYED = settings(max_examples=5)  # for each of many solvers
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 served = training_graphs(max_nodes=16) | captured_graphs(max_nodes=16)
 tiny = training_graphs(max_nodes=7) | captured_graphs(max_nodes=7)
