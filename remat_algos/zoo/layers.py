@@ -8,13 +8,12 @@ from math import prod
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.convolutions import Convolutions
 from remat_algos.zoo.network import Tensor
-from remat_algos.zoo.norms import Norms
 from remat_algos.zoo.products import Products
 
 Expert = Callable[[Tensor, str], Tensor]
 
 
-class Layers(Convolutions, Norms, Products):
+class Layers(Convolutions, Products):
     """Operations of a network: each method adds one or several and returns a `Tensor`.
 
     docs/layers.md has a table for each. `name` is that of the operation, within the current scopes and with a number if
