@@ -64,7 +64,7 @@ def element(kind, data, **given):
 def drawn(ending, nodes, edges=()):
     """A text of nodes {name: attributes} and edges (u, v, attributes)."""
     if ending == "dot":
-        listed = lambda said: "".join(f'[{name}="{text}"]' for name, text in said.items())  # noqa: E731
+        listed = lambda said: "".join(f'["{name}"="{text}"]' for name, text in said.items())  # noqa: E731
         lines = [f'"{name}" {listed(said)}' for name, said in nodes.items()]
         return in_dot("\n".join([*lines, *(f'"{u}" -> "{v}" {listed(said)}' for u, v, said in edges)]))
     inside = [element("node", said, id=name) for name, said in nodes.items()]
@@ -429,12 +429,6 @@ def test_ids_and_names_may_differ_in_graphml(read):
     assert named_reads(graph) == {"conv": [], "grad conv": ["conv"]}
     assert graph.forward_of.tolist() == [-1, 0]
     assert dict(graph.labels.views) == {"n2": "conv"}
-
-
-@pytest.mark.parametrize("ending", DRAWN)
-def test_a_graph_without_our_attributes_is_an_edge_list(read, ending):
-    graph = read(drawn(ending, {"a": {}, "b": {}}, [("a", "b", {})]), f"g.{ending}")
-    assert (graph.memory.tolist(), graph.compute.tolist(), graph.backward) == ([1, 1], [1, 1], None)
 
 
 def test_attributes_of_the_whole(read):

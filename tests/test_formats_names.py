@@ -13,6 +13,7 @@ from remat_algos.formats.rows import NODE_COLUMNS
 from remat_algos.text.amounts import parse_bytes
 from tests.command_line import runner
 from tests.raising import raises
+from tests.test_formats_drawings import drawn as text_of
 
 networkx = pytest.importorskip("networkx")
 
@@ -48,19 +49,13 @@ def saved(folder, record):
     return folder / "g.json"
 
 
-def graphml(folder, nodes, edges=None):
-    digraph = drawn(nodes, edges)
-    networkx.write_graphml(digraph, folder / "g.graphml")
-    return folder / "g.graphml"
+def drawing(ending):
+    def write(folder, nodes, edges=None):
+        file = folder / f"g.{ending}"
+        file.write_text(text_of(ending, dict(zip("ab", nodes, strict=True)), [("a", "b", edges or {})]))
+        return file
 
-
-def dot(folder, nodes, edges=None):
-    def inside(of):
-        return " [" + ", ".join(f'"{name}"="{entry}"' for name, entry in of.items()) + "]" if of else ""
-
-    lines = [f"{node}{inside(of)}" for node, of in zip("ab", nodes, strict=True)]
-    (folder / "g.dot").write_text("digraph {\n" + "\n".join([*lines, f"a -> b{inside(edges)}"]) + "\n}\n")
-    return folder / "g.dot"
+    return write
 
 
 def drawn(nodes, edges=None):
@@ -70,7 +65,7 @@ def drawn(nodes, edges=None):
     return digraph
 
 
-FILES = {"table": table, "node-link": node_link, "JSON": own_json, "GraphML": graphml, "DOT": dot}
+FILES = {"table": table, "node-link": node_link, "JSON": own_json, "GraphML": drawing("graphml"), "DOT": drawing("dot")}
 WAYS = {name: lambda folder, *of, write=write: ra.read_graph(write(folder, *of)) for name, write in FILES.items()}
 WAYS["networkx"] = lambda _, *of: ra.from_networkx(drawn(*of))
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

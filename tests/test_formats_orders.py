@@ -524,7 +524,7 @@ MARKED = {"mark": [1, 0, 0, 0]}
 @pytest.mark.parametrize(
     ("text", "arrays", "message"),
     [
-        ("node,count\na,1\nb,-1\n", {}, "m, line 3: the count of b is -1; counts are 0 or more"),
+        ("node,count\na,1\nb,-1\n", {}, "m, line 3: the count of b is -1; give a whole number, 0 or more"),
         ("node,count\na,1.5\n", {}, "m, line 2: the count of a is 1.5; give a whole number, 0 or more"),
         ("node,count\na,\n", {}, "m, line 2: the count of a is empty; give a whole number, 0 or more"),
         ("node,count\na,many\n", {}, "m, line 2: the count of a is many; give a whole number"),
@@ -550,7 +550,7 @@ MARKED = {"mark": [1, 0, 0, 0]}
         ("node,count,count\na,1,1\n", {}, "m, line 1: column `count` occurs twice; keep one"),
         ("", {}, "m: the file is empty"),
         (b"\xff\xfe\x00", {}, "m: the text is UTF-16; give a table with the columns node and count"),
-        ('{"a": -1}', {}, "m: the count of a is -1; counts are 0 or more"),
+        ('{"a": -1}', {}, "m: the count of a is -1; give a whole number, 0 or more"),
         ('{"a": 1.0}', {}, "m: the count of a is 1.0; give a whole number, 0 or more"),
         ('{"a": true}', {}, "m: the count of a is true; give a whole number"),
         ('{"a": null}', {}, "m: the count of a is null; give a whole number"),

@@ -332,18 +332,17 @@ def test_a_backward_part_cannot_be_encoded_any_more():
         encode(differentiate(build("vgg11", batch=1, image=64).graph))
 
 
-@pytest.mark.parametrize("bits", [0, 1, 65, True, "32", 32.5, None])
-def test_an_element_has_a_sensible_number_of_bits(bits):
+@pytest.mark.parametrize(
+    ("encoding", "bits"),
+    [
+        *((lambda graph, bits: encode(graph, bits=bits), bits) for bits in (0, 1, 65, True, "32", 32.5, None)),
+        *((lambda graph, bits: differentiate(graph, encode=bits), bits) for bits in (1, -1, "yes")),
+    ],
+)
+def test_an_element_has_a_sensible_number_of_bits(encoding, bits):
     graph = forward(("c", "Linear", "", ""), ("r", "ReLU", "c", "r"), ("p", "MaxPooling", "r", ""))
     with pytest.raises(refusal(bits, GraphError), match=r"give a number such as 32|give a whole number"):
-        encode(graph, bits=bits)
-
-
-@pytest.mark.parametrize("bits", [1, -1, "yes"])
-def test_differentiate_says_the_same(bits):
-    graph = forward(("c", "Linear", "", ""), ("r", "ReLU", "c", "r"), ("p", "MaxPooling", "r", ""))
-    with pytest.raises(refusal(bits, GraphError), match=r"give a number such as 32|give a whole number"):
-        differentiate(graph, encode=bits)
+        encoding(graph, bits)
 
 
 def test_graphs_without_operations_or_saved_lists_stay_as_they_are():

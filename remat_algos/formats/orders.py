@@ -121,11 +121,10 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
     """Return a count: text in a table, a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
+    whole = digits.isascii() and digits.isdecimal() and isinstance(value, str | int)
+    if not whole or (text.startswith("-") and digits.strip("0")):
         wrong = "the count of {name} is {found}; give a whole number, 0 or more"
         raise fault(source, wrong, line, name=name, found=text or "empty")
-    if text.startswith("-") and digits.strip("0"):
-        raise fault(source, "the count of {name} is {text}; counts are 0 or more", line, name=name, text=text)
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
         large = "the count of {name} is {text}; give at most {max_count}"
         raise fault(source, large, line, name=name, text=text, max_count=MAX_COUNT)
