@@ -23,9 +23,9 @@ from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.chen_greedy import allocated
 from remat_algos.solvers.methods.search import search
+from remat_algos.solvers.registry import Task
 from remat_algos.zoo.random import ladder, layered_dag
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of

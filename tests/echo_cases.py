@@ -6,8 +6,8 @@ from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels
-from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.echo import Choice, echo, recomputable_nodes
+from remat_algos.solvers.registry import Task
 from tests.strategies import rows as rows_of
 
 SEED, COUNT = 2020, 1000

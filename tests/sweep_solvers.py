@@ -5,9 +5,8 @@ import signal
 import time
 
 from remat_algos.schedule.emission import baseline
-from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.methods.search import search
-from remat_algos.solvers.registry import SOLVERS, solver
+from remat_algos.solvers.registry import SOLVERS, Candidate, solver
 
 
 def registered(function):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from remat_algos import context
 from remat_algos.context import SHORTEST, WHOLE, WRITING, Clock, OutOfTime, Stop, time_left, until_stopped
-from remat_algos.solvers.candidates import Task
+from remat_algos.solvers.registry import Task
 
 
 @pytest.fixture

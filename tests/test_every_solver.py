@@ -26,11 +26,12 @@ from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
-from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.methods.no_remat import no_remat
 from remat_algos.solvers.registry import (
     SCOPES,
+    Candidate,
     Solver,
+    Task,
     any_graph,
     default_solvers,
     get_solver,

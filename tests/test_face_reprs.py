@@ -11,7 +11,7 @@ from hypothesis import given
 import remat_algos as ra
 from remat_algos.ir.parts import Derivation
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import evaluated
+from remat_algos.solvers.registry import evaluated
 from tests.public import PUBLIC
 from tests.strategies import graphs, training_graphs
 

@@ -27,8 +27,7 @@ from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry
-from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import default_solvers, list_candidates, list_solvers
+from remat_algos.solvers.registry import Candidate, default_solvers, list_candidates, list_solvers
 from tests.conftest import shorter
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises

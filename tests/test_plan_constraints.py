@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.solvers import registry
-from remat_algos.solvers.candidates import Task
+from remat_algos.solvers.registry import Task
 from remat_algos.zoo.random import chain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises

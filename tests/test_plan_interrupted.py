@@ -23,7 +23,7 @@ from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidates
+from remat_algos.solvers import registry as candidates
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain
 

@@ -21,8 +21,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, evaluated, pareto
-from remat_algos.solvers.registry import Solver, any_graph, training_graph
+from remat_algos.solvers.registry import Candidate, Solver, any_graph, evaluated, pareto, training_graph
 from remat_algos.zoo.random import chain
 from tests.raising import raises
 

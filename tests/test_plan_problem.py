@@ -11,7 +11,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Problem
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Candidate
 from remat_algos.zoo.random import chain
 
 GRAPH = chain(4, memory=[1, 4, 2, 1], compute=[1, 3, 1, 1])

@@ -19,7 +19,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
 from remat_algos.questions.compare import Entry
 from remat_algos.schedule.emission import baseline
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Candidate
 from tests.conftest import shorter
 from tests.raising import raises
 

@@ -19,7 +19,7 @@ from remat_algos.plan.record import shaped
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Candidate
 from tests import test_plan_copies
 from tests.raising import raises
 from tests.test_plan_verify import GRAPH, TRAINING, record

@@ -12,8 +12,8 @@ from remat_algos.schedule import matrix_stages as module
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.milp import milp
+from remat_algos.solvers.registry import Task
 from tests import strategies
 from tests.small_graphs import small_graphs
 

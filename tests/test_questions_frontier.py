@@ -32,10 +32,9 @@ from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidates
-from remat_algos.solvers.candidates import Task
+from remat_algos.solvers import registry as candidates
 from remat_algos.solvers.methods.search import bends, search
-from remat_algos.solvers.registry import default_solvers, training_graph
+from remat_algos.solvers.registry import Task, default_solvers, training_graph
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation

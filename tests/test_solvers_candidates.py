@@ -14,8 +14,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidates
-from remat_algos.solvers.candidates import (
+from remat_algos.solvers import registry as candidates
+from remat_algos.solvers.registry import (
     LONGEST_ROW,
     Candidate,
     ParetoSet,

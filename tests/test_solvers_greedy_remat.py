@@ -16,9 +16,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Task, pareto, rank
 from remat_algos.solvers.methods import greedy_remat
-from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.registry import Task, list_candidates, pareto, rank
 from remat_algos.zoo.registry import build
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle

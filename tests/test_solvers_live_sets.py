@@ -20,9 +20,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, Task, evaluated
 from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
-from remat_algos.solvers.registry import get_solver, list_candidates
+from remat_algos.solvers.registry import Candidate, Task, evaluated, get_solver, list_candidates
 from tests.oracles import live_sets
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

@@ -17,11 +17,10 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import chain_program, formula_chains
-from remat_algos.solvers.candidates import Task, rank
 from remat_algos.solvers.chain_program import LEVELS
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget, memory_centric_budgets
 from remat_algos.solvers.methods import liveness_dp
-from remat_algos.solvers.registry import get_solver, list_candidates
+from remat_algos.solvers.registry import Task, get_solver, list_candidates, rank
 from remat_algos.structure.lower_sets import FAMILIES, lower_set_family
 from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle

@@ -12,8 +12,8 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Task, evaluated
 from remat_algos.solvers.methods.milp import few_nodes, milp
+from remat_algos.solvers.registry import Task, evaluated
 from remat_algos.zoo.registry import build
 from tests import strategies
 from tests.oracles import live_sets, staged

@@ -27,9 +27,8 @@ from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import linger, timeline
-from remat_algos.solvers.candidates import Task, rank
 from remat_algos.solvers.methods.search import ALONE, search
-from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.registry import Task, list_candidates, rank
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph

@@ -19,10 +19,9 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import recursion
-from remat_algos.solvers.candidates import Task, rank
 from remat_algos.solvers.methods import pathremat, twremat
 from remat_algos.solvers.recursion import Part
-from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.registry import Task, list_candidates, rank
 from remat_algos.structure.decompositions import PathDecomposition, TreeDecomposition, greedy_layout
 from remat_algos.structure.elimination import elimination_of
 from remat_algos.structure.separators import SeparatorTree

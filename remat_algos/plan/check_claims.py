@@ -27,8 +27,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import Timeline, timeline
-from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.registry import SCOPES, Solver, find_solver, list_solvers
+from remat_algos.solvers.registry import SCOPES, Candidate, Solver, Task, find_solver, list_solvers
 
 # Seconds for the integer program of a moment bound; for `verify` also for a solver that proved a bound, and an arena.
 PROVING = 30

@@ -14,8 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport, skipped_text
 from remat_algos.plan.request import Problem
-from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import find_solver
+from remat_algos.solvers.registry import Candidate, find_solver
 from remat_algos.wording import listed
 
 FORCING_NODES_NAMED = 3

@@ -19,8 +19,7 @@ from remat_algos.plan.infeasible import budget_error, lowest_plan, reserved_erro
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.record import SearchReport
 from remat_algos.plan.request import Criterion, Problem, Request
-from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import START, Solver
+from remat_algos.solvers.registry import START, Candidate, Solver
 
 BOUND_SHARE = 0.25  # time share of a bound before the search
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit

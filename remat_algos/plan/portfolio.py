@@ -20,8 +20,7 @@ from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate, ParetoSet, Task
-from remat_algos.solvers.registry import BASELINE, START, Solver, Stream, in_order
+from remat_algos.solvers.registry import BASELINE, START, Candidate, ParetoSet, Solver, Stream, Task, in_order
 from remat_algos.wording import counted
 
 MAX_OTHERS = 12  # candidates that are polished besides the best

@@ -25,17 +25,19 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate, Task, rank
 from remat_algos.solvers.registry import (
     AUTO,
     BASELINE,
+    Candidate,
     Solver,
     Stream,
+    Task,
     any_graph,
     default_solvers,
     find_solver,
     get_solver,
     list_solvers,
+    rank,
 )
 from remat_algos.wording import listed
 

@@ -24,8 +24,7 @@ from remat_algos.plan.solve import answered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.solvers.candidates import pareto
-from remat_algos.solvers.registry import BASELINE
+from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 

@@ -30,7 +30,7 @@ from remat_algos.kernels.lower_set_dp import (
 )
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.emission import clamp_counts
-from remat_algos.solvers.candidates import pareto
+from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62

@@ -14,7 +14,7 @@ from remat_algos.ir.arrays import Bool, Int32, as_whole, group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.schedule import Schedule, emit
-from remat_algos.solvers.candidates import WORST, Candidate, Details, evaluated, rank
+from remat_algos.solvers.registry import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
 

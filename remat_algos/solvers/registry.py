@@ -1,21 +1,307 @@
-"""Solvers, found by looking into the folder `methods`."""
+"""Solvers: what each is asked, the candidates with which it answers, and how it is found in the folder `methods`."""
 
+import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 import remat_algos.solvers.methods as package
-from remat_algos.bounds.closure import ANY_ORDER
+from remat_algos.arguments import as_seed
+from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError
+from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
+from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import ABSURD
 from remat_algos.wording import did_you_mean
+
+Item = TypeVar("Item")
+Details = Mapping[str, Any]
+Decision = Int64 | Schedule | None
+"""Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
+Recipe = tuple[Callable[[], Decision], Details]
+"""Makes a candidate; with the choices that it records."""
+
+WORST = (2, 2**63, 2**63)
+"""The rank of no candidate."""
+
+LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
+MAX_ROW_STEPS = 5_000_000  # total steps per row; rows are shorter on larger graphs
+MAX_SIMULATED_STEPS = 60_000  # steps simulated per row; longer rows are searched near the limit
+MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any size
+FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
+BEST_PLACES = 3  # places of a row next to which the search continues
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A schedule that a solver found, and what the solver knows about it.
+
+    `details` are the solver's choices; they go into the plan. No schedule of the `scope` within the limit computes less
+    than `bound`. No schedule of any order has a lower peak than `peak_bound`: a proof that nothing fits in less. With a
+    `simulation` the schedule is not simulated again. A solver that runs more than once numbers its runs: the best of
+    each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes and the compute.
+    """
+
+    schedule: Schedule
+    details: Details = field(default_factory=dict)
+    bound: int | None = None
+    scope: str | None = None
+    peak_bound: int | None = field(default=None, kw_only=True)
+    simulation: Simulation | None = None
+    run: int = field(default=0, kw_only=True)
+    solver: str = ""
+    figures: tuple[int, int] = field(init=False, default=(-1, -1))
+
+    def __post_init__(self) -> None:
+        if self.simulation is not None:
+            object.__setattr__(self, "figures", (self.simulation.peak_memory, self.simulation.compute))
+
+    @property
+    def simulated(self) -> Simulation:
+        """The simulation of a candidate; every candidate that the portfolio keeps has one."""
+        if self.simulation is None:
+            raise ArgumentError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
+        return self.simulation
+
+
+def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
+    """Simulate a schedule as a candidate; without simulation if it violates a mark, for the portfolio to report."""
+    try:
+        return Candidate(schedule, details, simulation=simulate(graph, schedule))
+    except ScheduleError:
+        if graph.mark is None:
+            raise
+        return Candidate(schedule, details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """The task of a solver, in addition to the graph and its own options.
+
+    limit : bytes of peak that a schedule should fit; None for the whole frontier
+    bound : lower bound on the compute of schedules that fit; a search that meets it can stop
+    slack : compute above the bound at which a search can stop all the same
+    closure : the closure bound of the limit, if known
+    sought : peak that the first searches for the lowest one should reach: they end at it, and no others follow
+    budgets : for a whole frontier, number of limits at which a search for one limit is run; else 0
+    constraints : solvers may ignore them: candidates that violate them are dropped
+    effort : how much work searches may do, "fast", "default" or "best": caps on states and on integer programs
+    candidates : of the solvers that ran before
+
+    >>> Task(4_000, bound=20, slack=3).goal
+    23
+    """
+
+    limit: int | None = None
+    bound: int | None = None
+    slack: int = 0
+    closure: ComputeBound | None = None
+    sought: int | None = None
+    budgets: int = 0
+    constraints: Constraints | None = None
+    seed: int = 0
+    effort: str = DEFAULT
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def goal(self) -> int | None:
+        """Compute at which a search can stop; None without a bound."""
+        return None if self.bound is None else self.bound + self.slack
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", as_seed(self.seed))
+        Effort.of(self.effort)
+
+
+# ---------------------------------------------------------------- ranking
+
+
+def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
+    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes."""
+    memory = graph.node_memory
+    cost = np.full(graph.n_nodes, np.inf)
+    return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
+
+
+def rank(
+    figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
+) -> tuple[int, int, int]:
+    """Sort key: schedules that fit by (compute, peak), then those above the compute limit, then above the memory limit.
+
+    The first number is 0 if the schedule fits. Without a limit, or with `lowest`, the lowest peak comes first.
+
+    >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
+    [(6, 7), (5, 9), (7, 6)]
+    """
+    peak, compute = figures
+    if limit is not None and peak > limit:
+        return 2, peak, compute
+    if compute_limit is not None and compute > compute_limit:
+        return 1, compute, peak
+    return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
+
+
+class ParetoSet(Generic[Item]):
+    """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
+
+    >>> kept = ParetoSet(lambda figures: figures)
+    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
+    ([True, False, True, True], [(5, 9), (7, 5)])
+    """
+
+    def __init__(self, figures: Callable[[Item], tuple[int, float]]) -> None:
+        self.figures = figures
+        self.items: list[Item] = []
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def add(self, item: Item) -> bool:
+        """Add an item unless another dominates or equals it, and drop those that it dominates; True if it was added."""
+        peak, compute = self.figures(item)
+        end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
+        if begin and self.figures(self.items[begin - 1])[1] <= compute:
+            return False
+        while begin and self.figures(self.items[begin - 1])[0] == peak:
+            begin -= 1
+        while end < len(self.items) and self.figures(self.items[end])[1] >= compute:
+            end += 1
+        self.items[begin:end] = [item]
+        return True
+
+
+def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
+    """Items that no other dominates, peaks rising; the first of equals."""
+    kept = ParetoSet(figures)
+    for item in items:
+        kept.add(item)
+    return kept.items
+
+
+# ---------------------------------------------------------------- rows
+
+
+def near(
+    graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
+) -> Iterator[Candidate]:
+    """Yield the candidates of rows, each a sweep of one parameter: all, or only those near the limit in long rows.
+
+    In a long row 24 evenly spread places are tried first, then places between the best and their neighbours. Equal
+    mirror counts are yielded once.
+    """
+    builder = _RowBuilder(graph, clock)
+    max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
+    if limit is None or all(len(row) <= max_simulated for row in rows):
+        together = coarse_first([recipe for row in rows for recipe in row])
+        clock.stage(len(together))
+        for done, recipe in enumerate(together):
+            candidate = builder.candidate(recipe)
+            if candidate is not None:
+                yield candidate
+            clock.progress(done + 1)
+        return
+    yield from _searched(builder, rows, limit, max_simulated)
+
+
+def _searched(
+    builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
+) -> Iterator[Candidate]:
+    """Search all rows near a limit, in turn: at a deadline all are searched equally far."""
+    clock = builder.clock
+    ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
+    waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
+    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # upper limit
+    while any(waiting):
+        together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
+        for at, place in together:
+            candidate = builder.candidate(rows[at][place], evaluate=True)
+            ranks[at][place] = WORST if builder.figures is None else rank(builder.figures, limit)
+            if candidate is not None:
+                yield candidate
+            clock.advance(1)
+        waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
+
+
+def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
+    """Return the untried midpoints between the best places and their neighbours."""
+    places = sorted(ranks)
+    middles = set[int]()
+    for place in sorted(places, key=ranks.__getitem__)[:best]:
+        at = places.index(place)
+        middles |= {(place + other) // 2 for other in places[max(0, at - 1) : at + 2]}
+    return sorted(middles - ranks.keys())
+
+
+class _RowBuilder:
+    """Builds candidates from recipes, once for equal mirror counts; keeps the figures of the last one."""
+
+    def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
+        self.graph = graph
+        self.clock = clock
+        self.seen: dict[bytes, tuple[int, int] | None] = {}
+        self.figures: tuple[int, int] | None = None
+
+    def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
+        """Return the candidate; None if it was abandoned or its counts have been seen."""
+        graph, (make, details) = self.graph, recipe
+        decision, key, self.figures = make(), b"", None
+        if decision is None:
+            self.clock.skipped["too long"] += 1
+            return None
+        if not isinstance(decision, Schedule):
+            counts = clamp_counts(graph, decision).astype(np.int32)
+            key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
+            if key in self.seen:
+                self.figures = self.seen[key]
+                return None
+            decision = mirror_schedule(graph, counts)
+        found = evaluated(graph, decision, details) if evaluate else Candidate(decision, details)
+        if found.simulation is not None:
+            self.figures = found.figures
+        if key:
+            self.seen[key] = self.figures
+        return found
+
+
+def longest_row(graph: ComputationGraph) -> int:
+    """Return the maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
+    return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
+
+
+def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
+    """Keep at most `max_items` items at geometrically growing distances, with the first and the last."""
+    if len(items) <= max_items:
+        return list(items)
+    places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
+    return [items[int(place)] for place in places]
+
+
+def coarse_first(items: Sequence[Item]) -> list[Item]:
+    """Reorder items so that every prefix of the list is spread over the whole list.
+
+    >>> coarse_first("abcdefgh")
+    ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
+    """
+    stride = 1 << max(0, len(items) - 1).bit_length()
+    places = list(range(0, len(items), stride))
+    while stride > 1:
+        places += range(stride // 2, len(items), stride)
+        stride //= 2
+    return [items[place] for place in places]
+
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the reference solver

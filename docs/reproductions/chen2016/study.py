@@ -40,8 +40,8 @@ from remat_algos.context import Clock, Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak
-from remat_algos.solvers.candidates import Task, evaluated
 from remat_algos.solvers.methods.chen_greedy import chen_greedy
+from remat_algos.solvers.registry import Task, evaluated
 from remat_algos.wording import format_bytes
 
 DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)

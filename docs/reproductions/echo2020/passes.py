@@ -14,8 +14,8 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.schedule import Schedule, emit
-from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.methods.echo import Choice, FeatureMaps, by_frontiers, lists, recomputable_nodes
+from remat_algos.solvers.registry import Candidate
 
 MXNET_HEAVY = ("Dropout", "DropoutMask", "Embedding", "Convolution", "Linear", "Concat")
 

@@ -20,9 +20,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.step_rows import live_at
-from remat_algos.solvers.candidates import Task
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.methods.echo import echo
+from remat_algos.solvers.registry import Task
 
 BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"
 STRATEGIES = (BASELINE, MIRROR, ECHO)

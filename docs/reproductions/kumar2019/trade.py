@@ -16,8 +16,7 @@ from remat_algos.context import Progress
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.candidates import pareto
-from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.registry import list_candidates, pareto
 from remat_algos.wording import format_bytes
 
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -18,9 +18,9 @@ from remat_algos.ir.kinds import operation_kind
 from remat_algos.schedule.emission import baseline, canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Task, pareto
 from remat_algos.solvers.formula_chains import FormulaChains
 from remat_algos.solvers.methods.liveness_dp import liveness_dp
+from remat_algos.solvers.registry import Task, pareto
 from remat_algos.structure.lower_sets import LowerSets, lower_set_family, single_boundary_chain
 from remat_algos.zoo.registry import build
 

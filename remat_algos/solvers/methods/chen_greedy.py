@@ -15,7 +15,7 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.candidates import (
+from remat_algos.solvers.registry import (
     LONGEST_ROW,
     Candidate,
     ParetoSet,
@@ -26,8 +26,9 @@ from remat_algos.solvers.candidates import (
     evaluated,
     longest_row,
     near,
+    solver,
+    training_graph,
 )
-from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.structure.cuts import ForwardPart
 

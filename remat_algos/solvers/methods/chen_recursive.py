@@ -8,8 +8,7 @@ import numpy as np
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate, Recipe, Task, longest_row, near, thinned
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Recipe, Task, longest_row, near, solver, thinned, training_graph
 from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
 from remat_algos.structure.cuts import ForwardPart
 

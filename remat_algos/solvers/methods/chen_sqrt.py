@@ -10,8 +10,7 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import canonical_schedule
-from remat_algos.solvers.candidates import Candidate, Recipe, Task, longest_row, near, thinned
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Recipe, Task, longest_row, near, solver, thinned, training_graph
 from remat_algos.solvers.segments import (
     Cutter,
     both,

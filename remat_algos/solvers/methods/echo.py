@@ -24,8 +24,7 @@ from remat_algos.kernels.graph import needed_nodes, transpose_rows
 from remat_algos.kernels.regions import connected_components
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
 from remat_algos.wording import comma_separated, counted, format_bytes, shortened, tabulated
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate, Task
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.structure.lower_sets import CAP
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.candidates import Candidate, Task, pareto
 from remat_algos.solvers.formula_chains import (
     chain_candidates,
     check_choices,
@@ -16,7 +15,7 @@ from remat_algos.solvers.formula_chains import (
     memory_centric_budgets,
     too_little,
 )
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Task, pareto, solver, training_graph
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 
 MAX_SETS = 2_000  # lower sets of a graph that is served

@@ -16,8 +16,7 @@ from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
-from remat_algos.solvers.registry import any_graph, solver
+from remat_algos.solvers.registry import Candidate, Details, Task, any_graph, evaluated, solver
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer

@@ -18,8 +18,7 @@ from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
-from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
-from remat_algos.solvers.registry import OWN, Rows, solver
+from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, evaluated, solver
 from remat_algos.wording import counted, shortened
 
 LOWEST = 2  # divisor of the sets of each of three lowest-peak searches

@@ -26,8 +26,7 @@ from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import emit
-from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated
-from remat_algos.solvers.registry import Rows, solver
+from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluated, solver
 from remat_algos.wording import counted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline
-from remat_algos.solvers.candidates import Candidate, Task
-from remat_algos.solvers.registry import solver
+from remat_algos.solvers.registry import Candidate, Task, solver
 
 
 @solver(price=0)

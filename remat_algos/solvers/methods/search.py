@@ -20,8 +20,7 @@ from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, A
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.candidates import Candidate, Details, Task, evaluated, rank
-from remat_algos.solvers.registry import BASELINE, OWN, START, Rows, solver
+from remat_algos.solvers.registry import BASELINE, OWN, START, Candidate, Details, Rows, Task, evaluated, rank, solver
 from remat_algos.wording import counted, shortened
 
 USUAL_NODES, LARGE_NODES = 1_000, 20_000  # the work rises between (`Effort.search_work_when_large`)

@@ -10,8 +10,7 @@ from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
-from remat_algos.solvers.candidates import Candidate, Task, evaluated
-from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, training_graph
 
 LIMITS = 8  # limits of a whole frontier
 
