@@ -8,17 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.integer_program import (
-    INFEASIBLE,
-    SOLVED,
-    STOPPED,
-    TOLERANCE,
-    Entries,
-    next_multiple,
-    objective_unit,
-    proven,
-    solve_integer_program,
-)
+from remat_algos.bounds import integer_program
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.errors import ArgumentError
@@ -469,15 +459,15 @@ class _Program:
         cost[runs.ravel()] = np.tile(graph.compute, runs.shape[0])
         costs = graph.compute[self.repeatable & (graph.compute > 0)]
         step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
-        unit, margin = objective_unit(cost[columns], needed)
+        unit, margin = integer_program.objective_unit(cost[columns], needed)
         if not columns.size + n_waits or seconds == 0:
             status = STOPPED_EARLY if columns.size + n_waits else OPTIMAL
-            return max(0, next_multiple(fixed, step)), status
+            return max(0, integer_program.next_multiple(fixed, step)), status
         is_wait = np.arange(columns.size + n_waits) >= columns.size
         stopwatch = Stopwatch()
 
         def solved(whole: bool) -> Any:
-            return solve_integer_program(
+            return integer_program.solve_integer_program(
                 np.concatenate([cost[columns] / unit, np.ones(n_waits)]),
                 *self._rows(place, unit),
                 whole=whole and ~is_wait,
@@ -490,16 +480,20 @@ class _Program:
             if result.x is None or not self._late_starts(place, unit, result.x):
                 break
         result = solved(whole)
-        if result.status == INFEASIBLE:
+        if result.status == integer_program.INFEASIBLE:
             return 0, NO_SOLUTION
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
-        dual = result.fun if result.status == SOLVED and not whole else result.mip_dual_bound
-        lower = proven(dual, unit, margin) if result.status in (SOLVED, STOPPED) else None
-        status = OPTIMAL if result.status == SOLVED else STOPPED_EARLY
-        return max(0, next_multiple(fixed + (lower or 0), step)), status
+        dual = result.fun if result.status == integer_program.SOLVED and not whole else result.mip_dual_bound
+        lower = (
+            integer_program.proven(dual, unit, margin)
+            if result.status in (integer_program.SOLVED, integer_program.STOPPED)
+            else None
+        )
+        status = OPTIMAL if result.status == integer_program.SOLVED else STOPPED_EARLY
+        return max(0, integer_program.next_multiple(fixed + (lower or 0), step)), status
 
-    def _rows(self, place: Int64, unit: float) -> tuple[Entries, Any, Any]:
+    def _rows(self, place: Int64, unit: float) -> tuple[integer_program.Entries, Any, Any]:
         """((row, column, coefficient) of all entries, lowest and highest value of each row); times are in a unit."""
         graph, state, clauses = self.graph, self.state, self.clauses
         n_clauses = clauses.shape[1]
@@ -582,7 +576,7 @@ class _Program:
             order = np.argsort(-self.begin[w], kind="stable")
             begin, copied = self.begin[w][order], np.cumsum((share * self.times.out_time[self.leaving])[order])
             late = np.where(share[order] > 0, begin + copied - before, 0)
-            if late.max(initial=0) > TOLERANCE * self.graph.needed_compute:
+            if late.max(initial=0) > integer_program.TOLERANCE * self.graph.needed_compute:
                 self.starts[w].append(int(begin[late.argmax()]))
                 found = True
         return found

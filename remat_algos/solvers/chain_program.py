@@ -18,16 +18,8 @@ from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, check_indptr, frozen, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels import lower_set_dp as kernel
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
-from remat_algos.kernels.lower_set_dp import (
-    ChainSteps,
-    Completion,
-    MinimumBudget,
-    MinimumCache,
-    MinimumCost,
-    MinimumPeaks,
-    cost_bound,
-)
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.emission import clamp_counts
 from remat_algos.solvers.registry import pareto
@@ -310,7 +302,7 @@ class Point:
 class ChainProgram:
     """The chains of a lower-set family under one cost model; all costs are multiples of `unit`."""
 
-    def __init__(self, steps: ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
+    def __init__(self, steps: kernel.ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
         self.steps = steps
         self.max_peak = max_peak
         self.max_cost = max_cost
@@ -325,7 +317,7 @@ class ChainProgram:
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)
-        steps = ChainSteps(
+        steps = kernel.ChainSteps(
             family.words,
             memory=memory,
             compute=compute,
@@ -343,7 +335,7 @@ class ChainProgram:
         """Chains by the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
-        steps = ChainSteps(
+        steps = kernel.ChainSteps(
             family.words,
             memory=memory,
             compute=memory,
@@ -365,7 +357,7 @@ class ChainProgram:
         """Return the minimum peak of all chains; `below` is known to be reachable."""
         if self.steps.size < 2:
             return 0
-        search = MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
+        search = kernel.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
         self._run(search)
         return int(search.budget)
 
@@ -378,7 +370,7 @@ class ChainProgram:
         if self.steps.size < 2:
             return Point(0, 0, [])
         max_cost = self.max_cost if max_cost is None else min(max_cost, self.max_cost)
-        lower_bound = cost_bound(self.steps, budget) if self.steps.stored_all else 0
+        lower_bound = kernel.cost_bound(self.steps, budget) if self.steps.stored_all else 0
         if not 0 <= lower_bound <= max_cost:
             return None
         levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
@@ -387,7 +379,9 @@ class ChainProgram:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
             # A chain has at most n steps, and rounding errs by at most half a unit per step.
-            table = MinimumCost(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
+            table = kernel.MinimumCost(
+                self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1)
+            )
             self._run(table)
             if table.best() >= 0:
                 point = self.point(table.chain(), rounded)
@@ -405,7 +399,7 @@ class ChainProgram:
         """Return the chain within a budget that caches fewest bytes, None if every one caches more than `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
-        search = MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
+        search = kernel.MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
         self._run(search)
         rows = search.chain()
         return None if rows is None else self.point(rows)
@@ -450,7 +444,7 @@ class ChainProgram:
         unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))
         rounded = unit if unit != self.unit else 0
         dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
-        table = Completion(self.steps, self.max_peak, unit, dearest)
+        table = kernel.Completion(self.steps, self.max_peak, unit, dearest)
         waiting = [(least, dearest + 1, self.max_peak, table.best())]
         while waiting:
             low, dear, high, cheap = waiting.pop()
@@ -458,12 +452,12 @@ class ChainProgram:
                 continue
             if dear - cheap > max(4, dearest // SLACK) and high - low > 1:
                 middle = (low + high) // 2
-                between = Completion(self.steps, middle, unit, dear - 1).best()
+                between = kernel.Completion(self.steps, middle, unit, dear - 1).best()
                 between = dear if between < 0 else between
                 waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
                 self.clock.check()
                 continue
-            labels = MinimumPeaks(Completion(self.steps, high, unit, dear - 1))
+            labels = kernel.MinimumPeaks(kernel.Completion(self.steps, high, unit, dear - 1))
             self._run(labels)
             for rows in labels.chains():
                 yield self.point(rows, rounded)

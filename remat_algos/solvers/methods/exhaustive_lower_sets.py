@@ -5,16 +5,7 @@ from collections.abc import Iterator, Sequence
 from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.formula_chains import (
-    chain_candidates,
-    check_choices,
-    formula_bytes,
-    formula_details,
-    formula_rows,
-    least_budget,
-    memory_centric_budgets,
-    too_little,
-)
+from remat_algos.solvers import formula_chains as formulas
 from remat_algos.solvers.registry import Candidate, Task, pareto, solver, training_graph
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 
@@ -27,7 +18,7 @@ States = list[dict[State, tuple[int, State]]]
 """The states of all chains to each lower set, each with the row and the state that it came from."""
 
 
-@solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
+@solver(paper="kusumoto2019", needs=training_graph, describe=formulas.formula_rows, portfolio=False)
 def exhaustive_lower_sets(
     graph: ComputationGraph,
     task: Task,
@@ -59,8 +50,8 @@ def exhaustive_lower_sets(
     >>> found.details["triplets"]
     14
     """
-    check_choices(strategy, keep_last, lazy)
-    budget = None if formula_budget is None else formula_bytes(formula_budget)
+    formulas.check_choices(strategy, keep_last, lazy)
+    budget = None if formula_budget is None else formulas.formula_bytes(formula_budget)
     try:
         family = lower_set_family(graph, "exact", cap=MAX_SETS)
     except GraphError as error:
@@ -70,14 +61,14 @@ def exhaustive_lower_sets(
         ) from error
 
     def candidates_of(chain: LowerSets, centric: str, formula_budget: int, **more: int) -> Iterator[Candidate]:
-        details = formula_details(family, (chain, 0), "exact", centric, formula_budget, keep_last)
-        return chain_candidates(graph, chain, {**details, **more}, keep_last, lazy)
+        details = formulas.formula_details(family, (chain, 0), "exact", centric, formula_budget, keep_last)
+        return formulas.chain_candidates(graph, chain, {**details, **more}, keep_last, lazy)
 
     if budget is None:
         yield from candidates_of(family.chain([]), "time", 2 * int(graph.node_memory[family.nodes].sum()))
     states = _visited(_Sets(family), budget, keep_last, clock)
     if not states[-1]:
-        raise too_little(graph, "exact", budget or 0, least_budget(graph))
+        raise formulas.too_little(graph, "exact", budget or 0, formulas.least_budget(graph))
     triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in states)
     for centric, each in _selected(states, strategy, budget):
         yield from candidates_of(family.chain(_rows(states, centric, each)), centric, each, triplets=triplets)
@@ -117,7 +108,7 @@ def _selected(states: States, strategy: str | None, budget: int | None) -> list[
     peaks = [peak for _, _, peak in states[-1]]
     selected = [("time", peak) for peak, _ in points] if strategy in (None, "time") else []
     if strategy != "time":
-        selected += [(strategy or "memory", each) for each in memory_centric_budgets(min(peaks), max(peaks))]
+        selected += [(strategy or "memory", each) for each in formulas.memory_centric_budgets(min(peaks), max(peaks))]
     return selected
 
 

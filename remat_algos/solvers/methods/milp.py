@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.integer_program import (
-    SOLVED,
-    STOPPED,
-    UNITS,
-    Entries,
-    next_multiple,
-    objective_unit,
-    proven,
-    solve_integer_program,
-)
+from remat_algos.bounds import integer_program
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
@@ -151,15 +142,19 @@ class _Programs:
     def _solve(self, limit: int, slack: int = 0) -> tuple[Any, int]:
         """The result of HiGHS, and the bound on compute that it proves; `slack` bytes are left free everywhere."""
         rows, one_pass = self.rows, self.graph.needed_compute
-        unit, margin = objective_unit(rows.cost, one_pass)
+        unit, margin = integer_program.objective_unit(rows.cost, one_pass)
         entries, low, high = rows.within(limit, slack)
-        result = solve_integer_program(
+        result = integer_program.solve_integer_program(
             rows.cost / unit, entries, low, high, whole=rows.whole, seconds=self._seconds(), gap=self.gap
         )
         self._report()
-        lower = proven(result.mip_dual_bound, unit, margin) if result.status in (SOLVED, STOPPED) else None
+        lower = (
+            integer_program.proven(result.mip_dual_bound, unit, margin)
+            if result.status in (integer_program.SOLVED, integer_program.STOPPED)
+            else None
+        )
         step = gcd(*rows.cost.tolist())
-        return result, one_pass + next_multiple(lower or 0, step)
+        return result, one_pass + integer_program.next_multiple(lower or 0, step)
 
     def _lowest(self) -> int | None:
         """Return the minimum peak of any schedule of this order, or the lowest found in time."""
@@ -167,7 +162,7 @@ class _Programs:
             return self.first.figures[0]
         entries, low, high, cost = self.rows.lowest()
         whole = np.append(self.rows.whole, False)
-        result = solve_integer_program(cost, entries, low, high, whole=whole, seconds=self._seconds())
+        result = integer_program.solve_integer_program(cost, entries, low, high, whole=whole, seconds=self._seconds())
         self._report()
         return None if result.x is None else self._candidate(result).figures[0]
 
@@ -250,7 +245,7 @@ class _Rows:
                 again[t].append(k)
         return self.nodes[[k for t, before in enumerate(again) for k in [*before, t]]]
 
-    def within(self, limit: int, slack: int = 0) -> tuple[Entries, Any, Any]:
+    def within(self, limit: int, slack: int = 0) -> tuple[integer_program.Entries, Any, Any]:
         """Entries and bounds of the rows for a limit in bytes, of which `slack` are left free."""
         low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
         for row, off in self.capacities:
@@ -258,15 +253,15 @@ class _Rows:
         high[self.region_rows] -= slack / self.top
         return self._entries([]), low, high
 
-    def lowest(self) -> tuple[Entries, Any, Any, Any]:
+    def lowest(self) -> tuple[integer_program.Entries, Any, Any, Any]:
         """Entries, bounds and cost of the program that minimizes the peak, which is its last column."""
         low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
         for row, off in self.capacities:
             high[row] = -off
-        cost = np.append(np.zeros(self.n_columns), UNITS)
+        cost = np.append(np.zeros(self.n_columns), integer_program.UNITS)
         return self._entries([(row, self.n_columns, -1.0) for row, _ in self.capacities]), low, high, cost
 
-    def _entries(self, more: list[tuple[int, int, float]]) -> Entries:
+    def _entries(self, more: list[tuple[int, int, float]]) -> integer_program.Entries:
         row, column, coefficient = np.array(self.terms + more, float).reshape(-1, 3).T
         return row.astype(np.int64), column.astype(np.int64), coefficient
 
