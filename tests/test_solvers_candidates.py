@@ -15,18 +15,8 @@ from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import registry as candidates
-from remat_algos.solvers.registry import (
-    LONGEST_ROW,
-    Candidate,
-    ParetoSet,
-    coarse_first,
-    evaluated,
-    longest_row,
-    near,
-    pareto,
-    rank,
-    thinned,
-)
+from remat_algos.solvers.candidate_rows import LONGEST_ROW, coarse_first, longest_row, near, thinned
+from remat_algos.solvers.registry import Candidate, ParetoSet, evaluated, pareto, rank
 from tests.small_graphs import training_chain
 from tests.strategies import training_graphs
 

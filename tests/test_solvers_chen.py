@@ -25,8 +25,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid
 from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import Task, get_solver, list_candidates
-from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
-from remat_algos.structure.cuts import ForwardPart
+from remat_algos.structure.cuts import Cutter, ForwardPart, candidate_places, segment_counts
 from remat_algos.structure.lower_sets import single_boundary_chain
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

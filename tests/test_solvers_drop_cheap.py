@@ -15,8 +15,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak, clamp_counts
+from remat_algos.solvers.candidate_rows import cost_per_byte
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
-from remat_algos.solvers.registry import cost_per_byte, list_candidates, pareto
+from remat_algos.solvers.registry import list_candidates, pareto
 from remat_algos.zoo.registry import build
 from tests.oracles import emitter
 from tests.oracles.plain import plain

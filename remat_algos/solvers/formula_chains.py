@@ -19,8 +19,9 @@ from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
+from remat_algos.solvers.candidate_rows import coarse_first
 from remat_algos.solvers.chain_program import ChainProgram
-from remat_algos.solvers.registry import WORST, Candidate, Details, Item, coarse_first, evaluated, rank
+from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 from remat_algos.structure.lower_sets import CAP, LowerSetFamily, LowerSets, lower_set_family, spread
 from remat_algos.wording import counted, format_bytes
 

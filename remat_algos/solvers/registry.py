@@ -1,15 +1,11 @@
 """Solvers: what each is asked, the candidates with which it answers, and how it is found in the folder `methods`."""
 
-import hashlib
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 import remat_algos.solvers.methods as package
 from remat_algos.arguments import as_seed
@@ -17,11 +13,9 @@ from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError
-from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import ABSURD
@@ -29,20 +23,8 @@ from remat_algos.wording import did_you_mean
 
 Item = TypeVar("Item")
 Details = Mapping[str, Any]
-Decision = Int64 | Schedule | None
-"""Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
-Recipe = tuple[Callable[[], Decision], Details]
-"""Makes a candidate; with the choices that it records."""
-
 WORST = (2, 2**63, 2**63)
 """The rank of no candidate."""
-
-LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
-MAX_ROW_STEPS = 5_000_000  # total steps per row; rows are shorter on larger graphs
-MAX_SIMULATED_STEPS = 60_000  # steps simulated per row; longer rows are searched near the limit
-MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any size
-FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
-BEST_PLACES = 3  # places of a row next to which the search continues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +111,6 @@ class Task:
 # ---------------------------------------------------------------- ranking
 
 
-def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes."""
-    memory = graph.node_memory
-    cost = np.full(graph.n_nodes, np.inf)
-    return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
-
-
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
@@ -189,118 +164,6 @@ def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) 
     for item in items:
         kept.add(item)
     return kept.items
-
-
-# ---------------------------------------------------------------- rows
-
-
-def near(
-    graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
-) -> Iterator[Candidate]:
-    """Yield the candidates of rows, each a sweep of one parameter: all, or only those near the limit in long rows.
-
-    In a long row 24 evenly spread places are tried first, then places between the best and their neighbours. Equal
-    mirror counts are yielded once.
-    """
-    builder = _RowBuilder(graph, clock)
-    max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
-    if limit is None or all(len(row) <= max_simulated for row in rows):
-        together = coarse_first([recipe for row in rows for recipe in row])
-        clock.stage(len(together))
-        for done, recipe in enumerate(together):
-            candidate = builder.candidate(recipe)
-            if candidate is not None:
-                yield candidate
-            clock.progress(done + 1)
-        return
-    yield from _searched(builder, rows, limit, max_simulated)
-
-
-def _searched(
-    builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
-) -> Iterator[Candidate]:
-    """Search all rows near a limit, in turn: at a deadline all are searched equally far."""
-    clock = builder.clock
-    ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
-    waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
-    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # upper limit
-    while any(waiting):
-        together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
-        for at, place in together:
-            candidate = builder.candidate(rows[at][place], evaluate=True)
-            ranks[at][place] = WORST if builder.figures is None else rank(builder.figures, limit)
-            if candidate is not None:
-                yield candidate
-            clock.advance(1)
-        waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
-
-
-def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
-    """Return the untried midpoints between the best places and their neighbours."""
-    places = sorted(ranks)
-    middles = set[int]()
-    for place in sorted(places, key=ranks.__getitem__)[:best]:
-        at = places.index(place)
-        middles |= {(place + other) // 2 for other in places[max(0, at - 1) : at + 2]}
-    return sorted(middles - ranks.keys())
-
-
-class _RowBuilder:
-    """Builds candidates from recipes, once for equal mirror counts; keeps the figures of the last one."""
-
-    def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
-        self.graph = graph
-        self.clock = clock
-        self.seen: dict[bytes, tuple[int, int] | None] = {}
-        self.figures: tuple[int, int] | None = None
-
-    def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """Return the candidate; None if it was abandoned or its counts have been seen."""
-        graph, (make, details) = self.graph, recipe
-        decision, key, self.figures = make(), b"", None
-        if decision is None:
-            self.clock.skipped["too long"] += 1
-            return None
-        if not isinstance(decision, Schedule):
-            counts = clamp_counts(graph, decision).astype(np.int32)
-            key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
-            if key in self.seen:
-                self.figures = self.seen[key]
-                return None
-            decision = mirror_schedule(graph, counts)
-        found = evaluated(graph, decision, details) if evaluate else Candidate(decision, details)
-        if found.simulation is not None:
-            self.figures = found.figures
-        if key:
-            self.seen[key] = self.figures
-        return found
-
-
-def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
-    return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
-
-
-def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """Keep at most `max_items` items at geometrically growing distances, with the first and the last."""
-    if len(items) <= max_items:
-        return list(items)
-    places = np.unique(np.geomspace(1, len(items), max_items).round().astype(np.int64)) - 1
-    return [items[int(place)] for place in places]
-
-
-def coarse_first(items: Sequence[Item]) -> list[Item]:
-    """Reorder items so that every prefix of the list is spread over the whole list.
-
-    >>> coarse_first("abcdefgh")
-    ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
-    """
-    stride = 1 << max(0, len(items) - 1).bit_length()
-    places = list(range(0, len(items), stride))
-    while stride > 1:
-        places += range(stride // 2, len(items), stride)
-        stride //= 2
-    return [items[place] for place in places]
 
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")

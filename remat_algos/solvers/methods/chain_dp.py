@@ -12,9 +12,9 @@ from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.chain_table import fill_rows, operations, rows_of_table
 from remat_algos.schedule.emission import baseline
+from remat_algos.solvers.candidate_rows import check_positive, coarse_first
 from remat_algos.solvers.chain_stages import NO_CHAIN, ChainStages, StageMemory, chain_of_stages, stages_of
-from remat_algos.solvers.registry import Candidate, Task, coarse_first, evaluated, solver
-from remat_algos.solvers.segments import check_positive
+from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
 
 MAX_STAGES = 240  # stages of a table by default
 SLOTS = 500  # slots of memory at least,

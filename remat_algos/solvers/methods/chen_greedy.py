@@ -15,22 +15,9 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import (
-    LONGEST_ROW,
-    Candidate,
-    ParetoSet,
-    Recipe,
-    Task,
-    coarse_first,
-    cost_per_byte,
-    evaluated,
-    longest_row,
-    near,
-    solver,
-    training_graph,
-)
-from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
-from remat_algos.structure.cuts import ForwardPart
+from remat_algos.solvers.candidate_rows import LONGEST_ROW, Recipe, both, coarse_first, cost_per_byte, longest_row, near
+from remat_algos.solvers.registry import Candidate, ParetoSet, Task, evaluated, solver, training_graph
+from remat_algos.structure.cuts import ForwardPart, candidate_kinds, candidate_places, segment_counts
 
 PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # cuts listed by an exact sweep, about a second

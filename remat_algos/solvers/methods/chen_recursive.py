@@ -8,9 +8,9 @@ import numpy as np
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.registry import Candidate, Recipe, Task, longest_row, near, solver, thinned, training_graph
-from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
-from remat_algos.structure.cuts import ForwardPart
+from remat_algos.solvers.candidate_rows import Recipe, both, check_positive, longest_row, near, thinned
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
+from remat_algos.structure.cuts import Cutter, ForwardPart, candidate_kinds, candidate_places
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.07)

@@ -10,17 +10,16 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import canonical_schedule
-from remat_algos.solvers.registry import Candidate, Recipe, Task, longest_row, near, solver, thinned, training_graph
-from remat_algos.solvers.segments import (
+from remat_algos.solvers.candidate_rows import Recipe, both, check_positive, longest_row, near, thinned
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
+from remat_algos.structure.cuts import (
     Cutter,
-    both,
+    ForwardPart,
     candidate_kinds,
     candidate_places,
-    check_positive,
     named_places,
     segment_counts,
 )
-from remat_algos.structure.cuts import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 
 

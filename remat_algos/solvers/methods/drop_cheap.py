@@ -12,17 +12,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import kind_name, operation_kind
-from remat_algos.solvers.registry import (
-    Candidate,
-    Recipe,
-    Task,
-    cost_per_byte,
-    longest_row,
-    near,
-    solver,
-    thinned,
-    training_graph,
-)
+from remat_algos.solvers.candidate_rows import Recipe, cost_per_byte, longest_row, near, thinned
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.wording import comma_separated
 
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own

@@ -11,9 +11,10 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule
+from remat_algos.solvers.candidate_rows import coarse_first
 from remat_algos.solvers.chain_program import ONE_OF_MANY, UNUSABLE, ChainProgram, Point, block_figures
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
-from remat_algos.solvers.registry import Candidate, Details, Task, coarse_first, evaluated, solver, training_graph
+from remat_algos.solvers.registry import Candidate, Details, Task, evaluated, solver, training_graph
 from remat_algos.structure.lower_sets import CAP, LowerSetFamily, lower_set_family, spread
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets

@@ -8,9 +8,9 @@ from math import comb
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.schedule.emission import baseline
+from remat_algos.solvers.candidate_rows import check_positive, coarse_first, thinned
 from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, ChainStages, stages_of
-from remat_algos.solvers.registry import Candidate, Task, coarse_first, solver, thinned, training_graph
-from remat_algos.solvers.segments import check_positive
+from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 
 MAX_COUNTS = 128  # checkpoint counts tried
 MAX_STEPS = 2_000_000  # steps of one schedule
