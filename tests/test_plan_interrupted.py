@@ -23,7 +23,7 @@ from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import registry as candidates
+from remat_algos.solvers import registry
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain
 
@@ -57,7 +57,7 @@ class Simulator:
 @pytest.fixture
 def sweep(monkeypatch):
     simulator = Simulator()
-    for module in candidates, portfolio_module:
+    for module in registry, portfolio_module:
         monkeypatch.setattr(module, "simulate", simulator)
     return simulator
 

@@ -32,9 +32,9 @@ from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import registry as candidates
+from remat_algos.solvers import candidate_rows
 from remat_algos.solvers.methods.search import bends, search
-from remat_algos.solvers.registry import Task, default_solvers, training_graph
+from remat_algos.solvers.registry import Task, default_solvers, evaluated, training_graph
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation
@@ -199,7 +199,7 @@ def test_equal_candidates_of_a_run_are_simulated_once(monkeypatch, solver):
         simulated.append(schedule)
         return simulate(graph, schedule)
 
-    monkeypatch.setattr(candidates, "mirror_schedule", emitted)
+    monkeypatch.setattr(candidate_rows, "mirror_schedule", emitted)
     monkeypatch.setattr(portfolio_module, "simulate", counted)
     found = frontier(CHAIN, solvers=[solver])
     assert {plan.report.simulated for plan in found.plans} == {len(simulated)}
@@ -493,7 +493,7 @@ def test_with_the_search_no_budget_costs_more_and_tight_ones_cost_less(graph):
 def test_the_search_goes_along_the_frontier_the_same_way_each_time():
     graph = differentiate(layered_dag(60, seed=1))
     first, again, other = (
-        [candidates.evaluated(graph, each.schedule).figures for each in search(graph, task, Clock(), max_moves=20_000)]
+        [evaluated(graph, each.schedule).figures for each in search(graph, task, Clock(), max_moves=20_000)]
         for task in (Task(budgets=8, seed=seed) for seed in (0, 0, 1))
     )
     assert first == again
