@@ -236,6 +236,8 @@ def _is_stream(file: Path) -> bool:
     return file.exists() and not file.is_file()
 
 
+# ---------------------------------------------------------------- JSON
+
 DEEPEST = 64
 """Levels of objects and lists; Python fails at about 1000, in any function that follows them."""
 

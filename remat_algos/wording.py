@@ -296,6 +296,9 @@ def sendable(value: object) -> object:
     return value
 
 
+# ---------------------------------------------------------------- lines and tables
+
+
 COLUMNS = 80  # of the narrowest terminal that text is made for
 GAP = "  "  # between columns
 WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")  # parts of a long word: the options of `model:NAME?a=1&b=2`

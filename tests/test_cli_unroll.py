@@ -9,7 +9,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plot.colours import ORANGE
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unrolling import unroll
+from remat_algos.schedule.views import unroll
 from tests.command_line import chain_plan, complains, process
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 import remat_algos as ra
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 
 EDGES = [(0, 1), (0, 2), (1, 2)]
 GRAPH = ra.ComputationGraph.from_edges(EDGES)

@@ -11,7 +11,7 @@ from remat_algos.errors import GraphWarning, ScheduleError
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 
 FOLDER = Path(__file__).parent / "golden"
 

@@ -33,9 +33,8 @@ from remat_algos.questions.what_if import what_if
 from remat_algos.schedule.polishing import drop_dead_runs, polish, reuse_values, sink_runs
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import timeline
-from remat_algos.schedule.unrolling import unroll
+from remat_algos.schedule.views import live_set, unroll
 from tests.oracles import copies
 from tests.raising import raises
 

@@ -38,7 +38,7 @@ from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMP
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.step_rows import live_at, live_set
+from remat_algos.schedule.views import live_at, live_set
 from remat_algos.wording import shortened
 from remat_algos.zoo.random import chain, u_shape
 from tests.command_line import with_budget

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos import plot
 from remat_algos.context import Clock
-from remat_algos.schedule import matrix_stages as module
+from remat_algos.schedule import views as module
 from remat_algos.schedule.emission import baseline, baseline_peak
-from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.views import stage_matrices
 from remat_algos.solvers.methods.milp import milp
 from remat_algos.solvers.registry import Task
 from tests import strategies

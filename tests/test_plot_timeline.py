@@ -15,11 +15,10 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import ENGINES, timeline
+from remat_algos.schedule.views import live_set, trace_events
 
 matplotlib.use("Agg")
 

@@ -18,10 +18,10 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import AllocationError, PlanError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
+from remat_algos.schedule.views import trace_events
 from tests.strategies import orders, training_graphs
 
 READ_BY_THE_PAGE = {  # opcodes of pickle that MemoryViz.js reads

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
-from remat_algos.schedule.changed_runs import add_second_run, idle_gap, keep_first_run, reads_of
+from remat_algos.questions.what_if import add_second_run, idle_gap, keep_first_run, reads_of
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

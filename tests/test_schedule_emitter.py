@@ -16,7 +16,7 @@ from remat_algos.ir.parts import Backward, Labels, Resident
 from remat_algos.schedule.emission import canonical_schedule, checkpoint_schedule, clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unrolling import unroll
+from remat_algos.schedule.views import unroll
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 from tests.oracles import emitter, lower_sets
 from tests.oracles.emitter import boundary

@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 from tests.oracles.plain import plain
 from tests.oracles.simulation import Unsound, serving_run, slow_simulation
 from tests.raising import raises

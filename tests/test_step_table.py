@@ -8,7 +8,7 @@ import re
 import pytest
 
 import remat_algos as ra
-from remat_algos.schedule.step_rows import step_table
+from remat_algos.schedule.views import step_table
 from tests.small_graphs import small_graphs
 
 LINES = ["step action name live bytes peak", "0 compute a a 1 B", "1 compute b a, b 2 B", "1 free a b 1 B"]

@@ -559,7 +559,7 @@ def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
     """Return the steps of a schedule of `count`; None for all."""
     if arguments.steps is None:
         return None
-    from remat_algos.schedule.step_rows import step_remedy
+    from remat_algos.schedule.views import step_remedy
 
     begin, end = arguments.steps
     steps = range(int(begin or 0), int(end) if end else count)

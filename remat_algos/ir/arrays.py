@@ -319,7 +319,7 @@ def check_sizes(array: Int64, what: str) -> None:
         raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)
 
 
-# ---------------------------------------------------------------- one array
+# ---------------------------------------------------------------- rows: pointers
 
 
 def indptr_of(counts: ArrayLike) -> Int64:
@@ -369,7 +369,7 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
     return np.cumsum(change)[:size]
 
 
-# ---------------------------------------------------------------- rows and lists
+# ---------------------------------------------------------------- rows: lists
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
@@ -422,7 +422,7 @@ def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[I
     return indptr_of(np.bincount(row, minlength=n_rows)), entries[np.argsort(row, kind="stable")]
 
 
-# ---------------------------------------------------------------- from rows to rows
+# ---------------------------------------------------------------- rows: from rows to rows
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:

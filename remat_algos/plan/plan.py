@@ -379,7 +379,7 @@ class Plan:
         if form == "policy":
             return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
         if form == "trace":
-            from remat_algos.schedule.profiles import trace_events
+            from remat_algos.schedule.views import trace_events
 
             return json.dumps(trace_events(self._played)) + "\n"
         names = self.schedule.names(self.graph)

@@ -19,7 +19,7 @@ from remat_algos.ir.parts import ROLES
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 from remat_algos.wording import format_bytes, tabulated
 
 BY = ("layer", "operation")

@@ -14,11 +14,10 @@ from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph, derived, remembered
 from remat_algos.ir.parts import KEEP
 from remat_algos.plan.plan import Plan
-from remat_algos.questions.what_if import FlippedDecision, flip_decision
-from remat_algos.schedule.changed_runs import idle_gap, reads_of
+from remat_algos.questions.what_if import FlippedDecision, flip_decision, idle_gap, reads_of
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.schedule.step_rows import LiveValue, live_at, live_set
 from remat_algos.schedule.timeline import Timeline
+from remat_algos.schedule.views import LiveValue, live_at, live_set
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, listed, shortened, wrapped

@@ -2,12 +2,12 @@ from .emission import canonical_schedule as canonical_schedule
 from .emission import canonical_trace as canonical_trace
 from .emission import checkpoint_schedule as checkpoint_schedule
 from .emission import mirror_schedule as mirror_schedule
-from .matrix_stages import stage_matrices as stage_matrices
 from .one_pass import lowest_pass as lowest_pass
 from .polishing import drop_dead_runs as drop_dead_runs
 from .polishing import polish as polish
 from .polishing import reuse_values as reuse_values
 from .polishing import sink_runs as sink_runs
 from .schedule import emit as emit
-from .step_rows import step_table as step_table
-from .unrolling import unroll as unroll
+from .views import stage_matrices as stage_matrices
+from .views import step_table as step_table
+from .views import unroll as unroll

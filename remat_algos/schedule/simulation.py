@@ -12,21 +12,7 @@ from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.hooks import html
 from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, check_place, indptr_of, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph, remembered
-from remat_algos.kernels.lifetimes import (
-    KEEP_MARK,
-    LOADED_OUTPUT,
-    LOADED_UNMADE,
-    NEVER_COMPUTED,
-    RECOMPUTE_MARK,
-    RUN_TWICE,
-    STORED_UNMADE,
-    UNKNOWN_NODE,
-    UNKNOWN_STEP,
-    UNKNOWN_VALUE,
-    broken_mark,
-    host_bytes,
-    instance_lifetimes,
-)
+from remat_algos.kernels import lifetimes as kernel
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule, awaited
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line, shortened
@@ -201,7 +187,7 @@ class Simulation:
         A value is there from the step after its store to the one that first reads what its last load brought back.
         """
         schedule = self.schedule
-        return host_bytes(self.graph.arrays, schedule.order, schedule.loads, schedule.stores)
+        return kernel.host_bytes(self.graph.arrays, schedule.order, schedule.loads, schedule.stores)
 
     @property
     def host_peak(self) -> int:
@@ -434,7 +420,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
         _check_lingering(graph, schedule)
     if schedule.stores.size:
         _check_stores(graph, schedule)
-    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
+    law, step, about, instance_indptr, value, end, trace = kernel.instance_lifetimes(
         graph.arrays, schedule.order, schedule.loads, schedule.lingering, schedule.stores
     )
     if law:
@@ -475,14 +461,14 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
 
 
 def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, about: int) -> ScheduleError:
-    if law == UNKNOWN_NODE:
+    if law == kernel.UNKNOWN_NODE:
         last = graph.n_nodes - 1
         return ScheduleError("step {step} runs node {node}; nodes are 0 to {last}", step=step, node=about, last=last)
-    if law == RUN_TWICE:
+    if law == kernel.RUN_TWICE:
         return ScheduleError(
             "step {step} runs {name} again, which must run only once", step=step, node=about, name=graph.labels[about]
         )
-    if law == UNKNOWN_VALUE:
+    if law == kernel.UNKNOWN_VALUE:
         return ScheduleError(
             "a load at step {step} brings back value {value}; values are 0 to {last}",
             step=step,
@@ -491,12 +477,12 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
             last=graph.n_values - 1,
         )
     value, maker = graph.value_name(about), int(graph.producer[about])
-    if law == NEVER_COMPUTED:
+    if law == kernel.NEVER_COMPUTED:
         name = graph.labels[maker]
         return ScheduleError(
             "output {value_name} is never made; run {name}", step=step, node=maker, value_name=value, name=name
         )
-    if law == UNKNOWN_STEP:
+    if law == kernel.UNKNOWN_STEP:
         return ScheduleError(
             "{value_name} is loaded at step {step}; steps are 0 to {last}",
             step=step,
@@ -505,9 +491,9 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
             last=len(schedule) - 1,
         )
     template = {
-        LOADED_UNMADE: "step {step} loads {value_name} before it has been made",
-        STORED_UNMADE: "{value_name} is stored before step {step}, where it has not been made; store it later",
-        LOADED_OUTPUT: "step {step} loads output {value_name}, which never leaves; take the load out",
+        kernel.LOADED_UNMADE: "step {step} loads {value_name} before it has been made",
+        kernel.STORED_UNMADE: "{value_name} is stored before step {step}, where it has not been made; store it later",
+        kernel.LOADED_OUTPUT: "step {step} loads output {value_name}, which never leaves; take the load out",
     }.get(law)
     if template is not None:
         return ScheduleError(template, step=step, node=maker, value_name=value)
@@ -597,12 +583,12 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
 
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
-    law, step, node = broken_mark(graph.arrays, schedule.order, graph.mark, graph.owner)
-    if law == KEEP_MARK:
+    law, step, node = kernel.broken_mark(graph.arrays, schedule.order, graph.mark, graph.owner)
+    if law == kernel.KEEP_MARK:
         raise ScheduleError(
             "step {step:d} runs {name} again, which is marked to be kept", name=graph.labels[node], step=step, node=node
         )
-    if law == RECOMPUTE_MARK:
+    if law == kernel.RECOMPUTE_MARK:
         raise ScheduleError(
             "step {step:d}, {reader}, reads what the first run of {name} made, which is marked to be recomputed",
             reader=graph.labels[int(schedule.order[step])],

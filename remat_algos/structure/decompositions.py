@@ -24,24 +24,7 @@ from remat_algos.ir.arrays import (
     row_of,
 )
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.decomposition import (
-    CONNECTED,
-    EDGE,
-    NO_TREE,
-    NOT_ASCENDING,
-    VERTEX,
-    bags_to_tree,
-    branch_layout,
-    breadth_first_layout,
-    broken_law,
-    first_fault,
-    layout_spans,
-    leftmost_topological_order,
-    minimum_layout,
-    place_early,
-    root_tree,
-    shrink_bags,
-)
+from remat_algos.kernels import decomposition as kernel
 from remat_algos.structure.elimination import RULES, Elimination, UndirectedGraph, check_undirected, eliminate
 
 
@@ -89,14 +72,14 @@ class TreeDecomposition:
         object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
         object.__setattr__(self, "parent", frozen(self.parent, np.int32, "parent"))
         check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
-        fault, bag = first_fault(self.bag_indptr, self.bag_indices, self.parent)
-        if fault == NOT_ASCENDING:
+        fault, bag = kernel.first_fault(self.bag_indptr, self.bag_indices, self.parent)
+        if fault == kernel.NOT_ASCENDING:
             raise GraphError(
                 "bag {bag:d} is {vertices!w}; give its vertices ascending, from 0, each once",
                 bag=bag,
                 vertices=self.bag(bag),
             )
-        if fault == NO_TREE:
+        if fault == kernel.NO_TREE:
             raise GraphError(
                 "bag {bag:d} hangs on {parent}, which makes no tree with one root, whose parent is -1",
                 bag=bag,
@@ -130,7 +113,7 @@ class TreeDecomposition:
                 "a {kind!w} is not an Elimination; give eliminate(graph)", kind=type(elimination).__name__
             )
         bags = elimination.bag_indptr, elimination.bag_indices
-        return cls(bags[0], *bags_to_tree(elimination.order, *bags))
+        return cls(bags[0], *kernel.bags_to_tree(elimination.order, *bags))
 
     @classmethod
     @checked_arguments
@@ -225,16 +208,16 @@ class TreeDecomposition:
         check_undirected(graph)
         self.check_vertices(graph.n_vertices)
         bags = self.bag_indptr, self.bag_indices, self.parent
-        law, *who = broken_law(*bags, indptr=graph.indptr, indices=graph.indices)
-        if law == VERTEX:
+        law, *who = kernel.broken_law(*bags, indptr=graph.indptr, indices=graph.indices)
+        if law == kernel.VERTEX:
             raise GraphError("law (i) is broken: vertex {vertex} is in no bag", vertex=who[0])
-        if law == EDGE:
+        if law == kernel.EDGE:
             raise GraphError(
                 "law (ii) is broken: no bag contains both ends of the edge {vertex} - {other}",
                 vertex=who[0],
                 other=who[1],
             )
-        if law == CONNECTED:
+        if law == kernel.CONNECTED:
             raise GraphError(
                 "law (iii) is broken: vertex {vertex} is in bags {bag} and {other}, but not in all bags between",
                 vertex=who[0],
@@ -260,7 +243,7 @@ class TreeDecomposition:
         >>> TreeDecomposition.from_bags([[0, 1], [1], [1, 2]], [(0, 1), (1, 2)]).reduce().edges().tolist()
         [[0, 1]]
         """
-        kept, parent = shrink_bags(self.bag_indptr, self.bag_indices, self.parent)
+        kept, parent = kernel.shrink_bags(self.bag_indptr, self.bag_indices, self.parent)
         return TreeDecomposition(*gather_rows(self.bag_indptr, self.bag_indices, kept), parent)
 
 
@@ -281,7 +264,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
             expected=max(0, n_bags - 1),
             n_edges=len(edges),
         )
-    parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
+    parent: Int32 = kernel.root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))
     apart = np.flatnonzero(parent == -2)
     if apart.size:
         raise GraphError("no edges lead from bag 0 to bag {apart}; connect all bags, without a cycle", apart=apart[0])
@@ -325,7 +308,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
     indptr, _ = graph.predecessors
-    order = leftmost_topological_order(indptr, *graph.successors, first)
+    order = kernel.leftmost_topological_order(indptr, *graph.successors, first)
     before, after = order[:-1], order[1:]
     last[before] = np.maximum(last[before], first[after])
     order.setflags(write=False)
@@ -401,7 +384,7 @@ class PathDecomposition:
         GraphError
             If the layout does not name each vertex once.
         """
-        return cls.from_spans(*layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
+        return cls.from_spans(*kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
@@ -511,14 +494,14 @@ def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
     yield ids
     yield ids[::-1].copy()
     for start in _start_vertices(graph, starts, seed):
-        yield breadth_first_layout(graph.indptr, graph.indices, start)
+        yield kernel.breadth_first_layout(graph.indptr, graph.indices, start)
 
 
 def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Iterator[Int32]:
     for rule in RULES:
         elimination = eliminate(graph, rule, look=look)
         yield elimination.order
-        yield branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
+        yield kernel.branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
 
 def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]:
@@ -526,7 +509,7 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
     if not n:
         return []
     least = int(np.argmin(graph.degree))
-    furthest = int(breadth_first_layout(graph.indptr, graph.indices, least)[-1])
+    furthest = int(kernel.breadth_first_layout(graph.indptr, graph.indices, least)[-1])
     others = np.random.default_rng(seed).permutation(n)[:starts].tolist()
     return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
 
@@ -541,11 +524,11 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
     while idle < IDLE:
         if look is not None:
             look()
-        order, largest = place_early(graph.indptr, graph.indices, order)
+        order, largest = kernel.place_early(graph.indptr, graph.indices, order)
         idle += 1
         if largest < least:
             best, least, idle = order, largest, 0
-        first, last = layout_spans(graph.indptr, graph.indices, order)
+        first, last = kernel.layout_spans(graph.indptr, graph.indices, order)
         order = np.lexsort((-first, -last)).astype(np.int32)
     return best, least
 
@@ -559,13 +542,13 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
             n_vertices=graph.n_vertices,
             max_exact=MAX_EXACT,
         )
-    layout: Int32 = minimum_layout(graph.indptr, graph.indices)
+    layout: Int32 = kernel.minimum_layout(graph.indptr, graph.indices)
     return layout
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
     """Return the vertex separation of an order, int32[n]: its largest boundary, which is the width of its bags."""
-    first, last = layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
+    first, last = kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
     n = graph.n_vertices
     return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))
 

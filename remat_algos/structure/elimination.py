@@ -12,17 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_indptr, frozen, row, row_keys, row_of, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import checked_pairs
-from remat_algos.kernels.elimination import (
-    DEGREE,
-    DENSITY,
-    DONE,
-    FILL,
-    GOING_ON,
-    RATIO,
-    STEEP_RATIO,
-    EliminationRun,
-    elimination_bags,
-)
+from remat_algos.kernels import elimination as kernel
 from remat_algos.kernels.graph import transpose_rows
 
 
@@ -178,7 +168,13 @@ def _check(indptr: Int64, indices: Int32) -> None:
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
 """Rules that are far better than the others on some graphs, and far worse on others."""
-_CODES = {"fill": FILL, "degree": DEGREE, "ratio": RATIO, "steep_ratio": STEEP_RATIO, "density": DENSITY}
+_CODES = {
+    "fill": kernel.FILL,
+    "degree": kernel.DEGREE,
+    "ratio": kernel.RATIO,
+    "steep_ratio": kernel.STEEP_RATIO,
+    "density": kernel.DENSITY,
+}
 WORK = 4_000_000
 """Entries read between two looks at the clock: about some hundredths of a second."""
 
@@ -298,7 +294,7 @@ class Run:
             raise GraphError("unknown elimination rule {rule!r}; use {codes!w}", rule=rule, codes=", ".join(_CODES))
         self._n_vertices = n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(as_seed(seed)).permutation(n)
-        self._kernel = EliminationRun(
+        self._kernel = kernel.EliminationRun(
             graph.indptr,
             graph.indices,
             rank.astype(np.int32),
@@ -306,17 +302,17 @@ class Run:
             seed is None,
             n if below is None else below,
         )
-        self.state = GOING_ON
+        self.state = kernel.GOING_ON
 
     def go_on(self) -> bool:
         """Eliminate for some hundredths of a second; return True if unfinished."""
         self.state = self._kernel.run(WORK)
-        return self.state == GOING_ON
+        return self.state == kernel.GOING_ON
 
     @property
     def done(self) -> bool:
         """True if all vertices are eliminated."""
-        return self.state == DONE
+        return self.state == kernel.DONE
 
     def elimination(self) -> Elimination:
         """Return the order and the bags after the last step."""
@@ -340,7 +336,7 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
 
 def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
     """Return the bags of an order of some vertices; all others are in the last bag."""
-    bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, order)
+    bag_indptr, bags = kernel.elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
     joined = bags.size - order.size + left * (left - 1) // 2  # pairs within bags
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)

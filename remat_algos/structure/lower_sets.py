@@ -29,17 +29,7 @@ from remat_algos.ir.arrays import (
     select_entries,
 )
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.lower_sets import (
-    LEFT_OUT,
-    NO_FORWARD_NODE,
-    NOT_LOWER,
-    all_lower_sets,
-    chain_on_graph,
-    closure_rows,
-    first_not_growing,
-    pack_rows,
-    superset_rows,
-)
+from remat_algos.kernels import lower_sets as kernel
 from remat_algos.wording import counted, one_line
 
 
@@ -86,7 +76,7 @@ class LowerSets:
 
     def __post_init__(self) -> None:
         words = checked_words(self.words)
-        row = first_not_growing(words) if words.size else -1
+        row = kernel.first_not_growing(words) if words.size else -1
         if row >= 0:
             raise GraphError(
                 "lower set {row} is not a proper superset of the one before it; sort the sets and drop equal ones",
@@ -116,7 +106,7 @@ class LowerSets:
                     "lower set {i} contains an unknown node; nodes are 0 to {last}", i=i, last=graph.n_nodes - 1
                 )
             members[i, nodes] = 1
-        chain = cls(pack_rows(members))
+        chain = cls(kernel.pack_rows(members))
         chain.blocks(graph)
         return chain
 
@@ -135,20 +125,20 @@ class LowerSets:
                 n_nodes=graph.n_nodes,
             )
         pred_indptr, pred = graph.predecessors
-        law, node, source, block, kept, *crossings = chain_on_graph(
+        law, node, source, block, kept, *crossings = kernel.chain_on_graph(
             self.words,
             pred_indptr=pred_indptr,
             pred=pred,
             forward=graph.forward.view(np.uint8),
             needed=graph.needed.view(np.uint8),
         )
-        if law == NO_FORWARD_NODE:
+        if law == kernel.NO_FORWARD_NODE:
             raise GraphError("a lower set contains {name}, which is not a forward node", name=graph.labels[node])
-        if law == LEFT_OUT:
+        if law == kernel.LEFT_OUT:
             raise GraphError(
                 "no lower set contains {name}; the last one must be the whole forward part", name=graph.labels[node]
             )
-        if law == NOT_LOWER:
+        if law == kernel.NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
                 "lower set {block:d} contains {name} but not {read}, which it reads",
@@ -260,7 +250,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
             cuts.append(lower_set)
     whole = sum(1 << v for v in part.tolist())
     rows = [_members(lower_set, graph.n_nodes) for lower_set in [*cuts, whole]]
-    return LowerSets(pack_rows(np.array(rows, np.uint8)))
+    return LowerSets(kernel.pack_rows(np.array(rows, np.uint8)))
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
@@ -390,7 +380,7 @@ class LowerSetFamily:
         """
         rows = [check_place(place, len(self), "lower set") for place in rows]
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
-        return LowerSets(pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
+        return LowerSets(kernel.pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
         """Return the family of these rows, ascending, with the first and the last; GraphError for other rows."""
@@ -406,7 +396,7 @@ class LowerSetFamily:
 
     def on_graph(self) -> NDArray[np.uint64]:
         """uint64[k, ceil(n / 64)]: the rows in the form of `LowerSets.words`; bit v stands for node v."""
-        return pack_rows(self._on_graph(self._members(np.arange(len(self)))))
+        return kernel.pack_rows(self._on_graph(self._members(np.arange(len(self)))))
 
     @cached_property
     def edges(self) -> tuple[Int64, Int32, Int64, Int32]:
@@ -416,7 +406,7 @@ class LowerSetFamily:
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
         """(int64[k + 1], int32[p]): the proper supersets of each row; for families of some thousand sets."""
-        return superset_rows(self.words)
+        return kernel.superset_rows(self.words)
 
     def _members(self, rows: Int64) -> NDArray[np.uint8]:
         bits = np.unpackbits(self.words[rows].view(np.uint8), axis=1, bitorder="little")
@@ -499,12 +489,12 @@ def spread(count: int, n: int) -> Int64:
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
     """{}, all, and L_v of each chosen v; with 3 kinds also prefixes of the id order, and all but v's descendants."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
-    below = closure_rows(pred_indptr, pred, chosen, False)
+    below = kernel.closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])
     if kinds == 1:
         return np.concatenate([_beginnings(ends, nodes.size), below])
     beginnings = _beginnings(np.concatenate([ends, chosen + 1]), nodes.size)
-    above = closure_rows(succ_indptr, succ, chosen, True)
+    above = kernel.closure_rows(succ_indptr, succ, chosen, True)
     return np.concatenate([beginnings, below, beginnings[1] & ~above])
 
 
@@ -515,7 +505,7 @@ def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
 
 
 def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
-    words, indptr, covers = all_lower_sets(*_edges(graph, nodes), cap)
+    words, indptr, covers = kernel.all_lower_sets(*_edges(graph, nodes), cap)
     if covers is None:
         reached = int(np.bitwise_count(words[-1]).sum())
         raise GraphError(

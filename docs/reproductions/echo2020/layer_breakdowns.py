@@ -10,7 +10,7 @@ from docs.reproductions.echo2020.runs import BASELINE, ECHO, MIRROR, NetworkRuns
 from docs.reproductions.page import Figure, Table, percent
 from remat_algos import plot
 from remat_algos.questions.breakdown import STRUCTURES, Breakdown, breakdown
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 from remat_algos.wording import format_bytes
 
 

@@ -19,7 +19,7 @@ from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.step_rows import live_at
+from remat_algos.schedule.views import live_at
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.methods.echo import echo
 from remat_algos.solvers.registry import Task

@@ -26,10 +26,9 @@ from remat_algos.formats.csv_tables import write_table
 from remat_algos.plan.plan import time_rows
 from remat_algos.questions.what_if import what_if
 from remat_algos.schedule.emission import baseline
-from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.step_rows import COLUMNS, live_set, step_table
 from remat_algos.schedule.timeline import timeline
+from remat_algos.schedule.views import COLUMNS, live_set, stage_matrices, step_table
 from remat_algos.text.amounts import percent
 from remat_algos.text.markdown import code, markdown_table
 from remat_algos.wording import comma_separated, counted, exact_bytes, format_bytes, listed, shortened

@@ -14,7 +14,7 @@ from remat_algos.cli.graph_argument import (
 from remat_algos.cli.output import draw, print_result
 from remat_algos.cli.shared_options import add, add_plot
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.unrolling import unroll
+from remat_algos.schedule.views import unroll
 from remat_algos.wording import counted, exact_bytes
 
 

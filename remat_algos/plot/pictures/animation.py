@@ -19,7 +19,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import INKS
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import layout
-from remat_algos.schedule.step_rows import checked_steps
+from remat_algos.schedule.views import checked_steps
 from remat_algos.wording import format_bytes, shortened
 
 MAX_STEPS = MAX_NODES = 10_000

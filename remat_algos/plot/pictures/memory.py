@@ -17,8 +17,8 @@ from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, lege
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PALE, PLUM, ROLES, SKY, VERMILION, Style
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.schedule.emission import baseline, baseline_peak
-from remat_algos.schedule.step_rows import live_set
 from remat_algos.schedule.timeline import ENGINES, Timeline
+from remat_algos.schedule.views import live_set
 from remat_algos.text.amounts import format_seconds, percent
 from remat_algos.wording import counted, format_bytes
 

@@ -13,8 +13,8 @@ from remat_algos.plot import axes
 from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.lanes import Lanes, Subject
-from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.views import StageMatrices, stage_matrices
 from remat_algos.wording import counted, shortened
 
 if TYPE_CHECKING:
