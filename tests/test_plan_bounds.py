@@ -329,7 +329,7 @@ def test_a_moment_bound_that_takes_too_long_is_refused_by_verify_and_a_claim_of_
     plan.save(tmp_path / "plan.json")
     verify(GRAPH, plan)
     assert Plan.load(tmp_path / "plan.json", GRAPH).bound.proven
-    monkeypatch.setattr(room, "prove", lambda graph, *_: (graph.needed_compute, False))
+    monkeypatch.setattr(room, "_prove", lambda graph, *_: (graph.needed_compute, False))
     with raises(ClaimError, proven=GRAPH.needed_compute):
         verify(GRAPH, plan)
     assert not Plan.load(tmp_path / "plan.json", GRAPH).bound.proven

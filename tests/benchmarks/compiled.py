@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -254,10 +255,11 @@ def kernels(_: Path) -> str:
         summary = re.match(r"// ([^:.]*)", source.read_text(encoding="utf-8"))[1]
         rows.append([f"`cuda/{source.name}`", "CuPy, at first use", summary, ""])
     printed = io.StringIO()
-    print_text(f"remat {remat_algos.__version__}", file=printed)
-    for label, text in installation_rows(installation()):
-        if label in SHOWN:
-            print_row(label, text, file=printed)
+    with redirect_stdout(printed):
+        print_text(f"remat {remat_algos.__version__}")
+        for label, text in installation_rows(installation()):
+            if label in SHOWN:
+                print_row(label, text)
     lines = table(["kernel", "compiled by", "what it has", "dense loops"], rows)
     return "\n".join([lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
 
