@@ -1,4 +1,4 @@
-"""Files of any format: read up to a size limit, as bytes or UTF-8 text; written whole or not at all."""
+"""Files: read up to a size limit, as bytes, UTF-8 text or untrusted JSON; written whole or not at all."""
 
 import contextlib
 import errno

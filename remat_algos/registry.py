@@ -42,7 +42,7 @@ class Registered:
 
     @property
     def name(self) -> str:
-        """The name of its function and of its file."""
+        """The name of its function."""
         return self.function.__name__
 
     @property

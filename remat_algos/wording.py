@@ -1,4 +1,4 @@
-"""Words that go with numbers, and words between commas."""
+"""Text of messages and reports: numbers with their nouns, lists, quoted names, wrapped lines, tables."""
 
 import json
 import pickle

@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import pickle
+import signal
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -335,20 +336,41 @@ def in_children(function, cases):
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            for case in cases[len(answers) :]:
-                try:
-                    function(*case)
-                    answer = "no error"
-                except BaseException as error:
-                    answer = f"raised {type(error).__mro__}: {error}"
-                os.write(write, json.dumps(answer).encode() + b"\n")
-            os._exit(0)
+            try:
+                for case in cases[len(answers) :]:
+                    try:
+                        function(*case)
+                        answer = "no error"
+                    except BaseException as error:
+                        answer = f"raised {type(error).__mro__}: {error}"
+                    os.write(write, json.dumps(answer).encode() + b"\n")
+            finally:  # never back into pytest, of which this is a second process
+                os._exit(0)
         os.close(write)
+        n_answers = len(answers)
         with os.fdopen(read, "rb") as pipe:
             answers += map(json.loads, pipe)
         status = os.waitpid(child, 0)[1]
-        answers += [f"died with status {status}"] if status else []
+        if status or len(answers) == n_answers:
+            answers.append(f"died with status {status}")
     return answers
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def test_a_case_that_ends_its_process_is_one_answer():
+    def play(kind):
+        if kind == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "unprintable":
+            raise Unprintable
+
+    kinds = ("fine", "unprintable", "fine", "crash", "crash", "fine")
+    answers = in_children(play, [(kind,) for kind in kinds])
+    assert answers == ["no error", "died with status 0", "no error", *["died with status 9"] * 2, "no error"]
 
 
 def refuses(answer):

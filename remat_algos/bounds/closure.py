@@ -1,4 +1,4 @@
-"""The closure bound: a lower bound on the compute of every schedule within a memory limit."""
+"""The closure bound on the compute of every schedule within a memory limit; bounds of any proof, with their prices."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

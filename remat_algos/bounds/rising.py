@@ -1,4 +1,4 @@
-"""Increasing lower bounds within one limit or several, the highest at an effort, and their proof."""
+"""Increasing lower bounds within one limit or several, the highest at an effort."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -60,8 +60,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     --------
     A ReLU before a pooling that stores the places of its maxima: 400 bytes are kept as 13.
 
-    >>> from remat_algos.ir.parts import Backward
-    >>> from remat_algos.ir.parts import Labels
+    >>> from remat_algos.ir.parts import Backward, Labels
     >>> kept = Backward([0, 0, 1, 1], [1], [400, 400, 100], [-1, -1, -1], [0, 0, 0])
     >>> labels = Labels(names=("conv", "relu", "pool"), ops=("Convolution", "ReLU", "MaxPooling"))
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], [400, 400, 100], backward=kept, labels=labels)

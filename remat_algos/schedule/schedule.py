@@ -1,4 +1,4 @@
-"""`Schedule`: an order of running nodes, and what is copied to the host and back."""
+"""`Schedule`: an order of running nodes, and what is copied to the host and back; updates of parameters come last."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
