@@ -531,12 +531,32 @@ def test_a_full_disk_is_one_line(folder):
     assert said.err.splitlines() == ["remat: output: No space left on device; make room, or choose another folder"]
 
 
-def test_names_beyond_the_terminals_encoding_are_no_trouble(folder):
-    (folder / "accents.txt").write_text("é b\nb c\n", encoding="utf-8")
-    words = ("solve", "accents.txt", "--budget", "1", "--solver", "no_remat")
-    said = process(*words, env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert said.code == 3
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("solve accents.txt --budget 1 --solver no_remat", 3),
+        ("show accents.txt", 0),
+        ("simulate accents.txt --json", 0),
+        ("order accents.txt --json", 0),
+    ],
+)
+def test_names_beyond_the_encoding_of_the_locale_are_no_trouble(folder, words, code):
+    (folder / "accents.txt").write_text("größe b\nb c\n", encoding="utf-8")
+    narrow = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    said = process(*words.split(), env={**os.environ, **narrow})
+    assert said.code == code
     assert "bug" not in said.err
+    if "--json" in words:
+        assert said.record
+
+
+def test_behind_two_dashes_a_word_is_a_file(remat, folder):
+    chain = (folder / "chain.nodes.csv").read_text()
+    (folder / "-x.nodes.csv").write_text(chain)
+    (folder / "-x.edges.csv").write_text((folder / "chain.edges.csv").read_text())
+    assert remat("show", "--", "-x.nodes.csv").fine
+    assert remat("simulate", "--json", "--", "-x.nodes.csv").record
+    assert complains(remat("show", "--", "--json"), "no such file: --json")
 
 
 def test_closed_standard_streams_are_no_trouble(folder):

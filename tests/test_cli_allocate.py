@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -348,6 +349,18 @@ def test_a_table_of_something_else_says_what_is_missing(remat, folder, words, mi
     assert all(note.startswith("remat: note: ") for note in notes)  # what columns were ignored
     assert words[-1] in error
     assert missing in error
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_disk_leaves_nothing_half_written(remat, folder):
+    os.symlink("/dev/full", folder / "full.csv")
+    before = set(os.listdir(folder))
+    said = remat("allocate", "--buffers", "buffers.csv", "-o", "full.csv")
+    assert (said.code, said.err) == (
+        2,
+        "remat: full.csv: No space left on device; make room, or choose another folder\n",
+    )
+    assert set(os.listdir(folder)) == before
 
 
 # ---------------------------------------------------------------- --allocator arena

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from remat_algos import __version__
 from remat_algos.cli import commands
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import output_of, print_error, print_json, print_row, print_text, terminal_columns
+from remat_algos.cli.output import nowhere, output_of, print_error, print_json, print_row, print_text, terminal_columns
 from remat_algos.cli.shared_options import add, memory, owner_of_output
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
 from remat_algos.wording import LONGEST_PATH, did_you_mean, first_line, shortened, shortened_path, spelled
@@ -74,10 +74,18 @@ HELPS = {
 """What each command does, for `remat --help`."""
 
 
+class _Operand(str):
+    """A word behind `--`, which is no option."""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports errors in one sentence; those of the library are passed on."""
 
+    def _parse_optional(self, arg_string: str) -> Any:
+        return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
+
     def _get_value(self, action: argparse.Action, text: str) -> Any:
+        text = str(text)
         try:
             return action.type(text) if callable(action.type) else text
         except (RematError, ValueError) as error:
@@ -125,7 +133,7 @@ def _mend_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open for the rest of the process
+            setattr(sys, name, nowhere())
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
@@ -184,6 +192,9 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
     chosen.actions = parser._actions
     words = list(arguments)
     words.remove(command)
+    if "--" in words:  # argparse forgets it where options and files are mixed
+        end = words.index("--")
+        words[end:] = map(_Operand, words[end + 1 :])
     _, unknown = parser.parse_known_intermixed_args(words, chosen)
     if unknown:
         options = [word for action in chosen.actions for word in action.option_strings]

@@ -32,6 +32,11 @@ def print_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=1))
 
 
+def nowhere() -> TextIO:
+    """Open a stream that takes every character and keeps none."""
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")
+
+
 @contextlib.contextmanager
 def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None]:
     """Leave standard output to the option that owns it: other text goes to standard error, with --json nowhere.
@@ -41,7 +46,7 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
     arguments.stdout = sys.stdout
     with contextlib.ExitStack() as stack:
         if owner == "--json":
-            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(nowhere())))
         elif owner is not None:
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield
