@@ -156,6 +156,8 @@ def made_by(call, file):
         return "GraphError", LINE if at_line else SOURCE, 1, {"source"} | ({"line"} if at_line else set())
     if name == "refuse" and not method and file.parts[0] == "allocate":
         return "AllocationError", "", 2, {"name"} | ({"under"} if "{under}" in ast.unparse(call) else set())
+    if name == "refuse_used":
+        return "RematError", "", 2, {"option"}
     if name in ("_fault", "freed") and file.stem == "orders":
         return "ScheduleError", SOURCE, 0, {"source"} | ({"name"} if name == "freed" else set())
     if name == "_fault" and file.stem == "buffer_tables":

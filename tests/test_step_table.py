@@ -144,8 +144,8 @@ def test_the_table_of_some_steps(net, monkeypatch):
     ("words", "message"),
     [
         (("--table", "csv", "--step", "1"), "leave out one"),
-        (("--table", "csv", "--json"), "leave out one"),
-        (("--table", "csv", "--plot", "-"), "name a file for it"),
+        (("--table", "csv", "--plot", "-"), "leave out one, or name a file for --plot\n"),
+        (("--table", "csv", "--json"), "both use standard output; leave out one\n"),
         (("--steps", "0:2"), "--steps goes with --table"),
         (("--table", "--steps", "7:3"), "--steps 7:3: the schedule has 8 steps, from 0; give a first step and a later"),
         (("--table", "--steps", "0:9"), "--steps 0:9: the schedule has 8 steps"),
@@ -159,7 +159,7 @@ def test_the_table_of_some_steps(net, monkeypatch):
 def test_what_cannot_be_listed_is_refused(net, words, message):
     failed = net("simulate", "net.csv", *words)
     assert failed.code != 0
-    assert message in " ".join(failed.err.split())
+    assert message in " ".join(failed.err.split()) + "\n"
 
 
 def test_a_negative_number_of_names_is_refused_before_the_first_row():

@@ -466,8 +466,8 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
-    for option in used_options(arguments, ("host", "link_share")) if link is None else ():
-        raise RematError("{option!w} goes with --link; give that too", option=option)
+    if link is None:
+        refuse_used(arguments, ("host", "link_share"), "{option!w} goes with --link; give that too")
     if link is None and getattr(arguments, "picture", None) == TIMELINE:
         raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
     return None if link is None else get_link(link, arguments.host, arguments.link_share)
@@ -505,12 +505,17 @@ def used_options(arguments: argparse.Namespace, names: Iterable[str]) -> list[st
     return [each.option_strings[0] for each in options if getattr(arguments, each.dest) != each.default]
 
 
+def refuse_used(arguments: argparse.Namespace, names: Iterable[str], template: str, **fields: Any) -> None:
+    """Check that no option of these names is used; `{option}` of the template is the first that is."""
+    if used := used_options(arguments, names):
+        raise RematError(template, option=used[0], **fields)
+
+
 def check_solved(arguments: argparse.Namespace, plan: str) -> None:
     """Check that no option for solving comes with a plan."""
-    for option in used_options(arguments, OF_SOLVING):
-        raise RematError(
-            "{option} is for solving, but {plan!p} is already solved; leave it out", option=option, plan=plan
-        )
+    refuse_used(
+        arguments, OF_SOLVING, "{option} is for solving, but {plan!p} is already solved; leave it out", plan=plan
+    )
 
 
 @contextlib.contextmanager
@@ -581,10 +586,13 @@ def owner_of_output(arguments: argparse.Namespace) -> str | None:
         form = getattr(arguments, name, None)
         owners += [f"--{name} {form}"] if form in ("csv", "markdown") else []
     if len(owners) > 1:
+        filed = [owner.split()[0] for owner in owners[:2] if owner.startswith(("--td", "--plot", "--format"))]
         raise RematError(
-            "{one} and {other} both use standard output; leave out one, or name a file for it",
+            "{one} and {other} both use standard output; leave out one"
+            + (", or name a file for {filed}" if filed else ""),
             one=owners[0],
             other=owners[1],
+            filed=filed[0] if filed else "",
         )
     if plot and output and Path(output).resolve() == Path(plot).resolve():
         raise RematError("-o and --plot are both {plot!p}; name two files", plot=plot)

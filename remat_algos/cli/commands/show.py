@@ -7,7 +7,7 @@ from remat_algos.allocate.allocators import get_allocator
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of
 from remat_algos.cli.output import draw, print_result, print_table, print_text
-from remat_algos.cli.shared_options import PEAK, add, add_plot, used_options
+from remat_algos.cli.shared_options import PEAK, add, add_plot, refuse_used
 from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.parts import ROLES
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Describe the graph, or print the breakdown of its memory and compute."""
-    for option in used_options(arguments, ("by", "order")) if not arguments.breakdown else ():
-        raise RematError("{option!w} goes with --breakdown; add that", option=option)
+    if not arguments.breakdown:
+        refuse_used(arguments, ("by", "order"), "{option!w} goes with --breakdown; add that")
     if arguments.allocator != PEAK and arguments.breakdown:
         raise RematError(
             "--allocator {allocator} describes the whole, --breakdown its parts; leave out one of them",

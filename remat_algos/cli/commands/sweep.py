@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import draw, print_result, print_row, print_table, print_text, progress_line
-from remat_algos.cli.shared_options import add_plot, check_overwrite, number, used_options, whole_number, writable
+from remat_algos.cli.shared_options import add_plot, check_overwrite, number, refuse_used, whole_number, writable
 from remat_algos.errors import ArgumentError, RematError
 from remat_algos.sweeps.driver import sweep
 from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
@@ -46,11 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--part",
         type=_part,
-        default=(1, 1),
         metavar="I/N",
         help="solve only the I-th of N parts of the jobs, such as a task of a batch system; parts may run at once",
     )
-    group.add_argument("--retries", type=whole_number, default=3, metavar="N", help="tries of a job that fails (3)")
+    group.add_argument("--retries", type=whole_number, metavar="N", help="tries of a job that fails (3)")
     group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
     group.add_argument("--timeout", type=number, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
     group.add_argument(
@@ -83,16 +82,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _shown(arguments: argparse.Namespace) -> SweepResults:
-    for option in used_options(arguments, OF_JOBS):
-        raise RematError(
-            "{option} goes with jobs, and {folder!p} is a folder of results; name the file of the jobs",
-            option=option,
-            folder=arguments.jobs,
-        )
+    refuse_used(
+        arguments,
+        OF_JOBS,
+        "{option} goes with jobs, and {folder!p} is a folder of results; name the file of the jobs",
+        folder=arguments.jobs,
+    )
     return read_sweep(arguments.jobs)
 
 
 def _swept(arguments: argparse.Namespace) -> SweepResults:
+    if not Path(arguments.jobs).exists():
+        raise RematError(
+            "no such file: {file!p}; name jobs, .jsonl or .csv, or a folder of results", file=arguments.jobs
+        )
     if arguments.output is None:
         raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
@@ -106,11 +109,11 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
             arguments.jobs,
             arguments.output,
             executor,
-            arguments.retries,
+            3 if arguments.retries is None else arguments.retries,
             processes=arguments.processes,
             timeout=arguments.timeout,
             memory=arguments.memory,
-            part=arguments.part,
+            part=arguments.part or (1, 1),
             retry_failed=arguments.retry_failed,
             modules=arguments.modules,
             progress=progress,
