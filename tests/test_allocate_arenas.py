@@ -271,7 +271,7 @@ def test_a_search_that_was_cut_short_proves_nothing():
     [
         ({"offset": [2]}, {"name": "a", "fixed": 2, "end": 5}),
         ({"offset": [8], "arena": [1]}, {"name": "a", "fixed": 8, "end": 11}),
-        ({"arena": [2]}, {"name": "a", "last": 1, "arena": 2}),
+        ({"arena": [2]}, {"name": "a", "known": "arenas are 0 to 1", "arena": 2}),
     ],
 )
 def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, fault):
@@ -333,7 +333,8 @@ def by_hand(arena, offset, fixed=None):
         (lambda: by_hand([0, 1, 0], [4, 0, 0], {"offset": [0, -1, -1]}), {"arena": 0, "offset": 4, "fixed": 0}),
         (lambda: by_hand([1, 0, 0], [0, 0, 4], {"offset": [0, -1, -1]}), {"name": "a", "arena": 1, "fixed_arena": 0}),
         (lambda: by_hand([0, 1, 0], [0, 0, 0], {"arena": [-1, 0, -1]}), {"name": "b", "arena": 1, "fixed_arena": 0}),
-        (lambda: by_hand([0, 2, 0], [0, 0, 0]), {"name": "b", "last": 1, "arena": 2}),
+        (lambda: by_hand([0, 2, 0], [0, 0, 0]), {"name": "b", "arena": 2, "known": "arenas are 0 to 1"}),
+        (lambda: pack_arenas(buffers_of([(0, 1, 3)]), [4]).part(2), {"arena": 2, "known": "there is arena 0 only"}),
         (lambda: by_hand([0, 1], [0, 0, 0]), {"what": "arena", "actual": 2, "expected": 3}),
         (lambda: by_hand([0, 1, 0], [0, 0, 4], {"over": [-1, 0, -1]}), {"name": "b", "under": "a"}),
     ],
@@ -351,7 +352,7 @@ def test_parts_are_allocations_of_their_own():
     assert (second.buffers.names, second.size, second.proven) == (("b",), 4, True)
     assert isinstance(first, Allocation)
     assert split.sizes == (6, 4)
-    with raises(AllocationError, last=1, arena=2):
+    with raises(AllocationError, known="arenas are 0 to 1", arena=2):
         split.part(2)
     with raises(ArgumentTypeError, what="buffers", found="a str", wanted="a Buffers"):
         SplitAllocation("a", [], [], (1,), "by hand")

@@ -243,7 +243,7 @@ def test_alignment_divides_every_offset_and_the_arena(rows, shift):
     [
         *[("the alignment is", AllocationError, {"alignment": alignment}) for alignment in (0, -4, 3, 96, 2**70)],
         ("the capacity is -1; give whole bytes", AllocationError, {"capacity": -1}),
-        ("capacity is 1.5; give", AllocationError, {"capacity": 1.5}),
+        *[(f"capacity is {each!r}; give", AllocationError, {"capacity": each}) for each in (1.5, 8.0, True)],
         ("the time limit is -1; give seconds", AllocationError, {"time_limit": -1}),
         ("the time limit is nan; give seconds", AllocationError, {"time_limit": math.nan}),
         ("time_limit is None; give a number", TypeError, {"time_limit": None}),
@@ -551,6 +551,11 @@ def test_a_fixed_offset_keeps_to_the_alignment_and_to_the_capacity(how, fault):
     with refused(AllocationError, fault):
         pack(buffers, **how)
     assert pack(buffers, capacity=12, alignment=8).size == 16
+
+
+def test_of_fixed_buffers_beyond_the_capacity_the_one_that_ends_last_is_named():
+    with refused(AllocationError, {"name": "1", "fixed": 4, "end": 6, "capacity": 3}):
+        pack(Buffers([0, 0, 0], [2, 2, 2], [4, 2, 9], offset=[0, 4, -1]), capacity=3)
 
 
 FIXED = Buffers([0, 1], [2, 3], [4, 4], names=("a", "b"), offset=[8, -1])

@@ -177,7 +177,7 @@ def test_a_limit_is_told_with_what_is_free(kind, on):
 
 
 @pytest.mark.parametrize("kind", MEMORIES)
-@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5])
+@pytest.mark.parametrize("limit", [-5, "4GiB", 1.5, 4096.0])
 def test_a_limit_is_a_number_of_bytes(kind, on, limit):
     with pytest.raises(AllocationError, match=f"limit is {limit!r}; give a whole number of bytes, 0 or more"):
         kind(on[kind], limit=limit)

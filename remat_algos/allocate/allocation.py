@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,19 +30,23 @@ def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, size
     return numbers
 
 
+def is_byte_count(number: Any) -> TypeGuard[int]:
+    """True for an integer of 0 or more, of any size; a float is none, even if it is whole."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
+
+
 def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
     """Check a limit in bytes; None becomes `NO_LIMIT`."""
     if limit is None:
         return NO_LIMIT
-    value = as_whole(limit)
-    if value is None or value < minimum:
+    if not is_byte_count(limit) or limit < minimum:
         raise AllocationError(
             "{what!w} is {limit!r}; give a whole number of bytes, {minimum} or more, or None",
             what=what,
             limit=limit,
             minimum=minimum,
         )
-    return min(value, NO_LIMIT)
+    return min(int(limit), NO_LIMIT)
 
 
 def is_alignment(number: Any) -> bool:

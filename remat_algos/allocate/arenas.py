@@ -73,10 +73,9 @@ class SplitAllocation:
         object.__setattr__(self, "capacities", _capacities(self.capacities))
         for field in ("arena", "offset"):
             object.__setattr__(self, field, whole_numbers(getattr(self, field), field, len(self.buffers)))
-        last = len(self.capacities) - 1
-        outside = (self.arena < 0) | (self.arena > last)
-        lies = "buffer {name} is in arena {arena}; arenas are 0 to {last}"
-        refuse(self.buffers, outside, lies, arena=self.arena, last=last)
+        outside = (self.arena < 0) | (self.arena >= len(self.capacities))
+        lies = "buffer {name} is in arena {arena}; {known!w}"
+        refuse(self.buffers, outside, lies, arena=self.arena, known=_known(self.capacities))
 
     def part(self, arena: int) -> Allocation:
         """Return the allocation of the buffers in one arena, no larger than they need.
@@ -87,9 +86,7 @@ class SplitAllocation:
             For an unknown arena, or if a chain of in-place buffers is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
-            raise AllocationError(
-                "unknown arena {arena!r}; arenas are 0 to {last}", arena=arena, last=len(self.capacities) - 1
-            )
+            raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
         refuse(self.buffers, apart, "buffer {name} is written over {under}, but lies in another arena")
         members = np.flatnonzero(self.arena == arena)
@@ -337,6 +334,12 @@ class _Assignment:
         return self.known[key]
 
 
+def _known(capacities: tuple[int, ...]) -> str:
+    """Return the clause of an error that says which arenas exist."""
+    last = len(capacities) - 1
+    return f"arenas are 0 to {last}" if last else "there is arena 0 only"
+
+
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
     """Buffers of whole in-place chains, with their names, free to be in any arena."""
     place = np.full(len(buffers) + 1, -1)  # last: buffers that overwrite nothing
@@ -373,9 +376,9 @@ class _ArenaRow:
     @classmethod
     def of(cls, buffers: Buffers, capacities: tuple[int, ...], alignment: int) -> _ArenaRow:
         """Lay out the arenas; AllocationError for an invalid alignment or an unknown arena."""
-        rounded, last = buffers.rounded(alignment), len(capacities) - 1
-        belongs = "buffer {name} belongs to arena {arena}; arenas are 0 to {last}"
-        refuse(buffers, buffers.arena > last, belongs, arena=buffers.arena, last=last)
+        rounded, unknown = buffers.rounded(alignment), buffers.arena >= len(capacities)
+        belongs = "buffer {name} belongs to arena {arena}; {known!w}"
+        refuse(buffers, unknown, belongs, arena=buffers.arena, known=_known(capacities))
         # No arena needs more than all buffers side by side above the fixed ones.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)

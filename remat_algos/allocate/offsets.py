@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena, refuse
+from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena, is_byte_count, refuse
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import AllocationError, about
-from remat_algos.ir.arrays import Bool, Int64, as_whole, interval_sums
+from remat_algos.ir.arrays import Bool, Int64, interval_sums
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
@@ -184,25 +184,24 @@ def pack(
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
     (5, [0, 3, 3, 0], True)
     """
-    room = as_whole(capacity)
-    if capacity is not None and (room is None or room < 0):
+    if capacity is not None and not is_byte_count(capacity):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(
             "the capacity is {capacity!r}; give whole bytes, 0 or more{several!w}", capacity=capacity, several=several
         )
     check_arena(buffers)
-    rounded, end = buffers.rounded(alignment), buffers.fixed + buffers.size
-    if room is not None:
+    rounded, end = buffers.rounded(alignment), np.where(buffers.fixed < 0, 0, buffers.fixed + buffers.size)
+    if capacity is not None:
         refuse(
             buffers,
-            (buffers.fixed >= 0) & (end > room),
+            (end > capacity) & (end == end.max(initial=0)),
             "buffer {name} has the fixed offset {fixed} and ends at {end}, beyond the capacity of {capacity} bytes; "
             "move it, or give more",
             fixed=buffers.fixed,
             end=end,
-            capacity=room,
+            capacity=int(capacity),
         )
-    packing = Packing(PackingBlocks.of(rounded), room, packing_clock(time_limit, progress), seed)
+    packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
     with until_stopped() as ending:
         packing.run()
     if ending.stop is not Stop.INTERRUPTED:
