@@ -45,6 +45,19 @@ def test_every_state_is_that_of_the_live_values(name, graph):
     assert all(a[1] != b[1] for changes in found for a, b in itertools.pairwise(changes))
 
 
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([(10, 14, 2), (10, 16, 1)], [(0, EMPTY), (6, 2), (10, 1), (12, EMPTY)]),  # of equal begins the higher role
+        ([(10, 16, 1), (10, 14, 2)], [(0, EMPTY), (6, 2), (10, 1), (12, EMPTY)]),
+        ([(2, 16, 0), (6, 8, 1)], [(0, 0), (2, 1), (4, 0), (12, EMPTY)]),  # of others the latest, while it is live
+        ([(0, 4, 3), (20, 10**12, 1)], [(0, EMPTY), (16, 1)]),  # work for each instance, not for each step
+    ],
+)
+def test_the_latest_live_instance_shows(spans, expected):
+    assert module._changes(spans, range(4, 10**12)) == expected
+
+
 def keyframes_of(text):
     """{name: [(percent, rules)]} of all animations of a page."""
     found = re.findall(r"@keyframes r\w{5}(\w+)\{((?:[^{}]+\{[^{}]*\})*)\}", text)

@@ -441,6 +441,9 @@ def test_free_memory_is_what_somebody_knows(tmp_path, monkeypatch):
     info.write_text("MemTotal:  9 kB\nMemAvailable:       3 kB\n")
     monkeypatch.setattr(array_backend, "MEMINFO", info)
     assert array_backend.free_memory(here) == 3072
+    info.write_text("MemTotal:  9 kB\n")
+    monkeypatch.setattr(array_backend.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_AVPHYS_PAGES": 5}.__getitem__)
+    assert array_backend.free_memory(here) == 20480
     monkeypatch.setattr(array_backend, "MEMINFO", tmp_path / "none")
     assert array_backend.free_memory(here) is None
 

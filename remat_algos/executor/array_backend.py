@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -135,9 +136,11 @@ def free_memory(backend: Backend) -> int | None:
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:
         available = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
-    except OSError:  # no Linux
+        if available is not None:
+            return 1024 * int(available[1])
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")  # Linux before 3.14
+    except (OSError, ValueError):  # no Linux
         return None
-    return 1024 * int(available[1]) if available is not None else None
 
 
 # ---------------------------------------------------------------- the kernels of kernels/cuda

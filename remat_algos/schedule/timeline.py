@@ -223,19 +223,36 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     graph, schedule, value = simulation.graph, simulation.schedule, simulation.lifetimes.value
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
-    best_last = np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))
-    instance, before, after = gaps[best_last].T.copy()
-    size, loads = size[best_last], schedule.loads.tolist()
+    gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
+    # Segment tree over the steps: each gap is in the few nodes that cover its steps; the best gap is last.
+    n_leaves = len(schedule)
+    over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
+    for place, (before, after) in enumerate(gaps[:, 1:].tolist()):
+        left, right = before + 1 + n_leaves, after + n_leaves
+        while left < right:
+            if left & 1:
+                over[left].append(place)
+                left += 1
+            if right & 1:
+                right -= 1
+                over[right].append(place)
+            left, right = left >> 1, right >> 1
+    loads, gone = schedule.loads.tolist(), bytearray(len(gaps))
     while trace.size and trace[step := int(trace.argmax())] > limit:
         if clock is not None:
             clock.check()
-        over = np.flatnonzero((before < step) & (step < after))
-        if not over.size:
+        best, node = -1, step + n_leaves
+        while node:
+            places = over[node]
+            while places and gone[places[-1]]:
+                places.pop()
+            best, node = max(best, places[-1] if places else -1), node >> 1
+        if best < 0:
             break  # everything live at the step is used there
-        best = over[-1]
-        trace[before[best] + 1 : after[best]] -= size[best]
-        loads.append([int(after[best]), int(value[instance[best]])])
-        after[best] = before[best]  # gone
+        gone[best] = True
+        instance, before, after = gaps[best].tolist()
+        trace[before + 1 : after] -= size[best]
+        loads.append([after, int(value[instance])])
     return Schedule(schedule.order, loads)
 
 

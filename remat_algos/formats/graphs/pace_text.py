@@ -57,11 +57,16 @@ def edges_of(lines: Lines, source: str, line: int, n: int, m: int, noun: str) ->
         wrong = "the header has {expected:edge}, the file {n_edges:,}; is the file whole?"
         raise fault(source, wrong, line, expected=m, n_edges=len(edges))
     # the edges name at most twice their number: counted only if it could matter
-    if n - 2 * m > MAX_ISOLATED or n - len({x for _, *ends in edges for x in ends}) > MAX_ISOLATED:
+    if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and _isolated(n, edges) > MAX_ISOLATED):
         many = "the header has {n:,} {noun}, most of them without edges; at most {max_isolated:,} may be without. "
         many += "Correct the header, or leave them out"
         raise fault(source, many, line, n=n, noun=noun, max_isolated=MAX_ISOLATED)
     return edges
+
+
+def _isolated(n: int, edges: list[tuple[int, int, int]]) -> int:
+    """Number of nodes without edges."""
+    return n - len({x for _, *ends in edges for x in ends})
 
 
 def numbered_lines(text: str) -> Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from html import escape
 from pathlib import Path
 
@@ -154,12 +155,21 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
     """(place, state) of a node with these (begin, end, state) of instances."""
-    states = np.full(max(1, len(steps)), EMPTY)
-    # A later instance hides the earlier ones while it is live.
-    for begin, end, state in sorted(spans):
-        states[max(0, begin - steps.start) : end - steps.start] = state
-    places = np.flatnonzero(np.diff(states, prepend=EMPTY - 1))
-    return list(zip(places.tolist(), states[places].tolist(), strict=True))
+    inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
+    states: list[tuple[int, int]] = []
+    # A heap, the latest first, of equal ones the higher role; instances that have ended go when they are first.
+    live: list[tuple[int, int, int]] = []
+    coming = sorted(spans, reverse=True)
+    for step in sorted({steps.start, *inside}):
+        while coming and coming[-1][0] <= step:
+            begin, end, state = coming.pop()
+            heappush(live, (-begin, -state, end))
+        while live and live[0][2] <= step:
+            heappop(live)
+        state = -live[0][1] if live else EMPTY
+        if not states or state != states[-1][1]:
+            states.append((step - steps.start, state))
+    return states
 
 
 def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
