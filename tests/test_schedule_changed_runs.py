@@ -183,6 +183,30 @@ def test_run_again_by_hand(before, node, after):
     assert ["".join(changed.schedule.names(graph)) for changed in orders] == after
 
 
+@pytest.mark.parametrize(
+    ("reads", "arrays", "node", "gap", "orders"),
+    [
+        # what is held anyway does not run again: 5 reads 1 too
+        ([[], [0], [1], [2], [3], [4, 2, 1]], {}, 2, (3, 5), [[0, 1, 2, 3, 4, 2, 5]]),
+        # a pinned value does not wait, but its sibling does, which 1 and 3 read
+        (
+            [[], [1], [0, 2], [0, 1, 3]],
+            {"value_indptr": [0, 2, 3, 4, 5], "output": [True, False, False, False, True]},
+            0,
+            (1, 3),
+            [[0, 1, 2, 0, 3]],
+        ),
+        # an output is never idle
+        ([[], [0], [1], [0, 2]], {"output": [True, False, False, True]}, 0, (-1, -1), []),
+    ],
+)
+def test_only_what_can_be_freed_waits_and_only_what_lacks_runs_again(reads, arrays, node, gap, orders):
+    graph = graph_of(reads, **arrays)
+    simulation = simulate(graph, np.arange(graph.n_nodes))
+    assert idle_gap(simulation, node) == gap
+    assert [order_of(changed) for changed in add_second_run(simulation, node)] == orders
+
+
 def test_what_must_run_once_is_held_for_a_run_of_its_reader():
     """0 -> 1 -> 2 -> 3 -> 4 -> 5, and 5 reads 2: of what 2 lacks, 1 may run again, and 0 may not."""
     for fixed in ({"once": [True, *[False] * 5]}, {"mark": [KEEP, *[0] * 5]}):
