@@ -3,12 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels, Resident
 from tests.oracles.plain import plain
+
+MORE = settings(max_examples=5 * settings().max_examples // 3)
+"""For laws that are quick to test: 25 examples by default, and more than of others in every profile."""
 
 FEATURES = ("several values", "once", "outputs", "residents", "workspace", "labels", "backward")
 

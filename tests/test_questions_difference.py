@@ -16,7 +16,7 @@ from remat_algos.schedule.simulation import simulate
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.small_graphs import graph_of
-from tests.strategies import graphs, orders, training_graphs
+from tests.strategies import MORE, graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -32,6 +32,7 @@ def pairs(draw):
     return plan_of(graph, draw(orders(graph))), plan_of(graph, draw(orders(graph)))
 
 
+@MORE
 @given(pairs())
 def test_the_record_is_what_the_oracle_computes_of_both(pair):
     graph = pair[0].graph
@@ -51,6 +52,7 @@ def test_the_record_is_what_the_oracle_computes_of_both(pair):
         assert (node["memory"], node["compute"]) == (sum(g.memory[x] for x in g.values[v]), g.compute[v])
 
 
+@MORE
 @given(pairs())
 def test_reversed_it_is_the_same_difference(pair):
     there, back = difference(*pair), difference(*reversed(pair))
@@ -63,6 +65,7 @@ def test_reversed_it_is_the_same_difference(pair):
     assert [row[1:3] for row in rows_there] == [row[2:0:-1] for row in rows_back]
 
 
+@MORE
 @given(pairs())
 def test_the_first_step_is_where_the_orders_part(pair):
     ours, theirs = (plan.schedule.order.tolist() for plan in pair)
@@ -74,6 +77,7 @@ def test_the_first_step_is_where_the_orders_part(pair):
         assert ours[step : step + 1] != theirs[step : step + 1]
 
 
+@MORE
 @given(pairs())
 def test_a_plan_does_not_differ_from_itself(pair):
     apart = difference(pair[0], pair[0])

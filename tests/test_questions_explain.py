@@ -24,7 +24,7 @@ from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises
 from tests.small_graphs import graph_of
-from tests.strategies import graphs, orders, training_graphs
+from tests.strategies import MORE, graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -76,6 +76,7 @@ def contrary(graph, order, node):
     return min(ways, key=lambda t: (t["peak_memory"], t["freed"] == 0, t["compute"]))
 
 
+@MORE
 @given(plans())
 def test_the_opposite_of_every_decision_is_simulated(plan):
     order = plan.schedule.order.tolist()
@@ -86,6 +87,7 @@ def test_the_opposite_of_every_decision_is_simulated(plan):
             assert decision.flipped.record() == contrary(plan.graph, order, node)
 
 
+@MORE
 @given(plans(), st.data())
 def test_with_marks_the_opposite_is_simulated_too(plan, data):
     """Marks on nodes that run once; those that keep do not run again for another node's sake."""
@@ -100,6 +102,7 @@ def test_with_marks_the_opposite_is_simulated_too(plan, data):
             assert decision.flipped.record() == contrary(marked.graph, order, node)
 
 
+@MORE
 @given(plans())
 def test_keeping_never_computes_more_and_running_again_never_less(plan):
     for node, runs in enumerate(plan.simulation.runs.tolist()):
@@ -109,6 +112,7 @@ def test_keeping_never_computes_more_and_running_again_never_less(plan):
             assert flipped.compute <= -cost * (runs - 1) if runs > 1 else flipped.compute >= cost
 
 
+@MORE
 @given(plans())
 def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
     g, order = plain(plan.graph), plan.schedule.order.tolist()
@@ -127,6 +131,7 @@ def test_what_is_fixed_is_fixed_for_a_reason_that_holds(plan):
         assert said == [reason for reason, holds in reasons.items() if holds][:1]
 
 
+@MORE
 @given(plans())
 def test_a_decision_tells_runs_reads_and_lives_as_they_are_simulated(plan):
     g, order = plain(plan.graph), plan.schedule.order.tolist()
@@ -318,6 +323,7 @@ def test_a_view_is_told_of_as_its_base():
 # ---------------------------------------------------------------- the text and the record
 
 
+@MORE
 @given(plans())
 def test_figures_in_the_text_are_those_of_the_record(plan):
     """Sizes stay below 1000 bytes, which text gives exactly: 36 runs of at most 27 bytes each, and a workspace of 5."""
@@ -372,6 +378,7 @@ def check_text(plan, decision, head, contrary, share):
     assert share == f"    {of_peak:.1f} % of the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B)"
 
 
+@MORE
 @given(plans())
 def test_what_is_at_the_peak_adds_up_to_it(plan):
     g, order, step = plain(plan.graph), plan.schedule.order.tolist(), plan.simulation.peak_step
@@ -387,6 +394,7 @@ def test_what_is_at_the_peak_adds_up_to_it(plan):
     assert sorted((added.name, added.role) for added in live if added.role != "workspace") == roles
 
 
+@MORE
 @given(plans(), st.integers(0, 4))
 def test_the_largest_decisions_come_first_and_the_others_are_counted(plan, most):
     graph = plan.graph

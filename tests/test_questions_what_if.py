@@ -19,7 +19,7 @@ from tests.oracles import emitter
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.small_graphs import graph_of
-from tests.strategies import orders, subsets, training_graphs, without_once
+from tests.strategies import MORE, orders, subsets, training_graphs, without_once
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -37,6 +37,7 @@ def letters(graph, schedule):
 # ---------------------------------------------------------------- without a schedule
 
 
+@MORE
 @given(training_graphs(max_nodes=16), st.data())
 def test_what_is_named_to_keep_is_kept_and_the_rest_runs_again(graph, data):
     g = plain(graph)
@@ -45,6 +46,7 @@ def test_what_is_named_to_keep_is_kept_and_the_rest_runs_again(graph, data):
     assert what_if(graph, keep=names).order.tolist() == emitter.checkpoint(g, kept)
 
 
+@MORE
 @given(training_graphs(max_nodes=16), st.data())
 def test_what_is_named_to_recompute_runs_again_and_the_rest_is_kept(graph, data):
     if graph.once[graph.forward].all():
@@ -57,6 +59,7 @@ def test_what_is_named_to_recompute_runs_again_and_the_rest_is_kept(graph, data)
     assert what_if(graph, recompute=names).order.tolist() == emitter.checkpoint(g, kept)
 
 
+@MORE
 @given(training_graphs(max_nodes=16))
 def test_nothing_named_is_no_rematerialization(graph):
     assert what_if(graph).order.tolist() == np.flatnonzero(graph.needed).tolist()
@@ -104,6 +107,7 @@ def repeatable(draw):
     return simulate(graph, order), draw(st.sampled_from(may_run_again(graph, order)))
 
 
+@MORE
 @given(chosen())
 def test_keep_in_a_schedule_drops_the_later_runs_of_the_named_node(given):
     simulation, node = given
@@ -113,6 +117,7 @@ def test_keep_in_a_schedule_drops_the_later_runs_of_the_named_node(given):
     assert found.order.tolist() == [order[step] for step in stays]
 
 
+@MORE
 @given(repeatable())
 def test_recompute_in_a_schedule_takes_the_way_that_explain_speaks_of(given):
     simulation, node = given

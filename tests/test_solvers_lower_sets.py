@@ -25,7 +25,7 @@ from remat_algos.structure.lower_sets import FAMILIES, lower_set_family
 from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle
 from tests.raising import raises
-from tests.strategies import differentiation, graphs, numbers, rows, training_graphs
+from tests.strategies import MORE, differentiation, graphs, numbers, rows, training_graphs
 
 some_family = st.sampled_from(FAMILIES)
 LARGE = 10**12
@@ -81,6 +81,7 @@ def figures(plan):
 # ---------------------------------------------------------------- the oracle
 
 
+@MORE
 @given(graph=served(max_nodes=5))
 def test_what_the_oracle_finds_at_once_is_what_its_chains_have_one_by_one(graph):
     part = oracle.forward(graph)
@@ -120,11 +121,13 @@ def check_family(graph, name):
     return family
 
 
+@MORE
 @given(family=some_family, graph=served())
 def test_a_family_holds_the_sets_of_its_definition_each_once_by_size(family, graph):
     check_family(graph, family)
 
 
+@MORE
 @given(graph=served())
 def test_there_are_more_lower_sets_than_nodes_and_at_most_as_many_as_sets_of_nodes(graph):
     n = len(oracle.forward(graph).nodes)
@@ -136,6 +139,7 @@ def test_the_least_and_the_largest_number_of_lower_sets():
     assert len(lower_set_family(graph_of([[]] * 8))) == 2**8  # nodes apart: any set
 
 
+@MORE
 @given(graph=served())
 def test_covers_are_the_lower_sets_with_one_node_more(graph):
     family, part = lower_set_family(graph), oracle.forward(graph)
@@ -147,6 +151,7 @@ def test_covers_are_the_lower_sets_with_one_node_more(graph):
         assert set(above) == oracle.covers(part, lower_set)
 
 
+@MORE
 @given(family=some_family, data=st.data(), graph=served())
 def test_rows_of_a_family_make_a_chain_whose_formulas_are_the_oracles(data, family, graph):
     """Up the family; {} is left out, V is added."""
@@ -199,17 +204,20 @@ def test_past_the_cap_the_error_names_the_count_that_was_reached():
 # ---------------------------------------------------------------- least budgets
 
 
+@MORE
 @given(family=some_family, graph=served())
 def test_the_least_budget_is_least(family, graph):
     assert least_budget(graph, family) == oracle.least_budget(found_by_brute_force(graph, family))
 
 
+@MORE
 @given(graph=served(max_nodes=12))
 def test_more_sets_never_have_a_larger_least_budget(graph):
     exact, wide, pruned = (least_budget(graph, family) for family in ("exact", "wide", "pruned"))
     assert exact <= wide <= pruned
 
 
+@MORE
 @given(family=some_family, graph=served(max_nodes=7))
 def test_below_the_least_budget_the_error_names_it(family, graph):
     least = least_budget(graph, family)
@@ -243,6 +251,7 @@ def test_the_memory_centric_plan_has_the_most_overhead(data, family, graph):
     check_optimum(data, graph, family, "memory")
 
 
+@MORE
 @given(family=some_family, data=st.data(), graph=served())
 def test_the_least_cache_is_least_and_then_the_overhead(data, family, graph):
     check_optimum(data, graph, family, "cache")
@@ -281,6 +290,7 @@ def test_a_larger_budget_and_more_sets_never_cost_more_overhead(data, graph):
         assert list(column) == sorted(column, reverse=True)
 
 
+@MORE
 @given(family=some_family, graph=served())
 def test_the_frontier_of_the_formulas_is_that_of_all_chains(family, graph):
     part, found = oracle.forward(graph), found_by_brute_force(graph, family)
@@ -292,6 +302,7 @@ def test_the_frontier_of_the_formulas_is_that_of_all_chains(family, graph):
             assert (outcome.cost(keep_last), outcome.peak) == (cost, peak)
 
 
+@MORE
 @given(data=st.data(), graph=served(max_nodes=7))
 def test_the_exhaustive_search_finds_what_brute_force_finds(data, graph):
     found = found_by_brute_force(graph)
@@ -338,6 +349,7 @@ def limits(graph):
 
 
 @pytest.mark.parametrize("lazy", [None, False, True], ids=["best", "printed", "lazy"])
+@MORE
 @given(family=some_family, data=st.data(), graph=served(max_nodes=7))
 def test_a_promise_is_never_below_the_simulated_peak(data, lazy, family, graph):
     """Also where the limit is out of reach."""
@@ -347,6 +359,7 @@ def test_a_promise_is_never_below_the_simulated_peak(data, lazy, family, graph):
 
 
 @pytest.mark.parametrize("solver", ["exact_dp", "approximate_dp", "liveness_dp", "exhaustive_lower_sets"])
+@MORE
 @given(graph=served(max_nodes=7))
 def test_a_limit_that_needs_no_rematerialization_gets_none(solver, graph):
     """The chain of one block, kept, is the run without rematerialization."""
@@ -355,6 +368,7 @@ def test_a_limit_that_needs_no_rematerialization_gets_none(solver, graph):
     assert plan.peak_memory <= base_peak(graph)
 
 
+@MORE
 @given(data=st.data(), graph=served(max_nodes=7), solver=st.sampled_from(["exact_dp", "approximate_dp", "liveness_dp"]))
 def test_a_larger_limit_never_costs_more(data, graph, solver):
     limit = data.draw(st.integers(0, base_peak(graph)))
@@ -447,6 +461,7 @@ def test_below_the_least_formula_budget_there_is_an_error_and_no_candidate(by_so
         next(iter(get_solver(name).candidates(graph, Task(), Clock(), {"formula_budget": least - 1})))
 
 
+@MORE
 @given(data=st.data(), graph=training_graphs(max_nodes=16))
 def test_in_large_families_the_chain_near_a_limit_is_the_best_of_the_curve(data, graph):
     sets, base = liveness_dp._sets(graph, "wide", 100), baseline_peak(graph)
@@ -460,6 +475,7 @@ def test_in_large_families_the_chain_near_a_limit_is_the_best_of_the_curve(data,
         assert last.peak == curve[0].peak
 
 
+@MORE
 @given(data=st.data(), graph=training_graphs(max_nodes=16))
 def test_near_a_limit_the_best_promise_is_that_of_the_whole_curve(data, graph):
     """Small families are enumerated; here they are not."""

@@ -30,7 +30,7 @@ from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import twremat as oracle
 from tests.oracles.revolve import least_ladder_compute
 from tests.oracles.simulation import Unsound, slow_simulation
-from tests.strategies import graphs, numbers, rows, subsets, training_graphs
+from tests.strategies import MORE, graphs, numbers, rows, subsets, training_graphs
 
 MANY = 10**6
 SOLVERS = {"twremat": twremat.twremat, "pathremat": pathremat.pathremat}
@@ -77,6 +77,7 @@ def order_of(part, tree, batch=PLAIN, recursion_limit=1):
 # ---------------------------------------------------------------- the recursion
 
 
+@MORE
 @given(drawn=read_graphs(), data=st.data())
 def test_the_kernel_runs_what_the_plain_recursion_runs(drawn, data):
     graph, reads = drawn
@@ -107,6 +108,7 @@ def test_the_kernel_runs_what_the_plain_recursion_runs_on_a_larger_graph(batch):
         assert order_of(part, tree, batch) == oracle.batched(*arguments, graph.memory.tolist(), cap)
 
 
+@MORE
 @given(graph=graphs(max_nodes=9) | training_graphs(max_nodes=14), data=st.data())
 def test_every_schedule_is_sound(graph, data):
     """(V): on graphs with several values, outputs anywhere, nodes that run once or that a mark keeps."""
@@ -119,6 +121,7 @@ def test_every_schedule_is_sound(graph, data):
     slow_simulation(graph, part.one_pass().order)
 
 
+@MORE
 @given(graph=graphs(max_nodes=9), data=st.data())
 def test_a_recursion_limit_above_the_bags_is_one_pass(graph, data):
     part = Part(graph, simplified=False)
@@ -171,6 +174,7 @@ def test_the_corrected_recursion_runs_what_is_needed():
 # ---------------------------------------------------------------- what is proved
 
 
+@MORE
 @given(drawn=read_graphs(), data=st.data())
 def test_theorem_5_holds_with_its_constants(drawn, data):
     """D levels, width w: peak <= D ((w + 1) M_max + M_in) + bytes wanted; a node runs at most (w + 2)^(D - 1) times."""
@@ -183,6 +187,7 @@ def test_theorem_5_holds_with_its_constants(drawn, data):
     assert max(Counter(order).values()) <= (width + 2) ** (tree.depth - 1)
 
 
+@MORE
 @given(drawn=read_graphs(), data=st.data(), batch=batches)
 def test_batches_hold_at_most_all_inputs_of_each_separator_on_the_way(drawn, data, batch):
     """(M): D (w + 1) (M_max + M_in) + bytes wanted; (L): a part is visited at most w + 2 times by each call above."""
@@ -285,6 +290,7 @@ def test_weightless_nodes_run_first_and_once():
         assert all(each.schedule.order.tolist()[:2] == [0, 1] for each in simplified)
 
 
+@MORE
 @given(graph=graphs(max_nodes=9), data=st.data())
 def test_what_runs_ahead_runs_once_and_holds_nothing(graph, data):
     part = Part(graph, simplified=True)

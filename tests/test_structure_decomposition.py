@@ -12,6 +12,7 @@ from remat_algos.structure.decompositions import PathDecomposition, TreeDecompos
 from remat_algos.structure.elimination import UndirectedGraph, elimination_of
 from remat_algos.structure.separators import SeparatorTree, balanced_separator
 from tests.raising import refused
+from tests.strategies import MORE
 
 
 @st.composite
@@ -74,6 +75,7 @@ def broken_laws(found, graph):
 # ---------------------------------------------------------------- the three laws
 
 
+@MORE
 @given(eliminations())
 def test_bags_of_an_elimination_order_are_a_decomposition(drawn):
     graph, elimination = drawn
@@ -91,6 +93,7 @@ def test_a_bag_hangs_on_that_of_the_first_eliminated_of_its_others():
     assert found.parent.tolist() == [2, 4, 3, -1, 3]  # bag {4}, a root too, hangs on the first root {2}
 
 
+@MORE
 @given(bags_on_trees(), undirected(max_vertices=5, min_vertices=5))
 def test_verify_names_a_law_that_is_broken(drawn, graph):
     found = decomposition(*drawn)
@@ -158,6 +161,7 @@ def test_edges_that_are_no_tree_are_refused(edges, fault):
         TreeDecomposition.from_bags([[0], [0], [0]], edges)
 
 
+@MORE
 @given(bags_on_trees())
 def test_bags_and_edges_make_the_same_decomposition_again(drawn):
     found = decomposition(*drawn)
@@ -179,6 +183,7 @@ def test_there_may_be_no_bag():
 # ---------------------------------------------------------------- Lemma 1
 
 
+@MORE
 @given(eliminations())
 def test_shrinking_leaves_no_bag_inside_a_neighbour(drawn):
     graph, elimination = drawn
@@ -218,6 +223,7 @@ def pieces(bags, out, edges):
     return found
 
 
+@MORE
 @given(bags_on_trees(max_bags=14))
 def test_children_of_a_separator_are_the_pieces_that_it_leaves(drawn):
     found = decomposition(*drawn)
@@ -235,6 +241,7 @@ def test_children_of_a_separator_are_the_pieces_that_it_leaves(drawn):
     assert tree.depth <= math.floor(math.log2(found.n_bags)) + 1
 
 
+@MORE
 @given(eliminations())
 def test_each_vertex_has_one_owner_and_edges_stay_on_one_way_down(drawn):
     graph, elimination = drawn
@@ -252,6 +259,7 @@ def test_each_vertex_has_one_owner_and_edges_stay_on_one_way_down(drawn):
             assert s <= t < tree.end[s]
 
 
+@MORE
 @given(eliminations(min_vertices=1), st.lists(st.integers(0, 9), min_size=10, max_size=10))
 def test_the_cheapest_bag_is_the_least_that_balances_well_enough(drawn, memory):
     graph, elimination = drawn
@@ -268,6 +276,7 @@ def test_the_cheapest_bag_is_the_least_that_balances_well_enough(drawn, memory):
         assert tree.bag[s] == min(ranked)[2]
 
 
+@MORE
 @given(bags_on_trees(max_bags=12))
 def test_a_balanced_separator_is_the_first_that_halves(drawn):
     found = decomposition(*drawn)

@@ -20,7 +20,7 @@ from remat_algos.structure.decompositions import (
 from remat_algos.structure.elimination import RULES, UndirectedGraph, eliminate
 from tests.ladders import ladder, zigzag
 from tests.raising import raises
-from tests.strategies import graphs
+from tests.strategies import MORE, graphs
 
 
 @st.composite
@@ -58,12 +58,14 @@ def grid(rows, columns):
 # ---------------------------------------------------------------- layouts
 
 
+@MORE
 @given(laid_out())
 def test_separation_is_the_largest_boundary(case):
     graph, order = case
     assert separation(graph, order) == largest_boundary(graph, order.tolist())
 
 
+@MORE
 @given(undirected_graphs(6))
 def test_the_least_layout_is_the_least_of_all_orders(graph):
     layout = minimum_separation_layout(graph)
@@ -71,6 +73,7 @@ def test_the_least_layout_is_the_least_of_all_orders(graph):
     assert separation(graph, layout) == least
 
 
+@MORE
 @given(undirected_graphs(), st.integers(0, 3))
 def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
     layout = greedy_layout(graph, starts=3, seed=seed)
@@ -79,6 +82,7 @@ def test_the_greedy_layout_lies_between_the_least_and_the_ids(graph, seed):
     assert np.array_equal(layout, greedy_layout(graph, starts=3, seed=seed))
 
 
+@MORE
 @given(laid_out())
 def test_placing_early_takes_what_is_free_and_spoils_no_order(case):
     graph, order = case
@@ -98,6 +102,7 @@ def growth_of(graph, placed, vertex):
     return boundary(placed | {vertex}) - boundary(placed)
 
 
+@MORE
 @given(undirected_graphs(), st.sampled_from(RULES))
 def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
     elimination = eliminate(graph, rule)
@@ -106,6 +111,7 @@ def test_branch_by_branch_is_within_a_logarithm_of_the_width(graph, rule):
     assert separation(graph, layout) <= (elimination.width + 1) * (1 + np.log2(max(n, 1)))
 
 
+@MORE
 @given(undirected_graphs(), st.data())
 def test_breadth_first_is_by_distance(graph, data):
     if not graph.n_vertices:
@@ -169,6 +175,7 @@ def test_the_least_layout_is_refused_for_many_vertices():
 # ---------------------------------------------------------------- decompositions
 
 
+@MORE
 @given(laid_out())
 def test_bags_of_a_layout_obey_the_laws(case):
     graph, order = case
@@ -179,6 +186,7 @@ def test_bags_of_a_layout_obey_the_laws(case):
     assert path.tree().edges().tolist() == [[i, i + 1] for i in range(path.n_bags - 1)]
 
 
+@MORE
 @given(laid_out())
 def test_bags_are_those_of_the_definition(case):
     """Each vertex with the earlier ones that have a neighbour from its place on, without those inside another."""
@@ -188,6 +196,7 @@ def test_bags_are_those_of_the_definition(case):
     assert bags(path) == [bag for bag in whole if not any(bag < other for other in whole)]
 
 
+@MORE
 @given(laid_out())
 def test_spans_and_bags_say_the_same(case):
     path = PathDecomposition.of(*case)
@@ -215,6 +224,7 @@ def test_bags_ascend():
 # ---------------------------------------------------------------- the spine
 
 
+@MORE
 @given(graphs(max_nodes=10), st.data())
 def test_the_laws_of_the_spine(graph, data):
     undirected = UndirectedGraph.of(graph)
