@@ -128,7 +128,9 @@ def test_many_threads_come_round(stub):
     assert int(mixer(stub).checksum(there)) == int(mixer(NUMPY).checksum(array))
 
 
-def test_checksums_wait_until_they_are_asked_for(stub):
+@pytest.mark.parametrize("slots", [1, 3, mixing.SLOTS])
+def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch, slots):
+    monkeypatch.setattr(mixing, "SLOTS", slots)
     on_gpu, arrays = mixer(stub), [stub.xp.zeros(40, np.uint8) for _ in range(8)]
     for i, array in enumerate(arrays):
         array[0] = i
@@ -137,6 +139,18 @@ def test_checksums_wait_until_they_are_asked_for(stub):
     found = stub.xp.zeros(2, np.uint8)
     on_gpu.mix(found, 1, arrays, 1, 0)  # and those of inputs that are longer
     assert bytes(found) == oracle.mixed(2, 1, [bytes(array) for array in arrays], 1)
+
+
+def test_checksums_share_one_array_and_are_copied_together(stub, monkeypatch):
+    on_gpu, arrays = mixer(stub), [stub.xp.zeros(40, np.uint8) for _ in range(8)]
+    made, copied = [], []
+    zeros, to_host = stub.xp.zeros, type(stub).to_host
+    monkeypatch.setattr(stub.xp, "zeros", lambda *args: made.append(args) or zeros(*args))
+    monkeypatch.setattr(type(stub), "to_host", lambda self, array: copied.append(array.size) or to_host(self, array))
+    asked = [on_gpu.checksum(array) for array in arrays]
+    on_gpu.mix(zeros(2, np.uint8), 1, arrays, 1, 0)
+    assert {int(sum_) for sum_ in asked} == {0}
+    assert (made, copied) == ([], [16])
 
 
 def test_kernels_are_built_once_for_each_device(monkeypatch):

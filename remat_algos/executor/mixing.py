@@ -21,6 +21,7 @@ BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
 POINTERS = 8  # inputs passed as kernel arguments; more are passed in a table
+SLOTS = 2**16  # checksums in a block of the GPU's memory
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
@@ -139,16 +140,39 @@ def _burn(count: int, burn: int) -> None:
 # ---------------------------------------------------------------- CUDA
 
 
+class _Slots:
+    """Checksums in the GPU's memory, zero at first, copied to the host on demand."""
+
+    def __init__(self, backend: Backend, count: int) -> None:
+        self._backend = backend
+        with backend.uncounted():
+            self.device = backend.xp.zeros(count, np.uint32)
+        self.used = self._known = 0
+        self._host: Words = np.empty(count, np.uint32)
+
+    def take(self, count: int) -> Array:
+        """uint32[count] of zeros."""
+        self.used += count
+        return self.device[self.used - count : self.used]
+
+    def value(self, slot: int) -> int:
+        """Return the sum in a slot, read together with all other used slots."""
+        if slot >= self._known:
+            self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
+            self._known = self.used
+        return int(self._host[slot])
+
+
 class _Later:
     """A checksum that the GPU still computes; int() waits for it."""
 
-    __slots__ = ("_backend", "_sum")
+    __slots__ = ("_slot", "_slots")
 
-    def __init__(self, backend: Backend, total: Array) -> None:
-        self._backend, self._sum = backend, total
+    def __init__(self, slots: _Slots) -> None:
+        self._slots, self._slot = slots, slots.used - 1
 
     def __int__(self) -> int:
-        return int(self._backend.to_host(self._sum)[0])
+        return self._slots.value(self._slot)
 
 
 class CudaMixer:
@@ -160,7 +184,7 @@ class CudaMixer:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
-        self._backend = backend
+        self._backend, self._slots = backend, _Slots(backend, SLOTS)
         with backend.uncounted():
             self._nothing = xp.zeros(1, np.uint32)
             self._table = xp.zeros(max(2 * max_inputs, 1), np.uint64) if max_inputs > POINTERS else self._nothing
@@ -189,16 +213,15 @@ class CudaMixer:
     def checksum(self, array: Array) -> SupportsInt:
         if array.size == 0:
             return 0
-        total = self._zeros(1)
-        self._add_up(array, total)
-        return _Later(self._backend, total)
+        self._add_up(array, self._take(1))
+        return _Later(self._slots)
 
     def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
         """uint32[n_inputs]: checksums of inputs longer than the result, else 0."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):
             return self._nothing
-        sums = self._zeros(len(inputs))
+        sums = self._take(len(inputs))
         for k, array in enumerate(inputs):
             if longer[k]:
                 self._add_up(array, sums[k : k + 1])
@@ -207,9 +230,10 @@ class CudaMixer:
     def _add_up(self, array: Array, total: Array) -> None:
         self._checksum((self._blocks(array.size),), (self.THREADS,), (array, np.int64(array.size), total))
 
-    def _zeros(self, count: int) -> Array:
-        with self._backend.uncounted():
-            return self._backend.xp.zeros(count, np.uint32)
+    def _take(self, count: int) -> Array:
+        if self._slots.used + count > self._slots.device.size:
+            self._slots = _Slots(self._backend, max(SLOTS, count))
+        return self._slots.take(count)
 
     def _blocks(self, n_bytes: int) -> int:
         words = -(-n_bytes // 4)
