@@ -704,6 +704,16 @@ def test_an_unknown_cost_of_operators_is_refused(cost, error, message):
         operator_costs(cost, [1], [1], [0])
 
 
+def test_types_of_operators_are_checked():
+    by_type = [
+        operator_costs("roofline", [10**12], [1], [1], device="h100-sxm", dtypes=dtypes)[0].tolist()
+        for dtypes in (None, [""], ["float32"], ["bfloat16"])
+    ]
+    assert by_type[0] == by_type[1] == by_type[2] > by_type[3]
+    with raises(GraphError, name="bfloat61"):
+        operator_costs("roofline", [1], [1], [0], device="h100-sxm", dtypes=["bfloat61"])
+
+
 def test_operators_compute_whole_waves_of_an_a100():
     """A product of 64 x 64 elements is one tile of 108."""
     flops = [10**9, 10**9, 0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.cost.devices import DTYPES, Device, get_device, named_device, unknown_name
+from remat_algos.cost.devices import Device, get_device, named_device, unknown_name
 from remat_algos.errors import ArgumentTypeError, GraphError
 from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.ir.kinds import operation_kind
@@ -145,7 +145,7 @@ def operator_costs(
     "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes / 1500,
     without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles of 64 x 64,
     one on each multiprocessor. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here. The FLOP/s of a
-    device depend on `dtypes`, float32 for types that have none. The other arguments are those of `compute_costs`.
+    device depend on `dtypes`; "" counts as float32. The other arguments are those of `compute_costs`.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def operator_costs(
         costs, unit = compute_costs(ops, flops, bytes_moved, cost=cost, device=weights, products=products)
         return costs, unit if weights is None else ""
     card = device if isinstance(device, Device) else get_device(device)
-    kinds = np.array([kind if kind in DTYPES else "float32" for kind in dtypes or ops])
+    kinds = np.array([kind or "float32" for kind in dtypes or [""] * len(flops)])
     ns = np.zeros(len(flops), np.int64)
     for kind in dict.fromkeys(kinds.tolist()):
         amounts = compute_costs(ops, flops, bytes_moved, cost=cost, device=card, dtype=kind, products=products)[0]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.devices import DTYPES
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentTypeError, GraphError, warn
 from remat_algos.formats.graph_files import write_graph
@@ -284,7 +285,7 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device
         for each, values, others in zip(equations, reads, resident_reads, strict=True)
     ]
     flops, products = [each.flops for each in equations], [each.product_size for each in equations]
-    dtypes = [each.dtype for each in equations]
+    dtypes = [each.dtype if each.dtype in DTYPES else "" for each in equations]
     costs, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     compute, workspace = costs.copy(), np.zeros_like(costs)
     for i, equation in enumerate(equations):

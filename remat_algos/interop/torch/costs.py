@@ -11,6 +11,7 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
+from remat_algos.cost.devices import DTYPES
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentError, warn
 from remat_algos.interop.torch.private_names import Operator, storage_key, without_modes
@@ -41,7 +42,8 @@ def price(
         moved = [0 if node is None else moved_bytes(node) for node in operators]
         sizes = [0 if result is None else int(result.numel()) for result in results]
         products = [size if work else 0 for size, work in zip(sizes, flops, strict=True)]
-        dtypes = ["" if result is None else str(result.dtype).removeprefix("torch.") for result in results]
+        kinds = ["" if result is None else str(result.dtype).removeprefix("torch.") for result in results]
+        dtypes = [kind if kind in DTYPES else "" for kind in kinds]
         compute, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
 
