@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -318,11 +319,12 @@ BAD_DOT = {
         text: (text, NOT_DOT)
         for text in (
             *("digraph {\n a -> b\n", "digraph { a [memory=", in_dot("a -> ;"), "digraph G a -> b", "A B\n"),
-            *("digraph { a }\ndigraph { b }", in_dot("a -> b } c -> d"), in_dot("a -> b") + " digraph { b ->"),
+            *(in_dot("a -> b } c -> d"), in_dot("a -> b") + " digraph { b ->"),
             *('digraph {\n"a -> b }', in_dot("a/b -> c"), in_dot("a [name=b]")),
         )
     },
     **{text: (in_dot(text), BRACES) for text in ("a -> {b c}", "{a b} -> c", "a -> subgraph s { b -> c }")},
+    "two graphs": ("digraph { a }\ndigraph { b }", {"graphs": 2}),
     "undirected": ("graph {\n a -- b }", "the graph is undirected; write"),
     "a size without quotes": (in_dot("a [memory=4KiB]"), {"name": "KiB"}),
     "a default without quotes": (in_dot("node [memory=1.5 MB]; a"), {"name": "MB"}),
@@ -639,6 +641,12 @@ def test_what_pydot_prints_leaves_standard_output_alone(read, capsys):
 def test_dot_without_pydot_is_one_sentence(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydot.dot_parser", None)  # as good as not installed
     with pytest.raises(GraphError, match=r"^g\.dot: reading DOT needs pydot; install it: .*pydot$"):
+        read(in_dot("a -> b"), "g.dot")
+
+
+def test_dot_with_an_old_pydot_is_one_sentence(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydot.dot_parser", ModuleType("pydot.dot_parser"))
+    with pytest.raises(GraphError, match=r"^g\.dot: reading DOT needs pydot 4 or newer; update it: .* -U pydot$"):
         read(in_dot("a -> b"), "g.dot")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
@@ -143,14 +144,14 @@ def _inlined(model: Any, source: str) -> Any:
     if model.graph.sparse_initializer:
         raise GraphError("{source!p} has sparse initializers; make them dense", source=source)
     for graph in (*model.functions, model.graph):
-        _check_names(graph, ChainMap())
+        _check_names(graph, ChainMap(), ())
     return inliner.inline_local_functions(model) if model.functions else model
 
 
-def _check_names(graph: Any, outside: ChainMap[str, str]) -> None:
+def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
     """Raise GraphError for a name that is written twice, or read before it is written.
 
-    `outside` maps the names that a body may read from enclosing graphs to their writers.
+    `outside` maps the names that a body may read from the graphs around it to their writers.
     """
     written = outside.new_child()
     local = isinstance(graph, onnx.FunctionProto)  # has names, no descriptions or initializers
@@ -162,15 +163,10 @@ def _check_names(graph: Any, outside: ChainMap[str, str]) -> None:
     written.update(inputs)
     for node in graph.node:
         for body in _bodies(node):
-            _check_names(body, written)
+            _check_names(body, written, (*around, graph))
         for name in filter(None, node.input):
             if name not in written:
-                raise GraphError(
-                    "{reader!r} reads {name!r}, which nothing before it makes; export the model again, with its nodes "
-                    "in topological order",
-                    reader=next(filter(None, node.output), node.op_type),
-                    name=name,
-                )
+                raise _unwritten(name, node, (*around, graph))
         for name in filter(None, node.output):
             _write(name, node.op_type, written)
     outputs = graph.output if local else (info.name for info in graph.output)
@@ -191,6 +187,31 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
             second=writer,
         )
     written[name] = writer
+
+
+def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
+    """Return the error for reading a name that no earlier node of the graphs, the outermost first, has written."""
+    for graph in graphs:
+        writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
+        reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
+        try:
+            TopologicalSorter(reads).prepare()
+        except CycleError as error:
+            return GraphError(
+                "nodes read each other in a cycle, {cycle!l}; an ONNX model has none: export it again",
+                cycle=[_first_value(graph.node[k]) for k in error.args[1]],
+            )
+    return GraphError(
+        "{reader!r} reads {name!r}, which nothing before it makes; export the model again, with its nodes in "
+        "topological order",
+        reader=_first_value(node),
+        name=name,
+    )
+
+
+def _first_value(node: Any) -> str:
+    """Return the name by which messages call a node."""
+    return next(filter(None, node.output), node.op_type)
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:

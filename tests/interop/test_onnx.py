@@ -657,9 +657,6 @@ READ_TOO_EARLY = {
         ),
         *("n", "out"),
     ),
-    "a cycle": (lambda graph: graph.node[0].input.__setitem__(0, "y"), "h", "y"),
-    "a node that reads itself": (lambda graph: graph.node[0].input.__setitem__(0, "h"), "h", "h"),
-    "a cycle in a branch": (with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]), "out", "q"),
 }
 
 
@@ -667,6 +664,30 @@ READ_TOO_EARLY = {
 def test_a_read_ahead_of_its_node_is_told(change, reader, name):
     with raises(ra.GraphError, reader=reader, name=name):
         capture(doubled(change))
+
+
+CYCLES = {
+    "a cycle": (lambda graph: graph.node[0].input.__setitem__(0, "y"), {"h", "a", "y"}),
+    "a node that reads itself": (lambda graph: graph.node[0].input.__setitem__(0, "h"), {"h"}),
+    "in a branch": (with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]), {"out", "q"}),
+    "through a branch": (
+        lambda graph: (
+            with_body([("Neg", ["y"], ["out"])])(graph)
+            or graph.node[0].input.__setitem__(0, "z1")
+            or graph.node.insert(0, graph.node.pop())
+        ),
+        {"z1", "h", "a", "y"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "nodes"), CYCLES.values(), ids=CYCLES)
+def test_a_cycle_is_told(change, nodes):
+    with pytest.raises(ra.GraphError, match="in a cycle") as error:
+        capture(doubled(change))
+    cycle = error.value.fields["cycle"]
+    assert cycle[0] == cycle[-1]
+    assert set(cycle) == nodes
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,20 @@ def _read(text: str, source: str) -> Any:
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
-            from pydot.dot_parser import graphparser
+            from pydot.dot_parser import GraphParser
 
             # pydot's own function prints errors, and drops text that it cannot read after a whole graph.
-            (graph,) = graphparser.parse_string(text, parse_all=True)
-    except ImportError as error:
+            graphs = list(GraphParser.parser.parse_string(text, parse_all=True))
+    except ModuleNotFoundError as error:
         raise fault(source, "reading DOT needs pydot; install it: python -m pip install pydot") from error
+    except ImportError as error:
+        raise fault(source, "reading DOT needs pydot 4 or newer; update it: python -m pip install -U pydot") from error
     except Exception as error:  # pydot raises many kinds
         wrong = "pydot cannot read it as one whole graph in DOT ({said!p}); mend it, or {otherwise!w}"
         raise fault(source, wrong, said=" ".join(str(error).split()), otherwise=OTHERWISE) from error
+    if len(graphs) > 1:
+        raise fault(source, "there are {graphs} graphs in the file; {remedy!w}", graphs=len(graphs), remedy="keep one")
+    (graph,) = graphs
     if graph.get_type() != "digraph":
         raise fault(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graph
