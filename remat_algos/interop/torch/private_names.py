@@ -1,9 +1,10 @@
 """All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
 
-# ruff: noqa: F401  the other modules of this folder import them from here
-
+import ast
 import contextlib
+import inspect
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,13 +21,31 @@ from torch.nn.utils import stateless
 from torch.utils import checkpoint
 
 
-def _moved(error: Exception) -> ImportError:
-    """Return the error for a name that this version of PyTorch does not have."""
+def _moved(*errors: object) -> ImportError:
+    """Return the error for names that this version of PyTorch does not have."""
     msg = (
-        f"PyTorch {torch.__version__} lacks a private name: {error} (tested: {TESTED}); install a tested "
-        f"version: python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without it"
+        f"PyTorch {torch.__version__} lacks private names: {'; '.join(map(str, errors))} (tested: {TESTED}); install a "
+        f"tested version: python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read "
+        "without it"
     )
     return ImportError(msg)
+
+
+def _all_moved() -> list[str]:
+    """What is wrong with each import and each attribute in the `try` of this module, of which one has failed."""
+    source = ast.parse(inspect.getsource(sys.modules[__name__]))
+    (tried,) = (statement for statement in source.body if isinstance(statement, ast.Try))
+    found, wrong = dict(globals()), []
+    for part in (part for statement in tried.body for part in ast.walk(statement)):
+        if not isinstance(part, ast.ImportFrom | ast.Attribute):
+            continue
+        try:
+            exec(f"{ast.unparse(part)}\n", found)
+        except NameError:  # a part of a module that is missing as a whole
+            continue
+        except (ImportError, AttributeError) as error:
+            wrong.append(str(error))
+    return wrong
 
 
 TESTED = "2.13"
@@ -44,22 +63,22 @@ try:
     from torch._dynamo.utils import counters as _counters
     from torch._dynamo.utils import graph_break_reasons as _graph_break_reasons
     from torch._functorch._aot_autograd import descriptors
-    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as compile_joint
+    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as compile_joint  # noqa: F401
     from torch._functorch.aot_autograd import aot_export_joint_with_descriptors as _export_joint
     from torch._guards import CompileContext as CompileContext
     from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
-    from torch._inductor.custom_graph_pass import CustomPartitionerFn as CustomPartitioner
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn as CustomPartitioner  # noqa: F401
     from torch._ops import HigherOrderOperator as HigherOrderOperator
-    from torch._ops import OpOverload as Operator
+    from torch._ops import OpOverload as Operator  # noqa: F401
     from torch._subclasses import fake_tensor
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    from torch.fx.graph import _BoxedCodeGen as BoxedCode
-    from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode
-    from torch.utils._python_dispatch import _disable_current_modes as without_modes
-    from torch.utils._pytree import keystr as path_text
-    from torch.utils._pytree import tree_flatten_with_path as leaves_with_paths
-    from torch.utils._pytree import tree_leaves, tree_map
+    from torch.fx.graph import _BoxedCodeGen as BoxedCode  # noqa: F401
+    from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode  # noqa: F401
+    from torch.utils._python_dispatch import _disable_current_modes as without_modes  # noqa: F401
+    from torch.utils._pytree import keystr as path_text  # noqa: F401
+    from torch.utils._pytree import tree_flatten_with_path as leaves_with_paths  # noqa: F401
+    from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
     InputMutation = descriptors.InputMutationAOTOutput
     Parameter = descriptors.ParamAOTInput
@@ -83,7 +102,7 @@ try:
         DistributedDataParallel._get_active_ddp_module,
     )
 except (ImportError, AttributeError) as _error:
-    raise _moved(_error) from _error
+    raise _moved(*_all_moved()) from _error
 
 _ATTENTION = flex_attention, flex_attention_backward
 
