@@ -416,6 +416,19 @@ def test_time_limit_and_seed_reach_the_solvers_and_an_interrupt_is_one_line(rema
     assert (said.code, said.out, said.err) == (130, "", "remat: interrupted\n")
 
 
+def test_an_interrupt_while_the_words_of_a_command_are_parsed_is_one_line(remat, folder, monkeypatch):
+    """Then argparse of Python 3.11 raises an AttributeError of its own."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    parser = "remat_algos.cli.main._Parser"
+    for method in ("format_usage", "parse_known_args"):
+        monkeypatch.setattr(f"{parser}.{method}", interrupted)
+    said = remat("show", "chain.nodes.csv")
+    assert (said.code, said.out, said.err) == (130, "", "remat: interrupted\n")
+
+
 # False claims
 
 

@@ -353,7 +353,7 @@ BAD_DRAWN = {
         ({"a": {}, "b": {}}, [("a", "b", {"saved": "x"})]),
         {"where": "edge 'a' -> 'b'", "column": "saved"},
     ),
-    "a role": (({"a": {"resident": "weight"}},), {"resident": "a", "role": "weight"}),
+    "a role": (({"a": {"resident": "weight"}},), {"where": "node 'a'", "role": "weight"}),
     "a mark": (({"a": {"mark": "drop"}},), {"where": "node 'a'", "column": "mark"}),
     "two spellings": (({"a": {"memory": 4, "memory_bytes": 5}},), {"where": "node 'a'", "column": "memory"}),
     "a reader that is resident": (

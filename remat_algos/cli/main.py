@@ -195,7 +195,13 @@ def _parse(arguments: Sequence[str], chosen: argparse.Namespace) -> None:
     if "--" in words:  # argparse forgets it where options and files are mixed
         end = words.index("--")
         words[end:] = map(_Operand, words[end + 1 :])
-    _, unknown = parser.parse_known_intermixed_args(words, chosen)
+    try:
+        _, unknown = parser.parse_known_intermixed_args(words, chosen)
+    except AttributeError as error:
+        if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
+            # Interrupted before it has saved what it puts back, argparse of Python 3.11 raises an error of its own.
+            raise error.__context__ from None
+        raise
     if unknown:
         options = [word for action in chosen.actions for word in action.option_strings]
         near = did_you_mean(unknown[0].partition("=")[0], options)

@@ -178,6 +178,9 @@ class _RowReader:
 
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()
+        if role not in ROLES:  # a graph refuses it too, though not at its line
+            wrong = "resident is {role!r}; write {roles!l}, or nothing for a node"
+            self.table.fail(row, wrong, role=role, roles=list(ROLES))
         return ResidentRow(name, self.memory[row] or 0, role, [], self.table.line(row))
 
     def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
