@@ -1,10 +1,7 @@
 """All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
 
-import ast
 import contextlib
-import inspect
 import re
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,31 +18,14 @@ from torch.nn.utils import stateless
 from torch.utils import checkpoint
 
 
-def _moved(*errors: object) -> ImportError:
+def _moved(error: object) -> ImportError:
     """Return the error for names that this version of PyTorch does not have."""
     msg = (
-        f"PyTorch {torch.__version__} lacks private names: {'; '.join(map(str, errors))} (tested: {TESTED}); install a "
+        f"PyTorch {torch.__version__} lacks private names: {error} (tested: {TESTED}); install a "
         f"tested version: python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read "
         "without it"
     )
     return ImportError(msg)
-
-
-def _all_moved() -> list[str]:
-    """What is wrong with each import and each attribute in the `try` of this module, of which one has failed."""
-    source = ast.parse(inspect.getsource(sys.modules[__name__]))
-    (tried,) = (statement for statement in source.body if isinstance(statement, ast.Try))
-    found, wrong = dict(globals()), []
-    for part in (part for statement in tried.body for part in ast.walk(statement)):
-        if not isinstance(part, ast.ImportFrom | ast.Attribute):
-            continue
-        try:
-            exec(f"{ast.unparse(part)}\n", found)
-        except NameError:  # a part of a module that is missing as a whole
-            continue
-        except (ImportError, AttributeError) as error:
-            wrong.append(str(error))
-    return wrong
 
 
 TESTED = "2.13"
@@ -102,7 +82,7 @@ try:
         DistributedDataParallel._get_active_ddp_module,
     )
 except (ImportError, AttributeError) as _error:
-    raise _moved(*_all_moved()) from _error
+    raise _moved(_error) from _error
 
 _ATTENTION = flex_attention, flex_attention_backward
 
