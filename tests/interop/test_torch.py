@@ -297,9 +297,7 @@ def test_a_private_name_that_moved_is_named(monkeypatch):
 
     monkeypatch.delattr(aot_autograd, "aot_export_joint_with_descriptors")
     monkeypatch.delitem(sys.modules, "remat_algos.interop.torch.private_names")
-    with pytest.raises(
-        ImportError, match=r"lacks .*aot_export_joint_with_descriptors.* \(tested: 2.13\)"
-    ):
+    with pytest.raises(ImportError, match=r"lacks .*aot_export_joint_with_descriptors.* \(tested: 2.13\)"):
         importlib.import_module("remat_algos.interop.torch.private_names")
 
 
