@@ -1,4 +1,4 @@
-"""Increasing lower bounds within one limit or several, the highest at an effort."""
+"""Lower bounds for one memory limit or several: ever higher ones, up to the best that an effort allows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Greedy segmentation under a budget per segment."""
+"""chen2016, algorithm 3: cut the forward part into segments of at most a budget of bytes each, for many budgets."""
 
 import math
 from collections.abc import Iterator
@@ -86,7 +86,10 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """Return a row of budgets for each kind of places, threshold of compute per byte and choice of `keep_last`."""
+    """Return a list of recipes, one for each budget, for every combination of the other options.
+
+    These are where it may cut, the compute per byte from which a node is always kept, and `keep_last`.
+    """
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
@@ -125,7 +128,7 @@ def _rows(
 
 
 def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool]]:
-    """Thresholds of compute per byte, and bool[f]: the places of the nodes that reach them."""
+    """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask bool[f] of the nodes that reach it."""
     cost = cost_per_byte(graph)[part.nodes]
     amounts = np.unique(cost[np.isfinite(cost)])
     some = np.unique(np.linspace(0, max(0, amounts.size - 1), MAX_COSTS).round().astype(np.int64))
@@ -143,7 +146,7 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
 
 
 def allocated(simulation: Simulation) -> int:
-    """Bytes that the paper's static allocator needs: values in place where allowed, blocks shared."""
+    """Return the bytes of the paper's static allocation: values overwritten in place where possible, storage shared."""
     from remat_algos.allocate.allocation import Buffers
     from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.allocate.sharing import share_storage
@@ -154,10 +157,10 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Under a limit the cheapest candidate that fits by peak and by allocation, else the smallest allocation.
+    """Yield the cheapest candidate whose peak and allocation are within the limit, or the one of smallest allocation.
 
-    Without a limit the candidates that no other dominates in allocation and compute, restricted to the smallest
-    allocation and those with higher peaks, so that the smallest allocation has the lowest peak.
+    Without a limit, yield the Pareto set of allocation and compute, but for those whose peak is not above that of the
+    smallest allocation: that one then has the lowest peak of all.
     """
     fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
@@ -188,11 +191,11 @@ def _smallest_allocated(
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """The result of algorithm 3 for one budget B: a segment ends at the first candidate place where it exceeds B.
+    """The result of algorithm 3 for one budget: a segment ends at the first possible cut where it exceeds the budget.
 
-    `cuts` are the places after which it cuts; x, the bytes of the nodes at the cuts and of the costly ones, which stay
-    between the stages; y, those of the largest stage, the tail excluded; `next_budget`, the smallest budget with other
-    cuts, 0 if nothing was cut.
+    `cuts` are the places after which it cuts. x is the bytes that are always kept: of the nodes at the cuts and of
+    costly nodes. y is the bytes of the largest segment but the last. `next_budget` is the smallest budget with other
+    cuts; 0 if nothing was cut.
     """
 
     budget: float
@@ -203,7 +206,7 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3 on node memories int64[f], the places where it may cut, and bool[f] for costly nodes, always kept.
+    """Algorithm 3: bytes of the nodes, int64[f], the places where it may cut, and a mask bool[f] of nodes always kept.
 
     >>> found = Walk([1] * 8, range(8)).segmentation(2)
     >>> found.cuts, found.x, found.y
@@ -223,7 +226,7 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """Return the cuts for one budget; a segment is cut when the sum of its nodes strictly exceeds it."""
+        """Return the segments for one budget; a segment ends when its bytes exceed the budget."""
         whole = min(math.floor(budget), self.total)  # sizes are whole numbers
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
@@ -232,9 +235,9 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Every distinct segmentation, or past `max_exact` those of `otherwise` growing budgets; "exact" or "thinned".
+    """Return every distinct segmentation and "exact"; if there are more than `max_exact`, some and "thinned".
 
-    At the deadline: segmentations for the growing budgets tried by then, spread over all of them.
+    These are of `otherwise` budgets in a geometric series; at the deadline, of those tried by then, spread over all.
     """
     clock = clock or Clock()
     found, work, half = [], 0, clock.share(0.5)
@@ -249,7 +252,7 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """Return the segmentations for budget 0 and for growing budgets, until the time runs out."""
+    """Return `first`, and the segmentations for budgets in a geometric series, as many as the time allows."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
@@ -262,7 +265,7 @@ def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:
-    """Yield rising budgets at which the cuts change: each reaches the size of a stage that was cut."""
+    """Yield all distinct segmentations, by rising budget."""
     segmentation = walk.segmentation(0)
     yield segmentation
     while segmentation.cuts:
