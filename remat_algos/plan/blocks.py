@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, frozen, row_of
+from remat_algos.ir.arrays import (
+    NO_PAIRS,
+    NO_TRIPLES,
+    Bool,
+    Int32,
+    Int64,
+    brief,
+    by_fields,
+    frozen,
+    row_of,
+    wrong_length,
+)
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import KEEP as MARKED_KEEP
+from remat_algos.schedule.schedule import Schedule
+
+DECISIONS = KEEP, RECOMPUTE, OFFLOAD = ("keep", "recompute", "offload")
+SEMANTICS = EAGER, GRAPH = ("eager", "graph")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +87,75 @@ class Blocks:
     __repr__ = brief
     __reduce__ = by_fields
 
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        for name in ("kinds", "rerun_end", "trigger", "release"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32, name, count, "block"))
+        for name in ("draws", "fixed"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32, name))
+        for name in ("members", "inputs"):
+            rows = getattr(self, name)
+            if len(rows) != count:
+                raise wrong_length(name, len(rows), count, "block")
+            object.__setattr__(self, name, tuple(frozen(row, np.int32, name) for row in rows))
+        object.__setattr__(self, "refusals", MappingProxyType(dict(self.refusals)))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    @checked_arguments
+    def of(cls, graph: ComputationGraph, pattern: str | Sequence[str]) -> Blocks:
+        """Return the blocks of a graph whose node names are dotted paths.
+
+        Parameters
+        ----------
+        graph : ComputationGraph
+        pattern : str or sequence of str
+            A module path such as "layers.*"; `*` is one part of a name. Several, or one text with commas, are for
+            models with several stacks.
+
+        Raises
+        ------
+        PlanError
+            If the pattern matches nothing, blocks lie in each other, or a node outside of a block runs between two of
+            it that need each other.
+        """
+        texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
+        patterns = [part for text in texts for part in str(text).split(",")]
+        found = _matched(graph, [part.strip() for part in patterns])
+        names = tuple(sorted(found, key=lambda name: found[name][0]))
+        members = [np.array(found[name], np.int32) for name in names]
+        for name, block in zip(names, members, strict=True):
+            _check_contiguous(graph, name, block)
+        return cls.from_members(graph, names, members)
+
+    @classmethod
+    def from_members(cls, graph: ComputationGraph, names: Sequence[str], members: Sequence[ArrayLike]) -> Blocks:
+        """Return blocks with given members; the other fields follow from the reads of the graph."""
+        blocks = [np.asarray(block, np.int32) for block in members]
+        n, count = graph.n_nodes, len(blocks)
+        block_of = np.full(n, -1)
+        for b, block in enumerate(blocks):
+            block_of[block] = b
+        reader, value = row_of(graph.read_indptr), graph.read_indices
+        maker = graph.producer[value]
+        counted = graph.needed[reader]
+        forward = graph.forward[reader] & counted
+        made_in, read_in = block_of[maker], block_of[reader]
+        leaves = np.zeros(graph.n_values, bool)
+        leaves[value[forward & (read_in != made_in)]] = True
+        inputs = [np.unique(value[forward & (read_in == b) & (made_in != b)]) for b in range(count)]
+        own = ~graph.forward[reader] & counted & (made_in >= 0) & ~leaves[value]
+        end = np.array([block[0] for block in blocks], np.int32)
+        first, last = np.full(count, n, np.int32), np.full(count, -1, np.int32)
+        np.maximum.at(end, made_in[own], maker[own] + 1)
+        np.minimum.at(first, made_in[own], reader[own])
+        np.maximum.at(last, made_in[own], reader[own])
+        trigger = np.where(first < n, first, -1)
+        kinds = _kinds(graph, blocks, inputs, end, trigger, last)
+        return cls(tuple(names), tuple(blocks), kinds, end, tuple(inputs), trigger, last)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
@@ -87,3 +175,219 @@ class Holds:
 
     __repr__ = brief
     __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        for name in ("held", "released"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32, name))
+
+
+def block_schedule(
+    graph: ComputationGraph,
+    blocks: Blocks,
+    decisions: Sequence[str],
+    saved: Bool,
+    semantics: str = EAGER,
+    holds: Holds | None = None,
+) -> Schedule:
+    """Return the schedule of a policy: each block that is not kept runs again before its first gradient.
+
+    Parameters
+    ----------
+    decisions : sequence of str
+        For each block one of `DECISIONS`.
+    saved : bool[n]
+        Nodes whose outputs stay.
+    semantics : {"eager", "graph"}
+        What runs again: all members that are not saved, as in eager PyTorch, where values also live longer than their
+        last read; or only what gradients need, as in compiled graphs.
+    """
+    saved = saved | not_rerun(graph)
+    reruns = {
+        b: eager_rerun(blocks, b, saved) if semantics == EAGER else wanted_rerun(graph, blocks, b, saved)
+        for b, decision in enumerate(decisions)
+        if decision != KEEP and blocks.trigger[b] >= 0
+    }
+    needed = np.flatnonzero(graph.needed)
+    backward = ~graph.forward[needed]
+    pieces, places, at = [], {}, int((~backward).sum())
+    starts: dict[int, list[int]] = {}
+    for b, (nodes, start) in reruns.items():
+        starts.setdefault(start, []).append(b)
+    later = needed[backward]
+    begun = 0
+    for start in sorted(starts):
+        until = int(np.searchsorted(later, start))
+        pieces.append(later[begun:until])
+        at += until - begun
+        begun = until
+        for b in sorted(starts[start], reverse=True):
+            pieces.append(reruns[b][0])
+            places[b] = at
+            at += reruns[b][0].size
+    order = np.concatenate([needed[~backward], *pieces, later[begun:]])
+    step = np.full(graph.n_nodes, -1)
+    step[order[::-1]] = np.arange(order.size)[::-1]  # of the first run
+    loads, stays = [], []
+    owned = np.bincount(np.concatenate([*blocks.inputs, np.zeros(0, np.int32)]), minlength=graph.n_values) == 1
+    for b, at in places.items():
+        nodes, inputs = reruns[b][0], blocks.inputs[b]
+        release = int(step[blocks.release[b]]) + 1
+        away = offloaded(graph, blocks, b, owned) if decisions[b] == OFFLOAD else inputs[:0]
+        loads += [(at, x) for x in away.tolist()]
+        if semantics == EAGER:
+            stays += [(x, at, release) for x in away.tolist()]
+            stays += [(x, step[graph.producer[x]], release) for x in np.setdiff1d(inputs, away).tolist()]
+            members = blocks.members[b]
+            for v in members[saved[members]].tolist():
+                until = release if v >= blocks.rerun_end[b] else at + int(np.searchsorted(nodes, v))
+                stays += [(x, step[v], until) for x in graph.values(v)]
+    if semantics == EAGER and holds is not None:
+        stays += _held(graph, blocks, holds, step, {b: (at, reruns[b][0]) for b, at in places.items()})
+    return Schedule(order, loads or NO_PAIRS, stays or NO_TRIPLES)
+
+
+def not_rerun(graph: ComputationGraph) -> Bool:
+    """bool[n]: nodes that must not run a second time."""
+    return graph.once if graph.mark is None else graph.once | (graph.mark == MARKED_KEEP)
+
+
+def eager_rerun(blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
+    """Nodes of a block that eager PyTorch runs again, and the backward node before which it does."""
+    members = blocks.members[b]
+    return members[(members < blocks.rerun_end[b]) & ~saved[members]], int(blocks.trigger[b])
+
+
+def wanted_rerun(graph: ComputationGraph, blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
+    """Nodes of a block that its gradients need again, and the first backward node that reads one of them."""
+    members = blocks.members[b]
+    place = {v: i for i, v in enumerate(members.tolist())}
+    indptr, readers = graph.readers
+    leaves, first, again = set[int](), blocks.release[b] + 1, np.zeros(members.size, bool)
+    for i in range(members.size - 1, -1, -1):
+        v = int(members[i])
+        if saved[v]:
+            continue
+        read_by = readers[indptr[graph.value_indptr[v]] : indptr[graph.value_indptr[v + 1]]]
+        read_by = read_by[graph.needed[read_by]]
+        gradients = read_by[~graph.forward[read_by]]
+        others = [place.get(u) for u in read_by[graph.forward[read_by]].tolist()]
+        if None in others:  # it leaves the block, so it is live
+            leaves.add(v)
+        elif gradients.size or any(again[j] for j in others if j is not None):
+            again[i] = True
+            first = min(first, int(gradients.min(initial=first)))
+    return members[again], int(first)
+
+
+def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> Int32:
+    """Inputs of a block that go to the host: those that no other block takes, and that are no outputs."""
+    inputs = blocks.inputs[b]
+    return inputs[owned[inputs] & ~graph.output[inputs] & (graph.memory[inputs] > 0)]
+
+
+def _held(
+    graph: ComputationGraph, blocks: Blocks, holds: Holds, step: Int64, reruns: Mapping[int, tuple[int, Int32]]
+) -> list[tuple[int, int, int]]:
+    """Rows of `Schedule.lingering` for what Python and autograd hold: in the forward part, and again in a rerun."""
+    rows = []
+    made_again = np.full(graph.n_nodes, -1)
+    end_of = np.full(graph.n_nodes, -1)
+    for at, nodes in reruns.values():
+        made_again[nodes] = at + np.arange(nodes.size)
+        end_of[nodes] = at + nodes.size
+    producer = graph.producer
+    for x in np.flatnonzero((holds.held >= 0) & (step[producer] >= 0)).tolist():
+        rows.append((x, step[producer[x]], int(step[holds.held[x]]) + 1))
+    for b, (at, nodes) in reruns.items():
+        inside = set(blocks.members[b].tolist())
+        for v in blocks.members[b].tolist():
+            for x in graph.values(v):
+                last = int(holds.held[x])
+                if last >= 0:
+                    again = made_again[v]
+                    until = at + int(np.searchsorted(nodes, last, "right")) if last in inside else int(end_of[v])
+                    rows.append((x, again if again >= 0 else step[v], until))
+    for x in np.flatnonzero((holds.released >= 0) & (step[producer] >= 0)).tolist():
+        until, again = int(step[holds.released[x]]) + 1, made_again[producer[x]]
+        rows.append((x, again if 0 <= again < until else step[producer[x]], until))
+    return [row for row in rows if row[2] > row[1]]
+
+
+def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list[int]]:
+    """Return the needed forward nodes of each block, by its module path."""
+    names = graph.node_names()
+    forward = np.flatnonzero(graph.forward & graph.needed).tolist()
+    found: dict[str, list[int]] = {}
+    for pattern in patterns:
+        path = re.compile(r"\.".join(map(lambda part: re.escape(part).replace(r"\*", r"[^.]+"), pattern.split("."))))
+        matched = {v: path.match(names[v] + ".") for v in forward}
+        hits = {v: match[0] for v, match in matched.items() if match and names[v][match.end() :].startswith(".")}
+        if not hits:
+            paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", ".*", names[v].rpartition(".")[0]) for v in forward)
+            raise PlanError(
+                "no node lies in a module {pattern!r}; the modules are {modules!l}",
+                pattern=pattern,
+                modules=[path for path in paths if path],
+            )
+        for v, name in hits.items():
+            found.setdefault(name, []).append(v)
+    owner: dict[int, str] = {}
+    for name, block in found.items():
+        for v in block:
+            if owner.setdefault(v, name) != name:
+                raise PlanError(
+                    "{node} lies in the blocks {one!r} and {other!r}; give patterns whose blocks are apart",
+                    node=names[v],
+                    one=owner[v],
+                    other=name,
+                )
+    return {name: sorted(block) for name, block in found.items()}
+
+
+def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
+    """Raise PlanError if a node outside of a block reads from it and is read by it."""
+    inside, after = set(block.tolist()), set[int]()
+    producer = graph.producer
+    for v in range(int(block[0]), int(block[-1]) + 1):
+        between = [u for u in (int(producer[x]) for x in graph.reads(v)) if u in after]
+        if v not in inside:
+            if between or any(int(producer[x]) in inside for x in graph.reads(v)):
+                after.add(v)
+        elif between:
+            raise PlanError(
+                "block {block!r} cannot run again at once: {node} is outside, reads from it and is read by it",
+                block=name,
+                node=graph.labels[between[0]],
+            )
+
+
+def _kinds(
+    graph: ComputationGraph,
+    blocks: Sequence[Int32],
+    inputs: Sequence[Int32],
+    end: Int32,
+    trigger: Int32,
+    release: Int32,
+) -> Int32:
+    """Numbers of equal blocks: everything by place in the block."""
+    numbers: dict[Any, int] = {}
+    found = []
+    not_again = not_rerun(graph)
+    for b, block in enumerate(blocks):
+        place = {int(x): ("in", i) for i, x in enumerate(inputs[b])}
+        place |= {x: (i, x - graph.value_indptr[v]) for i, v in enumerate(block.tolist()) for x in graph.values(v)}
+        signature = [
+            (
+                graph.labels.op(v),
+                int(graph.compute[v]),
+                int(graph.workspace[v]),
+                bool(not_again[v]),
+                v < end[b],
+                tuple(int(graph.memory[x]) for x in graph.values(v)),
+                tuple(place[x] for x in graph.reads(v)),
+            )
+            for v in block.tolist()
+        ]
+        key = (tuple(signature), tuple(graph.memory[inputs[b]].tolist()), trigger[b] >= 0, int(release[b] - trigger[b]))
+        found.append(numbers.setdefault(key, len(numbers)))
+    return np.array(found, np.int32)
