@@ -1,130 +1,314 @@
-"""Decisions of a plan (keep, recompute, offload) by tensor or by module, for policies of other frameworks."""
+"""Policies: what stays, what runs again and what goes to the host, by block of a model or by tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
+from remat_algos.bounds.closure import ComputeBound
+from remat_algos.bounds.rising import bound_curve
+from remat_algos.context import Clock
 from remat_algos.cost.links import Link, in_units
+from remat_algos.effort import FAST
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import Int8, Int64, brief, by_fields
-from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.files import write_whole
+from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields
+from remat_algos.ir.graph import ComputationGraph, remembered
+from remat_algos.plan.blocks import DECISIONS, EAGER, GRAPH, KEEP, OFFLOAD, Blocks, Holds, block_schedule
+from remat_algos.plan.record import from_file
+from remat_algos.schedule.emission import baseline_peak
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.amounts import fine_percent, percent
+from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, tabulated
 
-DECISIONS = ("keep", "recompute", "offload")
-MIXED = "mixed"
-KINDS = ("tensor", "module")
+FORMAT, VERSION = "remat-policy", 1
+COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The decision of a plan about a tensor, or about the tensors of a module.
+    """The treatment of one block, or of one tensor.
 
-    `values` and `memory` have the names and bytes of the values for each of `DECISIONS`. `compute` is the cost of the
-    extra runs of their nodes; values of one node share it. `copies` is the time of their stores and loads on the link,
-    in the unit of the compute; while they run, compute may too.
+    Parameters
+    ----------
+    name : str
+        Module path of the block, or name of the tensor.
+    decision : {"keep", "recompute", "offload"}
+        Keep all that gradients need; checkpoint; checkpoint with the inputs of the block on the host meanwhile.
+    saved : tuple of str
+        Operators of a checkpointed block whose outputs stay, by their names below the block.
+    memory : int
+        Bytes that stay from the forward to the backward part; of a tensor its size.
+    compute : int
+        Cost of what runs again, in the unit of the graph.
+    copies : int or float
+        Time of the stores and loads on the link, in the same unit.
     """
 
     name: str
-    values: Mapping[str, tuple[str, ...]]
-    memory: Mapping[str, int]
-    compute: int
-    copies: int | float
+    decision: str
+    saved: tuple[str, ...] = ()
+    memory: int = 0
+    compute: int = 0
+    copies: int | float = 0
 
     __repr__ = brief
     __reduce__ = by_fields
 
-    @property
-    def decision(self) -> str:
-        """The one of `DECISIONS` that holds for all its values, else "mixed"."""
-        found = [decision for decision in DECISIONS if self.values[decision]]
-        return found[0] if len(found) == 1 else MIXED
-
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
-        return {
-            "name": self.name,
-            "decision": self.decision,
-            "values": {decision: list(self.values[decision]) for decision in DECISIONS},
-            "memory": dict(self.memory),
-            "compute": self.compute,
-            "copies": self.copies,
-        }
+        saved = {"saved": list(self.saved)} if self.decision != KEEP else {}
+        figures = {"memory": self.memory, "compute": self.compute, "copies": self.copies}
+        return {"name": self.name, "decision": self.decision, **saved, **figures}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A plan as decisions about tensors, or about modules, in the order of the nodes.
+    """Treatments of the blocks of a model, simulated; or of the tensors of a plan.
 
-    It has the values that cross from the forward to the backward part, and those that are recomputed or offloaded.
+    Parameters
+    ----------
+    treatments : tuple of Treatment
+        In the order of the blocks, or of the values.
+    semantics : {"eager", "graph"}
+        What runs again in a checkpointed block: all that is not saved, up to the last tensor that a gradient needs, or
+        only what gradients need.
+    simulation : Simulation
+        The schedule that follows.
+    blocks : Blocks or None
+        None if the treatments are of tensors.
+    limit : int or None
+        The budget in bytes, if there was one.
+    link : Link or None
+        Over which inputs of blocks are copied.
 
     Examples
     --------
     >>> import remat_algos as ra
-    >>> names = ("block.0.fc", "block.0.relu", "block.1.fc", "block.1.relu", "loss")
-    >>> labels = ra.ir.Labels(names=names)
-    >>> graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(4)], labels=labels)
-    >>> plan = ra.solve(ra.differentiate(graph), "least")
-    >>> policy = plan.policy(by="module", depth=2)
-    >>> [(treatment.name, treatment.decision, treatment.compute) for treatment in policy.treatments]
-    [('block.0', 'recompute', 5), ('block.1', 'mixed', 1), ('', 'keep', 0)]
+    >>> graph = ra.differentiate("model:llama_7b?depth=4")
+    >>> policy = ra.plan_policy(graph, "60%", "layers.*", semantics="graph")
+    >>> policy.peak_memory <= policy.limit, policy.overhead >= policy.bound.compute - graph.needed_compute
+    (True, True)
     """
 
-    by: str
     treatments: tuple[Treatment, ...]
-    compute_unit: str = ""
-    compute_scale: int = 1
+    semantics: str
+    simulation: Simulation
+    blocks: Blocks | None = None
+    limit: int | None = None
+    link: Link | None = None
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
-    __repr__ = brief
     __reduce__ = by_fields
 
+    def __repr__(self) -> str:
+        return one_line(
+            self,
+            f"{len(self.treatments)} {'tensors' if self.blocks is None else 'blocks'}",
+            f"peak {format_bytes(self.peak_memory)}",
+            f"overhead {percent(self.overhead, self.graph.needed_compute)}",
+            self.semantics,
+        )
+
     @classmethod
-    def of(cls, simulation: Simulation, link: Link | None, by: str, depth: int | None) -> Policy:
-        """Return the policy of a simulated schedule; the arguments are those of `Plan.policy`."""
-        if by not in KINDS:
-            raise PlanError("a policy is by {kinds!w}, not by {by!r}", kinds=" or ".join(KINDS), by=by)
-        if depth is not None and (by != "module" or depth < 1):
-            raise PlanError("depth is {depth!r}; give 1 or more, with by='module', or leave it out", depth=depth)
-        graph, (listed, decision) = simulation.graph, _decisions(simulation)
-        names = {x: graph.value_name(x) for x in listed.tolist()}
-        groups: dict[str, list[int]] = {}
-        for place, x in enumerate(listed.tolist()):
-            groups.setdefault(names[x] if by == "tensor" else module_of(graph, x, depth), []).append(place)
+    def of(
+        cls,
+        graph: ComputationGraph,
+        blocks: Blocks,
+        decisions: Sequence[str],
+        saved: Bool,
+        *,
+        semantics: str = EAGER,
+        holds: Holds | None = None,
+        limit: int | None = None,
+        link: Link | None = None,
+    ) -> Policy:
+        """Return the policy of decisions, one per block, and of the nodes whose outputs stay, bool[n], simulated."""
+        decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
+        simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
+        stays = np.zeros(graph.n_values, np.int64)
+        for x, _ in simulation.saved:
+            stays[x] = graph.memory[x]
+        stays = np.bincount(graph.producer, weights=stays, minlength=graph.n_nodes).astype(np.int64)
         extra = np.maximum(simulation.runs - 1, 0) * graph.compute
-        copies, ticks = _copies(simulation, link)
-        found = []
-        for name, places in groups.items():
-            among = {kind: listed[places][decision[places] == i] for i, kind in enumerate(DECISIONS)}
-            found.append(
+        loads = simulation.schedule.loads[:, 1]
+        copies, ticks = _copies(simulation, None if link is None else link.planned)
+        treatments = []
+        for name, members, inputs, decision in zip(blocks.names, blocks.members, blocks.inputs, decisions, strict=True):
+            shown = () if decision == KEEP else members[saved[members]].tolist()
+            away = np.intersect1d(inputs, loads) if decision == OFFLOAD else inputs[:0]
+            treatments.append(
                 Treatment(
                     name,
-                    {kind: tuple(names[x] for x in members.tolist()) for kind, members in among.items()},
-                    {kind: int(graph.memory[members].sum()) for kind, members in among.items()},
-                    int(extra[np.unique(graph.producer[listed[places]])].sum()),
-                    in_units(int(copies[listed[places]].sum()), ticks),
+                    decision,
+                    tuple(graph.labels[v].removeprefix(f"{name}.") for v in shown),
+                    int(stays[members].sum()),
+                    int(extra[members].sum()),
+                    in_units(int(copies[away].sum()), ticks),
                 )
             )
-        return cls(by, tuple(found), graph.labels.compute_unit, graph.labels.compute_scale)
+        return cls(tuple(treatments), semantics, simulation, blocks, limit, link)
+
+    @classmethod
+    def of_tensors(cls, simulation: Simulation, link: Link | None = None) -> Policy:
+        """Return the decision of a schedule about each tensor, for other frameworks.
+
+        It has the values that cross from the forward to the backward part, and those that are recomputed or offloaded.
+        Values of one node share the cost of its runs.
+        """
+        graph, (listed, decision) = simulation.graph, _decisions(simulation)
+        extra = np.maximum(simulation.runs - 1, 0) * graph.compute
+        copies, ticks = _copies(simulation, None if link is None else link.planned)
+        found = (
+            Treatment(
+                graph.value_name(x),
+                DECISIONS[kind],
+                (),
+                int(graph.memory[x]),
+                int(extra[graph.producer[x]]),
+                in_units(int(copies[x]), ticks),
+            )
+            for x, kind in zip(listed.tolist(), decision.tolist(), strict=True)
+        )
+        return cls(tuple(found), GRAPH, simulation, None, None, link)
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """The graph that is run."""
+        return self.simulation.graph
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes live at the worst step, residents apart."""
+        return self.simulation.peak_memory
+
+    @property
+    def overhead(self) -> int | float:
+        """Cost beyond one pass: of what runs again, and of the copies, which are synchronous."""
+        copies = sum(each.copies for each in self.treatments) if self.blocks is not None else 0
+        return self.simulation.overhead + copies
+
+    @property
+    def bound(self) -> ComputeBound:
+        """Lower bound on the compute of every schedule within the limit, or else within the peak of the policy.
+
+        With a link on the time of every schedule with copies. It is computed when it is first read.
+        """
+
+        def computed() -> ComputeBound:
+            limit = self.peak_memory if self.limit is None else self.limit
+            link = None if self.link is None else self.link.planned
+            return bound_curve(self.graph, [limit], Clock(), effort=FAST, link=link).bounds[0]
+
+        return remembered(self._derived, "bound", computed)
+
+    @property
+    def gap(self) -> float | None:
+        """(compute - bound) / bound."""
+        return self.bound.gap(self.graph.needed_compute + self.overhead)
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record: the names of each decision, then every treatment with its bytes and price."""
-        kinds: tuple[str, ...] = (*DECISIONS, MIXED)
-        records = [each.record() for each in self.treatments]
-        if self.by == "tensor":
-            kinds = DECISIONS
-            records = [{**each, "memory": sum(each["memory"].values())} for each in records]
-            for each in records:
-                del each["values"]
+        labels, what = self.graph.labels, "tensors" if self.blocks is None else "blocks"
+        record: dict[str, Any] = {"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash}
+        if self.blocks is not None:
+            record |= {"semantics": self.semantics, "limit": self.limit, "bound": self.bound.compute, "gap": self.gap}
         return {
-            "by": self.by,
-            **{kind: [each.name for each in self.treatments if each.decision == kind] for kind in kinds},
-            "compute_unit": self.compute_unit,
-            "compute_scale": self.compute_scale,
-            f"{self.by}s": records,
+            **record,
+            "peak_memory": self.peak_memory,
+            "overhead": self.overhead,
+            "compute_unit": labels.compute_unit,
+            "compute_scale": labels.compute_scale,
+            **({} if self.link is None else {"link": self.link.record()}),
+            **{each: [t.name for t in self.treatments if t.decision == each] for each in DECISIONS},
+            what: [each.record() for each in self.treatments],
         }
+
+    @checked_arguments
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the record as JSON, whole or not at all."""
+        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
+
+    @classmethod
+    @checked_arguments
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        graph: ComputationGraph,
+        blocks: Blocks | None = None,
+        holds: Holds | None = None,
+    ) -> Policy:
+        """Read a policy of blocks for a graph, and simulate it; PlanError if its figures are not those of the file."""
+        return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells under `COLUMNS`, a row per group of equal neighbouring blocks."""
+        labels, kinds = self.graph.labels, [0] * len(self.treatments) if self.blocks is None else self.blocks.kinds
+        pairs = zip(self.treatments, kinds, strict=True)
+        for (_, decision, saved), group in groupby(pairs, key=lambda pair: (pair[1], pair[0].decision, pair[0].saved)):
+            of = [treatment for treatment, _ in group]
+            first = of[0]
+            name = first.name if len(of) == 1 else f"{first.name} to {of[-1].name} ({len(of)})"
+            price = labels.compute(first.compute + first.copies) if decision != KEEP else ""
+            kept = ", ".join(saved) or ("none" if decision != KEEP else "all")
+            yield name, decision, kept, format_bytes(first.memory), price
+
+    def figures(self) -> Iterator[tuple[str, str]]:
+        """Yield label and text of each line below the table."""
+        graph, base = self.graph, baseline_peak(self.graph)
+        limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
+        yield "peak", f"{exact_bytes(self.peak_memory)}, {percent(self.peak_memory, base)} of one pass{limit}"
+        yield "overhead", f"{graph.labels.compute(self.overhead)}, {fine_percent(self.overhead, graph.needed_compute)} more than one pass"
+        extra = self.bound.compute - graph.needed_compute
+        yield "bound", f"{graph.labels.compute(extra)}, {fine_percent(extra, graph.needed_compute)}, of every schedule ({self.bound.source})"
+        above = self.overhead - extra
+        yield "gap", f"{fine_percent(above, graph.needed_compute)} of one pass"
+
+    def __str__(self) -> str:
+        return "\n".join([*tabulated(COLUMNS, self.rows()), *labelled(self.figures())])
+
+
+def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
+    """Return the policy of a record; PlanError if it is of another graph or its figures are not those simulated."""
+    if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
+        raise PlanError("not a policy of blocks of version {version}", version=VERSION)
+    if record["graph_hash"] != graph.source_hash:
+        raise PlanError("the policy is of another graph; plan one for this graph")
+    rows = record["blocks"]
+    blocks = Blocks.of(graph, [row["name"] for row in rows]) if blocks is None else blocks
+    if list(blocks.names) != [row["name"] for row in rows]:
+        raise PlanError("the policy has other blocks than the graph: {names!l}", names=[row["name"] for row in rows])
+    saved = np.zeros(graph.n_nodes, bool)
+    for row in rows:
+        saved[[graph.node_id(f"{row['name']}.{each}") for each in row.get("saved", ())]] = True
+    link = None if "link" not in record else Link.of(record["link"])
+    policy = Policy.of(
+        graph,
+        blocks,
+        [row["decision"] for row in rows],
+        saved,
+        semantics=record["semantics"],
+        holds=holds,
+        limit=record["limit"],
+        link=link,
+    )
+    for name in ("peak_memory", "overhead"):
+        if record[name] != getattr(policy, name):
+            raise PlanError(
+                "the policy claims {name!w} {claimed}; its simulation has {found}",
+                name=name,
+                claimed=record[name],
+                found=getattr(policy, name),
+            )
+    return policy
 
 
 def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> str:
