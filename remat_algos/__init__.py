@@ -33,7 +33,7 @@ _get, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 # These take the path of a graph's file, or model:NAME, in place of the graph: it is read here, since `plan` knows no
 # file format.
-_READING = ("differentiate", "encode", "solve", "compare", "frontier", "verify", "simulate", "what_if")
+_READING = ("differentiate", "encode", "solve", "plan_policy", "compare", "frontier", "verify", "simulate", "what_if")
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
 # checkout's root, would be shadowed by a package without kernels.

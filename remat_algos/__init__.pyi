@@ -7,6 +7,8 @@ import typing
 import remat_algos.context
 import remat_algos.cost.devices
 import remat_algos.ir.budget
+import remat_algos.plan.blocks
+import remat_algos.plan.policy
 import remat_algos.questions.compare
 import remat_algos.schedule.schedule
 
@@ -39,6 +41,7 @@ from .ir.budget import Budget as Budget
 from .ir.differentiate import differentiate as _differentiate
 from .ir.encode import encode as _encode
 from .ir.graph import ComputationGraph as ComputationGraph
+from .plan.block_policies import plan_policy as _plan_policy
 from .plan.plan import Plan as Plan
 from .plan.solve import solve as _solve
 from .plan.verify import verify as _verify
@@ -98,6 +101,15 @@ def frontier(
     link: remat_algos.cost.devices.AnyLink | None = ...,
     progress: remat_algos.context.Progress | None = ...,
 ) -> Frontier: ...
+def plan_policy(
+    graph: ComputationGraph | str | os.PathLike[str],
+    budget: Budget | remat_algos.ir.budget.Amount,
+    blocks: remat_algos.plan.blocks.Blocks | str | collections.abc.Sequence[str],
+    *,
+    semantics: str = ...,
+    link: remat_algos.cost.devices.AnyLink | None = ...,
+    holds: remat_algos.plan.blocks.Holds | None = ...,
+) -> remat_algos.plan.policy.Policy: ...
 def simulate(
     graph: ComputationGraph | str | os.PathLike[str], schedule: remat_algos.schedule.schedule.Order
 ) -> Simulation: ...

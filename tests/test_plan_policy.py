@@ -1,4 +1,4 @@
-"""Policies: what a plan keeps, recomputes and offloads, by tensor and by module."""
+"""Policies of tensors: what a plan keeps, recomputes and offloads."""
 
 import json
 import pickle
@@ -9,8 +9,6 @@ import remat_algos as ra
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.plan.policy import DECISIONS, MIXED
-from tests.raising import raises
 
 NAMES = (*(f"layers.{i}.{part}" for i in range(4) for part in ("attention.qk", "mlp.up", "mlp.down")), "loss")
 
@@ -59,35 +57,17 @@ def test_every_tensor_has_the_decision_that_its_actions_show(offloaded):
     assert {each.name: each.decision for each in policy.treatments} == expected
     assert {each.decision for each in policy.treatments} >= {"recompute", "offload"}
     for each in policy.treatments:
-        assert each.values[each.decision] == (each.name,)
         assert each.decision == "recompute" or each.compute == 0 or each.decision == "offload"
 
 
-def test_modules_together_cost_what_the_plan_does(offloaded):
+def test_tensors_together_cost_what_the_plan_does(offloaded):
     graph, played = offloaded.graph, offloaded.timeline
     copied = int((played.store_end - played.store_begin).sum() + (played.load_end - played.load_begin).sum())
-    for depth in (None, 1, 2, 3):
-        treatments = offloaded.policy(by="module", depth=depth).treatments
-        assert sum(each.compute for each in treatments) == offloaded.overhead
-        assert sum(round(each.copies * played.ticks) for each in treatments) == copied
-        offloads = sum(each.memory["offload"] for each in treatments)
-        assert offloads == graph.memory[offloaded.simulation.stores].sum()
-    tensors = offloaded.policy().treatments
-    listed = sorted(x for each in treatments for names in each.values.values() for x in names)
-    assert listed == sorted(each.name for each in tensors)
-
-
-def test_modules_are_named_as_deep_as_is_asked(offloaded):
-    modules = {depth: {t.name for t in offloaded.policy("module", depth).treatments} for depth in (None, 1, 2)}
-    assert modules[None] <= {f"layers.{i}.{part}" for i in range(4) for part in ("attention", "mlp")} | {""}
-    assert modules[1] <= {"layers", ""}
-    assert modules[2] <= {f"layers.{i}" for i in range(4)} | {""}
-
-
-def test_a_module_is_mixed_if_its_values_differ(offloaded):
-    for each in offloaded.policy("module", 1).treatments:
-        used = [decision for decision in DECISIONS if each.values[decision]]
-        assert each.decision == (used[0] if len(used) == 1 else MIXED)
+    treatments = offloaded.policy().treatments
+    assert sum(each.compute for each in treatments) == offloaded.overhead  # each node has one value
+    assert sum(round(each.copies * played.ticks) for each in treatments) == copied
+    offloads = sum(each.memory for each in treatments if each.decision == "offload")
+    assert offloads == graph.memory[offloaded.simulation.stores].sum()
 
 
 @pytest.mark.parametrize("solver", ["chen_sqrt", "search", "no_remat"])
@@ -98,21 +78,21 @@ def test_without_a_link_nothing_is_offloaded(solver):
         plan.graph.value_name(x): decision for x, decision in decisions_of(plan).items()
     }
     assert sum(each.copies for each in policy.treatments) == 0
-    assert sum(each.compute for each in plan.policy("module").treatments) == plan.overhead
+    assert sum(each.compute for each in policy.treatments) == plan.overhead
 
 
 def test_the_record_is_json_with_the_lists_first(offloaded):
     record = json.loads(json.dumps(offloaded.policy().record()))
-    assert list(record)[:4] == ["by", "keep", "recompute", "offload"]
+    assert [key for key in record if isinstance(record[key], list)] == ["keep", "recompute", "offload", "tensors"]
     assert record["compute_unit"] == "us"
     for each in record["tensors"]:
         assert each["name"] in record[each["decision"]]
         assert each["memory"] == offloaded.graph.memory[offloaded.graph.value_id(each["name"])]
-    assert json.loads(offloaded.text("policy")) == offloaded.policy("module").record()
-    assert pickle.loads(pickle.dumps(offloaded.policy())) == offloaded.policy()
+    assert json.loads(offloaded.text("policy")) == offloaded.policy().record()
+    assert pickle.loads(pickle.dumps(offloaded.policy())).record() == offloaded.policy().record()
 
 
-def test_a_node_of_two_values_counts_once_in_its_module():
+def test_values_of_one_node_share_its_price():
     labels = Labels(names=("a.norm", "a.use"))
     graph = ComputationGraph.from_arrays(
         value_indptr=[0, 2, 3], read_indptr=[0, 0, 2], read_indices=[0, 1], compute=[7, 1], labels=labels
@@ -120,18 +100,9 @@ def test_a_node_of_two_values_counts_once_in_its_module():
     simulation = ra.simulate(graph, [0, 0, 1])
     plan = ra.Plan(graph, ra.Budget(), None, simulation, "hand", "hand", {}, None, 0.0)
     assert [each.compute for each in plan.policy().treatments] == [7, 7]
-    assert [each.compute for each in plan.policy("module").treatments] == [7]
-
-
-@pytest.mark.parametrize(
-    ("by", "depth", "field"), [("layer", None, "by"), ("module", 0, "depth"), ("tensor", 2, "depth")]
-)
-def test_what_is_no_policy(offloaded, by, depth, field):
-    with raises(ra.PlanError, **{field: {"by": by, "depth": depth}[field]}):
-        offloaded.policy(by, depth)
 
 
 def test_remat_solve_prints_a_policy(remat):
     printed = remat("solve", "model:vgg16", "--budget", "80%", "--solver", "chen_sqrt", "--format", "policy")
     assert printed.code == 0
-    assert printed.record["by"] == "module"
+    assert printed.record["tensors"]

@@ -211,7 +211,7 @@ FREE = """
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
     chosen expert experts target targets x
     executor folder gradients jobs left modules processes results retries retry_failed share stop
-    timeout
+    timeout blocks holds semantics
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 

@@ -7,7 +7,7 @@ chooses among them by the bytes kept so far, and every choice is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,14 +18,13 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError, PlanError
-from remat_algos.ir.arrays import Bool, Int8, Int64
+from remat_algos.ir.arrays import Bool, Int8, Int64, wrong_length
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import maximum_flow
 from remat_algos.plan.blocks import (
     DECISIONS,
     EAGER,
-    GRAPH,
     KEEP,
     OFFLOAD,
     RECOMPUTE,
@@ -38,7 +37,6 @@ from remat_algos.plan.blocks import (
 )
 from remat_algos.plan.policy import Policy
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.wording import format_bytes
 
 ALL_SUBSETS = 8  # candidates of a block of which every subset is an option
 MAX_OPTIONS = 200  # of one kind
@@ -89,20 +87,25 @@ def plan_policy(
         If no block matches, blocks overlap, or no gradient reads what they compute.
     BudgetError
         With the lowest peak that was reached.
+    ValueError
+        For other semantics, or holds of another graph.
 
     Examples
     --------
     >>> import remat_algos as ra
     >>> graph = ra.differentiate("model:llama_7b?depth=4&cost=roofline&device=h100-sxm")
     >>> policy = plan_policy(graph, "50%", "layers.*")
-    >>> [treatment.decision for treatment in policy.treatments]
-    ['recompute', 'recompute', 'recompute', 'keep']
+    >>> policy.peak_memory <= policy.limit, policy.treatments[0].decision
+    (True, 'recompute')
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
     cut = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
     if not graph.is_training or (cut.trigger < 0).all():
         raise PlanError("no gradient reads what the blocks compute; give a graph with its backward part")
+    for size in (holds.live_until.size, holds.released.size) if holds is not None else ():
+        if size != graph.n_values:
+            raise wrong_length("holds", size, graph.n_values, "value")
     search = _Search(graph, cut, semantics, None if link is None else get_link(link), holds)
     asked = Budget.of(budget)
     limit = None if asked.least else asked.memory_limit(search.base.peak_memory, graph.resident_memory)
@@ -154,14 +157,12 @@ class _Search:
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
         self.owned = np.bincount(np.concatenate([*blocks.inputs]), minlength=graph.n_values) == 1
-        self.found: dict[bytes, tuple[int, int | float, list[_Options], Int64]] = {}
 
     @cached_property
     def options(self) -> list[_Options]:
         """The options of each block, in order."""
         sets: dict[int, Bool] = {}
         found = []
-        last_of = {int(kind): b for b, kind in enumerate(self.blocks.kinds.tolist())}
         for b in range(len(self.blocks)):
             kind = int(self.blocks.kinds[b])
             block = _Block(self, b)
@@ -356,7 +357,7 @@ class _Block:
         indptr, readers = graph.readers
         self.values = []  # value, its member, members that read it, last forward place, backward places, leaves
         self.consumers: list[list[int]] = [[] for _ in range(self.count)]
-        self.wanted, self.leaves = np.zeros(self.count, bool), np.zeros(self.count, bool)
+        self.required, self.leaves = np.zeros(self.count, bool), np.zeros(self.count, bool)
         for i, v in enumerate(self.members.tolist()):
             for x in graph.values(v):
                 of = readers[indptr[x] : indptr[x + 1]]
@@ -364,7 +365,7 @@ class _Block:
                 forward, gradients = of[graph.forward[of]], of[~graph.forward[of]]
                 inside = sorted(place[u] for u in forward.tolist() if u in place)
                 self.leaves[i] |= len(inside) < forward.size
-                self.wanted[i] |= gradients.size > 0
+                self.required[i] |= gradients.size > 0
                 self.consumers[i] += inside
                 last = int(axis.place[forward].max(initial=axis.place[v]))
                 self.values.append((x, i, inside, last, np.sort(axis.place[gradients])))
@@ -381,7 +382,7 @@ class _Block:
         again = np.zeros(saved.shape, bool)
         for i in range(self.count - 1, -1, -1):
             if not self.leaves[i]:
-                needed = again[:, self.consumers[i]].any(axis=1) | self.wanted[i]
+                needed = again[:, self.consumers[i]].any(axis=1) | self.required[i]
                 again[:, i] = needed & ~stays[:, i]
         return again
 
@@ -395,7 +396,7 @@ class _Block:
             found = np.zeros((rows.shape[0], self.count), bool)
             found[:, candidates] = rows
             found = found[self._lawful(found)]
-            return found if self.eager else np.unique(found & self._held(found), axis=0)
+            return found if self.eager else np.unique(found & self._read_again(found), axis=0)
         return self._knapsack(candidates) if self.eager else self._cuts(candidates)
 
     def _lawful(self, saved: Bool) -> Bool:
@@ -426,10 +427,10 @@ class _Block:
         found = np.concatenate(found)
         return found[self._lawful(found)]
 
-    def _held(self, saved: Bool) -> Bool:
+    def _read_again(self, saved: Bool) -> Bool:
         """bool[o, k]: members that gradients or reruns read."""
         again = self.rerun(saved)
-        return np.stack([again[:, of].any(axis=1) | self.wanted[i] for i, of in enumerate(self.consumers)], axis=1)
+        return np.stack([again[:, of].any(axis=1) | self.required[i] for i, of in enumerate(self.consumers)], axis=1)
 
     def _cuts(self, candidates: Int64) -> Bool:
         """Sets on the lower hull of bytes and cost, by minimum cuts at prices of a byte, and their neighbours."""
@@ -439,7 +440,7 @@ class _Block:
 
         ends = np.zeros((2, self.count), bool)
         ends[1, candidates] = True
-        ends &= self._held(ends)
+        ends &= self._read_again(ends)
         found = {figures(row): row for row in ends}
         pending = [tuple(sorted(found))] if len(found) > 1 else []
         while pending and len(found) < MAX_OPTIONS:
@@ -456,7 +457,7 @@ class _Block:
         at = np.tile(candidates, len(rows))
         flips[np.arange(at.size), at] ^= True
         rows = np.concatenate([rows, flips])
-        rows = np.unique(rows & self._held(rows), axis=0)
+        rows = np.unique(rows & self._read_again(rows), axis=0)
         kept, cost = rows @ self.memory, self.rerun(rows) @ self.compute
         order = np.lexsort((cost, kept))
         lower = np.minimum.accumulate(cost[order])
@@ -476,7 +477,7 @@ class _Block:
             arcs += [(i, sink, always if self.forced[i] else int(runs[i]))]
             arcs += [(k + i, i, int(bytes_[i]) if self.free[i] or self.forced[i] else always)]
             arcs += [(j, k + i, always) for j in self.consumers[i]]
-            arcs += [(source, k + i, always)] if self.wanted[i] else []
+            arcs += [(source, k + i, always)] if self.required[i] else []
         tail, head, capacity = (np.array(column) for column in zip(*arcs, strict=True))
         flow, _, near, _ = maximum_flow(
             sink + 1, tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), source, sink
@@ -554,7 +555,7 @@ class _Block:
             after = np.where(latest >= start + k0, of_step(latest), -1)
             until = np.where(again[:, i], earlier, latest)
             if holds is not None:
-                held, released = int(holds.held[x]), int(holds.released[x])
+                held, released = int(holds.live_until[x]), int(holds.released[x])
                 if held >= 0 and graph.forward[held]:
                     last = max(last, int(axis.place[held]))
                 elif held >= 0:

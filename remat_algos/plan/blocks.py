@@ -163,21 +163,21 @@ class Holds:
 
     Parameters
     ----------
-    held : int32[n_values]
+    live_until : int32[n_values]
         Last node, forward or backward, during which the value is live although nothing reads it and autograd did not
         save it: local variables, arguments of callers, the cache of autocast.
     released : int32[n_values]
         Last backward node during which the reference that autograd saved is live.
     """
 
-    held: Int32
+    live_until: Int32
     released: Int32
 
     __repr__ = brief
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        for name in ("held", "released"):
+        for name in ("live_until", "released"):
             object.__setattr__(self, name, frozen(getattr(self, name), np.int32, name))
 
 
@@ -203,7 +203,7 @@ def block_schedule(
     """
     saved = saved | not_rerun(graph)
     reruns = {
-        b: eager_rerun(blocks, b, saved) if semantics == EAGER else wanted_rerun(graph, blocks, b, saved)
+        b: eager_rerun(blocks, b, saved) if semantics == EAGER else graph_rerun(graph, blocks, b, saved)
         for b, decision in enumerate(decisions)
         if decision != KEEP and blocks.trigger[b] >= 0
     }
@@ -211,7 +211,7 @@ def block_schedule(
     backward = ~graph.forward[needed]
     pieces, places, at = [], {}, int((~backward).sum())
     starts: dict[int, list[int]] = {}
-    for b, (nodes, start) in reruns.items():
+    for b, (_, start) in reruns.items():
         starts.setdefault(start, []).append(b)
     later = needed[backward]
     begun = 0
@@ -242,7 +242,7 @@ def block_schedule(
                 until = release if v >= blocks.rerun_end[b] else at + int(np.searchsorted(nodes, v))
                 stays += [(x, step[v], until) for x in graph.values(v)]
     if semantics == EAGER and holds is not None:
-        stays += _held(graph, blocks, holds, step, {b: (at, reruns[b][0]) for b, at in places.items()})
+        stays += _lingering(graph, blocks, holds, step, {b: (at, reruns[b][0]) for b, at in places.items()})
     return Schedule(order, loads or NO_PAIRS, stays or NO_TRIPLES)
 
 
@@ -257,7 +257,7 @@ def eager_rerun(blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
     return members[(members < blocks.rerun_end[b]) & ~saved[members]], int(blocks.trigger[b])
 
 
-def wanted_rerun(graph: ComputationGraph, blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
+def graph_rerun(graph: ComputationGraph, blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
     """Nodes of a block that its gradients need again, and the first backward node that reads one of them."""
     members = blocks.members[b]
     place = {v: i for i, v in enumerate(members.tolist())}
@@ -285,7 +285,7 @@ def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> I
     return inputs[owned[inputs] & ~graph.output[inputs] & (graph.memory[inputs] > 0)]
 
 
-def _held(
+def _lingering(
     graph: ComputationGraph, blocks: Blocks, holds: Holds, step: Int64, reruns: Mapping[int, tuple[int, Int32]]
 ) -> list[tuple[int, int, int]]:
     """Rows of `Schedule.lingering` for what Python and autograd hold: in the forward part, and again in a rerun."""
@@ -296,13 +296,13 @@ def _held(
         made_again[nodes] = at + np.arange(nodes.size)
         end_of[nodes] = at + nodes.size
     producer = graph.producer
-    for x in np.flatnonzero((holds.held >= 0) & (step[producer] >= 0)).tolist():
-        rows.append((x, step[producer[x]], int(step[holds.held[x]]) + 1))
+    for x in np.flatnonzero((holds.live_until >= 0) & (step[producer] >= 0)).tolist():
+        rows.append((x, step[producer[x]], int(step[holds.live_until[x]]) + 1))
     for b, (at, nodes) in reruns.items():
         inside = set(blocks.members[b].tolist())
         for v in blocks.members[b].tolist():
             for x in graph.values(v):
-                last = int(holds.held[x])
+                last = int(holds.live_until[x])
                 if last >= 0:
                     again = made_again[v]
                     until = at + int(np.searchsorted(nodes, last, "right")) if last in inside else int(end_of[v])
@@ -319,7 +319,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
     forward = np.flatnonzero(graph.forward & graph.needed).tolist()
     found: dict[str, list[int]] = {}
     for pattern in patterns:
-        path = re.compile(r"\.".join(map(lambda part: re.escape(part).replace(r"\*", r"[^.]+"), pattern.split("."))))
+        path = re.compile(r"\.".join("[^.]+" if part == "*" else re.escape(part) for part in pattern.split(".")))
         matched = {v: path.match(names[v] + ".") for v in forward}
         hits = {v: match[0] for v, match in matched.items() if match and names[v][match.end() :].startswith(".")}
         if not hits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from remat_algos.wording import (
 )
 
 if TYPE_CHECKING:
+    from remat_algos.plan.blocks import Blocks
     from remat_algos.plan.policy import Policy
 
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
@@ -265,15 +266,17 @@ class Plan:
         return self.simulation.actions(names)
 
     @checked_arguments
-    def policy(self, by: str = "tensor", depth: int | None = None) -> Policy:
-        """Return the decisions keep, recompute or offload, with their prices, for the policy of another framework.
+    def policy(self, blocks: Blocks | str | Sequence[str] | None = None, semantics: str = "graph") -> Policy:
+        """Return the decisions keep, recompute or offload, with their prices, for other frameworks.
 
         Parameters
         ----------
-        by : {"tensor", "module"}
-            Decisions about each value, or about the values of each module: the name of a node without its last part.
-        depth : int, optional
-            Parts of the names of modules: 2 puts "layers.3.attention" and "layers.3.mlp" into "layers.3".
+        blocks : Blocks, str or sequence of str, optional
+            The blocks of the model, or their module paths, "layers.*": the policy per block that is nearest to the
+            plan, in which the outputs that the plan keeps are saved, simulated. Without it a decision for each tensor
+            that crosses from the forward to the backward part, or is recomputed or offloaded.
+        semantics : {"eager", "graph"}
+            What runs again in a block: all that is not saved, or only what gradients need.
 
         Returns
         -------
@@ -282,11 +285,17 @@ class Plan:
         Raises
         ------
         PlanError
-            If `by` is unknown, or `depth` is below 1 or not with modules.
+            If no block matches, or blocks overlap.
+
+        See Also
+        --------
+        remat_algos.plan_policy : The cheapest policy within a budget.
         """
         from remat_algos.plan.policy import Policy
 
-        return Policy.of(self.simulation, None if self.link is None else self.link.planned, by, depth)
+        if blocks is None:
+            return Policy.of_tensors(self.simulation, self.link)
+        return Policy.nearest(self.simulation, blocks, semantics, self.link)
 
     @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
@@ -363,7 +372,7 @@ class Plan:
         form : {"plan", "frees", "names", "actions", "trace", "policy"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
             `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON, for Perfetto
-            and `chrome://tracing`; `policy(by="module")` as JSON.
+            and `chrome://tracing`; `policy()` as JSON.
 
         Raises
         ------
@@ -377,7 +386,7 @@ class Plan:
         if form == "names" and self.schedule.loads.size:
             raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
         if form == "policy":
-            return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
+            return json.dumps(self.policy().record(), indent=1) + "\n"
         if form == "trace":
             from remat_algos.schedule.views import trace_events
 

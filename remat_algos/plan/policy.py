@@ -22,7 +22,18 @@ from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields
 from remat_algos.ir.graph import ComputationGraph, remembered
-from remat_algos.plan.blocks import DECISIONS, EAGER, GRAPH, KEEP, OFFLOAD, Blocks, Holds, block_schedule
+from remat_algos.plan.blocks import (
+    DECISIONS,
+    EAGER,
+    GRAPH,
+    KEEP,
+    OFFLOAD,
+    RECOMPUTE,
+    Blocks,
+    Holds,
+    block_schedule,
+    not_rerun,
+)
 from remat_algos.plan.record import from_file
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -133,6 +144,7 @@ class Policy:
     ) -> Policy:
         """Return the policy of decisions, one per block, and of the nodes whose outputs stay, bool[n], simulated."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
+        saved = saved | not_rerun(graph)
         simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
         stays = np.zeros(graph.n_values, np.int64)
         for x, _ in simulation.saved:
@@ -142,8 +154,10 @@ class Policy:
         loads = simulation.schedule.loads[:, 1]
         copies, ticks = _copies(simulation, None if link is None else link.planned)
         treatments = []
-        for name, members, inputs, decision in zip(blocks.names, blocks.members, blocks.inputs, decisions, strict=True):
-            shown = () if decision == KEEP else members[saved[members]].tolist()
+        for name, members, end, inputs, decision in zip(
+            blocks.names, blocks.members, blocks.rerun_end, blocks.inputs, decisions, strict=True
+        ):
+            shown = () if decision == KEEP else members[saved[members] & (members < end)].tolist()
             away = np.intersect1d(inputs, loads) if decision == OFFLOAD else inputs[:0]
             treatments.append(
                 Treatment(
@@ -156,6 +170,33 @@ class Policy:
                 )
             )
         return cls(tuple(treatments), semantics, simulation, blocks, limit, link)
+
+    @classmethod
+    def nearest(
+        cls,
+        simulation: Simulation,
+        blocks: Blocks | str | Sequence[str],
+        semantics: str = GRAPH,
+        link: Link | None = None,
+        holds: Holds | None = None,
+    ) -> Policy:
+        """Return the policy nearest to a schedule: blocks that it recomputes save what it keeps for gradients."""
+        graph = simulation.graph
+        blocks = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
+        saved = np.zeros(graph.n_nodes, bool)
+        saved[graph.producer[[x for x, _ in simulation.saved]]] = True
+        stored = np.zeros(graph.n_values, bool)
+        stored[simulation.stores] = True
+        decisions = []
+        for members, inputs in zip(blocks.members, blocks.inputs, strict=True):
+            away = link is not None and stored[inputs].any()
+            again = (simulation.runs[members] > 1).any() or stored[np.isin(graph.producer, members)].any()
+            decisions.append(OFFLOAD if away else RECOMPUTE if again else KEEP)
+            drawn = members[np.isin(members, blocks.draws)]
+            if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
+                saved[drawn] = np.logical_or.accumulate(saved[drawn])
+            saved[np.intersect1d(members, blocks.fixed)] = False
+        return cls.of(graph, blocks, decisions, saved, semantics=semantics, holds=holds, link=link)
 
     @classmethod
     def of_tensors(cls, simulation: Simulation, link: Link | None = None) -> Policy:
@@ -266,11 +307,14 @@ class Policy:
         graph, base = self.graph, baseline_peak(self.graph)
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(self.peak_memory)}, {percent(self.peak_memory, base)} of one pass{limit}"
-        yield "overhead", f"{graph.labels.compute(self.overhead)}, {fine_percent(self.overhead, graph.needed_compute)} more than one pass"
-        extra = self.bound.compute - graph.needed_compute
-        yield "bound", f"{graph.labels.compute(extra)}, {fine_percent(extra, graph.needed_compute)}, of every schedule ({self.bound.source})"
-        above = self.overhead - extra
-        yield "gap", f"{fine_percent(above, graph.needed_compute)} of one pass"
+        one_pass, bound = graph.needed_compute, self.bound
+        extra = bound.compute - one_pass
+        for label, amount, what in (
+            ("overhead", self.overhead, "more than one pass"),
+            ("bound", extra, f"for every schedule ({bound.source})"),
+            ("gap", self.overhead - extra, "between the two"),
+        ):
+            yield label, f"{graph.labels.compute(amount)}, {fine_percent(amount, one_pass)} {what}"
 
     def __str__(self) -> str:
         return "\n".join([*tabulated(COLUMNS, self.rows()), *labelled(self.figures())])

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
         "`store Y` and `load Y`; trace: runs, copies and bytes over time, simulated, for Perfetto or "
         "chrome://tracing; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
-        "policy: what each module keeps, recomputes and offloads, as JSON",
+        "policy: which tensors are kept, recomputed and offloaded, as JSON",
     )
     add_plot(parser, *PICTURES, TIMELINE)
     add_listing(parser, "solvers", library("solvers.registry.list_solvers"), flag="-O")
