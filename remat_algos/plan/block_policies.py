@@ -106,7 +106,7 @@ def plan_policy(
     for size in (holds.live_until.size, holds.released.size) if holds is not None else ():
         if size != graph.n_values:
             raise wrong_length("holds", size, graph.n_values, "value")
-    search = _Search(graph, cut, semantics, None if link is None else get_link(link), holds)
+    search = _BlockSearch(graph, cut, semantics, None if link is None else get_link(link), holds)
     asked = Budget.of(budget)
     limit = None if asked.least else asked.memory_limit(search.base.peak_memory, graph.resident_memory)
     return search.lowest() if limit is None else search.within(limit)
@@ -142,7 +142,7 @@ class _Options:
         return self.chosen(np.array(found))
 
 
-class _Search:
+class _BlockSearch:
     """Options of all blocks of a graph, and the choice among them."""
 
     def __init__(
@@ -152,7 +152,7 @@ class _Search:
         keep = [KEEP] * len(blocks)
         nothing = np.zeros(graph.n_nodes, bool)
         self.base = simulate(graph, block_schedule(graph, blocks, keep, nothing, semantics, holds))
-        self.axis = _Axis(graph, blocks, self.base, semantics, holds)
+        self.axis = _Parts(graph, blocks, self.base, semantics, holds)
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
@@ -165,7 +165,7 @@ class _Search:
         found = []
         for b in range(len(self.blocks)):
             kind = int(self.blocks.kinds[b])
-            block = _Block(self, b)
+            block = _BlockOptions(self, b)
             if kind not in sets:
                 sets[kind] = block.subsets()
             found.append(block.options(sets[kind]))
@@ -292,7 +292,7 @@ class _Search:
         return self.policy(best, None)
 
 
-class _Axis:
+class _Parts:
     """Steps of a graph in two parts, forward and backward, and the bytes of what no block treats.
 
     The backward part of a block lies between its trigger and that of the block before it.
@@ -337,10 +337,10 @@ class _Axis:
         self.outside = int(self.forward[: int(first[0])].max(initial=0))
 
 
-class _Block:
+class _BlockOptions:
     """One block of a search: bytes and cost of sets of saved operators, many at once."""
 
-    def __init__(self, search: _Search, b: int) -> None:
+    def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, axis = search.graph, search.blocks, search.axis
         self.search, self.b, self.graph, self.eager = search, b, graph, search.semantics == EAGER
         self.members = blocks.members[b].astype(np.int64)
