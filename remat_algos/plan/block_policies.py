@@ -152,7 +152,7 @@ class _BlockSearch:
         keep = [KEEP] * len(blocks)
         nothing = np.zeros(graph.n_nodes, bool)
         self.base = simulate(graph, block_schedule(graph, blocks, keep, nothing, semantics, holds))
-        self.axis = _Parts(graph, blocks, self.base, semantics, holds)
+        self.axis = _Windows(graph, blocks, self.base, semantics, holds)
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
@@ -292,7 +292,7 @@ class _BlockSearch:
         return self.policy(best, None)
 
 
-class _Parts:
+class _Windows:
     """Steps of a graph in two parts, forward and backward, and the bytes of what no block treats.
 
     The backward part of a block lies between its trigger and that of the block before it.
