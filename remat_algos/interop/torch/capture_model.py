@@ -17,7 +17,7 @@ from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
-from remat_algos.interop.torch.costs import price
+from remat_algos.interop.torch.costs import Call, price
 from remat_algos.interop.torch.private_names import (
     OUTSIDE,
     RECOMPUTE,
@@ -52,7 +52,7 @@ BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # if one process reran them, it would wait for the others
 
-Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
+Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 """Compute and workspace of operators, and the unit of compute; None is free."""
 
 
@@ -532,7 +532,8 @@ class _JointRows:
         output[[x for node in self.outputs for x in self.values[node]]] = True
         output[self.boundary + self.last_draw + self.last_effect] = True
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
-        compute, workspace, unit = price([row.operator for row in self.rows])
+        calls = [None if row.operator is None else Call.of_node(row.operator) for row in self.rows]
+        compute, workspace, unit = price(calls)
         for v, row in enumerate(self.rows):  # a draw that reruns holds the state that it restores
             if row.operator is not None and STATE in row.operator.meta:
                 workspace[v] += sum(size for _, size in row.operator.meta[STATE].meta[STORAGES])

@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,71 @@ RUNS = 3  # timed runs, after an untimed one
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A tensor without its numbers."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, arguments: Any) -> Any:
+        """Return arguments or results with a layout instead of each tensor."""
+        if isinstance(arguments, torch.Tensor):
+            return cls(tuple(arguments.shape), arguments.stride(), arguments.dtype, arguments.device)
+        if isinstance(arguments, tuple | list):
+            return type(arguments)(map(cls.of, arguments))
+        if isinstance(arguments, Mapping):
+            return {name: cls.of(each) for name, each in arguments.items()}
+        return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator, described so that it can be priced; it holds no tensors.
+
+    Parameters
+    ----------
+    operator : callable
+    arguments : tuple
+        Positional arguments, those by name, and the device.
+    flops, bytes_moved, size : int
+        Floating-point operations, as counted by PyTorch; bytes read and written; elements of the first result.
+    dtype : str
+        Of the first result; "" if it has none.
+    """
+
+    operator: Any
+    arguments: tuple[Any, Any, torch.device]
+    flops: int
+    bytes_moved: int
+    size: int
+    dtype: str
+
+    @classmethod
+    def of(cls, operator: Any, args: Any, kwargs: Any, result: Any) -> "Call":
+        """Describe a call with its result."""
+        count = flop_registry.get(getattr(operator, "overloadpacket", None))
+        flops = 0 if count is None else int(count(*args, **kwargs, out_val=result))
+        given = {id(each): each for each in tensors((args, kwargs))}
+        present = [*tensors(result), *given.values()]
+        moved = sum(int(each.numel()) * each.itemsize for each in present)
+        first = next(tensors(result), None)
+        device = present[0].device if present else torch.device("cpu")
+        size, dtype = (0, "") if first is None else (int(first.numel()), str(first.dtype).removeprefix("torch."))
+        return cls(operator, (Layout.of(args), Layout.of(kwargs), device), flops, moved, size, dtype)
+
+    @classmethod
+    def of_node(cls, node: fx.Node) -> "Call":
+        """Describe a call of a captured graph."""
+        args, kwargs = map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
+        return cls.of(node.target, args, kwargs, node.meta["val"])
+
+
 def price(
-    operators: list[fx.Node | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
+    calls: list[Call | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
     """Compute and workspace of operators, and the unit of compute; None is a node without an operation.
 
@@ -33,16 +97,13 @@ def price(
     """
     if device == PROFILE:
         cost, device = PROFILE, None
-    probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
+    probes = [probe(call) if call is not None and (workspace or cost == PROFILE) else (0, 0) for call in calls]
     if cost == PROFILE:
         compute, unit = np.array([ns for ns, _ in probes], np.int64), "ns"
     else:
-        results = [None if node is None else next(tensors(node.meta["val"]), None) for node in operators]
-        flops = [0 if node is None else count_flops(node) for node in operators]
-        moved = [0 if node is None else moved_bytes(node) for node in operators]
-        sizes = [0 if result is None else int(result.numel()) for result in results]
+        counts = [(0, 0, 0, "") if c is None else (c.flops, c.bytes_moved, c.size, c.dtype) for c in calls]
+        flops, moved, sizes, kinds = map(list, zip(*counts, strict=True)) if counts else ([], [], [], [])
         products = [size if work else 0 for size, work in zip(sizes, flops, strict=True)]
-        kinds = ["" if result is None else str(result.dtype).removeprefix("torch.") for result in results]
         dtypes = [kind if kind in DTYPES else "" for kind in kinds]
         compute, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
@@ -58,67 +119,40 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
         )
 
 
-def count_flops(node: fx.Node) -> int:
-    """Floating-point operations of a call, as counted by PyTorch; 0 for calls that it does not count."""
-    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
-    if count is None:
-        return 0
-    args, kwargs = map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
-    return int(count(*args, **kwargs, out_val=node.meta["val"]))
-
-
-def moved_bytes(node: fx.Node) -> int:
-    """Bytes that a call reads and writes."""
-    moved = tensors([each.meta["val"] for each in (node, *node.all_input_nodes)])
-    return sum(int(tensor.numel()) * tensor.itemsize for tensor in moved)
-
-
-def probe(node: fx.Node) -> tuple[int, int]:
+def probe(call: Call) -> tuple[int, int]:
     """Time in ns, and bytes beyond the results, of a call on tensors of the same shapes; once per kind of call."""
-    if not isinstance(node.target, Operator):
+    if not isinstance(call.operator, Operator):
         return 0, 0
-    signature = (str(node.target), repr(map_arg((node.args, node.kwargs), lambda read: _Shown(read.meta["val"]))))
+    signature = str(call.operator), repr(call.arguments)
     if signature not in _probed:
         with without_modes(), torch.no_grad(), torch.random.fork_rng():
-            args, kwargs = map_arg((node.args, node.kwargs), lambda read: _numbers(read.meta["val"]))
+            args, kwargs, device = map(_numbers, call.arguments)
             try:
-                _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
+                _probed[signature] = _run(lambda: call.operator(*args, **kwargs), device)
             except RuntimeError as error:  # the operator rejects these tensors
                 _probed[signature] = 0, 0
                 warn(
                     "{name} could not be measured, so its time and workspace count as 0: {reason!p}",
-                    name=node.name,
+                    name=str(call.operator),
                     reason=" ".join(str(error).split()),
                 )
     return _probed[signature]
 
 
-class _Shown(str):
-    """A description in place of a node."""
-
-    __slots__ = ()
-
-    def __new__(cls, result: Any) -> "_Shown":
-        described = ((tuple(t.shape), t.stride(), t.dtype, t.device) for t in tensors(result))
-        return super().__new__(cls, tuple(described))
-
-
-def _device(node: fx.Node) -> torch.device:
-    read = tensors([each.meta["val"] for each in (node, *node.all_input_nodes)])
-    return next((tensor.device for tensor in read), torch.device("cpu"))
-
-
-def _numbers(result: Any) -> Any:
-    """Return a tensor of the same layout with numbers between 0 and 1, or zeros, which are valid indices."""
-    if isinstance(result, tuple | list):
-        return type(result)(map(_numbers, result))
-    if not isinstance(result, torch.Tensor):
-        return result
-    n_stored = sum((size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)) + 1
-    stored = torch.zeros(n_stored if result.numel() else 0, dtype=result.dtype, device=result.device)
-    if result.dtype.is_floating_point:
+def _numbers(argument: Any) -> Any:
+    """Return tensors instead of layouts, with numbers between 0 and 1, or zeros, which are valid indices."""
+    if isinstance(argument, tuple | list):
+        return type(argument)(map(_numbers, argument))
+    if isinstance(argument, Mapping):
+        return {name: _numbers(each) for name, each in argument.items()}
+    if not isinstance(argument, Layout):
+        return argument
+    pairs = zip(argument.shape, argument.stride, strict=True)
+    n_stored = 0 if 0 in argument.shape else sum((size - 1) * stride for size, stride in pairs) + 1
+    stored = torch.zeros(n_stored, dtype=argument.dtype, device=argument.device)
+    if argument.dtype.is_floating_point:
         stored.uniform_()
-    return stored.as_strided(result.shape, result.stride())  # elements may share a place, so it is filled first
+    return stored.as_strided(argument.shape, argument.stride)  # elements may share a place, so it is filled first
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:

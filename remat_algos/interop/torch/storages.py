@@ -135,13 +135,20 @@ def storages(result: Any) -> list[tuple[int, int]]:
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
     """Key and bytes of the storages that an operator really uses for its results."""
-    stored, lower_bound = storages(node.meta.get("val")), OVERALLOCATED.get(str(node.target))
-    if lower_bound is None or next(tensors(node.meta["val"])).device.type not in HOST:
-        return stored
-    args = fx.node.map_arg(node.args, lambda read: read.meta["val"])
-    names = [argument.name for argument in node.target._schema.arguments]
-    bytes_of = lower_bound(dict(zip(names, args, strict=False)) | node.kwargs)
-    return [(key, max(size, int(more)) if size else 0) for (key, size), more in zip(stored, bytes_of, strict=True)]
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
+    sizes = stored_bytes(node.target, args, kwargs, node.meta.get("val"))
+    return [(key, size) for (key, _), size in zip(storages(node.meta.get("val")), sizes, strict=True)]
+
+
+def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int]:
+    """Bytes that an operator really uses for each tensor of its result."""
+    results = list(tensors(result))
+    sizes, lower_bound = [int(each.untyped_storage().nbytes()) for each in results], OVERALLOCATED.get(str(operator))
+    if lower_bound is None or results[0].device.type not in HOST:
+        return sizes
+    names = [argument.name for argument in operator._schema.arguments]
+    bytes_of = lower_bound(dict(zip(names, args, strict=False)) | dict(kwargs))
+    return [max(size, int(more)) if size else 0 for size, more in zip(sizes, bytes_of, strict=True)]
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:
