@@ -1,0 +1,946 @@
+"""Capture of an eager training step without a compiler: operators, storages, and when PyTorch frees them."""
+
+import contextlib
+import gc
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.cost.node_costs import AnyDevice, Cost
+from remat_algos.errors import GraphError
+from remat_algos.interop.torch.costs import Call, price
+from remat_algos.interop.torch.storages import stored_bytes
+from remat_algos.ir.arrays import from_lists, indptr_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.parts import ROLES, Labels, Resident
+from remat_algos.plan.blocks import Blocks, Holds
+
+CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
+FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
+COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
+FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
+
+
+def tensors(arguments: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples, lists and mappings."""
+    if isinstance(arguments, torch.Tensor):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        for each in arguments.values():
+            yield from tensors(each)
+    elif isinstance(arguments, tuple | list):
+        for each in arguments:
+            yield from tensors(each)
+
+
+def _mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
+    """Return nested arguments with a function applied to each tensor."""
+    if isinstance(arguments, torch.Tensor):
+        return function(arguments)
+    if isinstance(arguments, dict):
+        contents = {name: _mapped(function, each) for name, each in arguments.items()}
+        return contents if type(arguments) is dict else type(arguments)(**contents)
+    if isinstance(arguments, tuple) and hasattr(arguments, "_fields"):
+        return type(arguments)(*(_mapped(function, each) for each in arguments))
+    if isinstance(arguments, tuple | list):
+        return type(arguments)(_mapped(function, each) for each in arguments)
+    return arguments
+
+
+# ---------------------------------------------------------------- a step on fake tensors
+
+
+class _AttentionKernels(TorchFunctionMode):
+    """Chooses the attention kernel that a GPU would use, where this build of PyTorch has none of its kernels."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Flash attention for half precision without a mask, else the memory-efficient kernel."""
+    if enable_gqa and key.shape[-3] != query.shape[-3]:
+        key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    if half and attn_mask is None and query.shape[-1] <= 256:
+        pad = -query.shape[-1] % 8
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        padded = (nn.functional.pad(each, (0, pad)) if pad else each for each in (query, key, value))
+        result = torch.ops.aten._scaled_dot_product_flash_attention(*padded, dropout_p, is_causal, False, scale=scale)
+        return result[0][..., : value.shape[-1]] if pad else result[0]
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
+        attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
+    wants = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
+    return torch.ops.aten._scaled_dot_product_efficient_attention(
+        query, key, value, attn_mask, wants, dropout_p, is_causal, scale=scale
+    )[0]
+
+
+@dataclass(slots=True)
+class _FakeStep:
+    """A model with fake parameters and inputs, ready to run one step."""
+
+    model: nn.Module
+    fakes: dict[int, torch.Tensor]
+    names: dict[int, str]  # of parameters and buffers, by id of the fake
+    parameters: dict[str, torch.Tensor]
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+    on: torch.device | None
+
+    @classmethod
+    def of(cls, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> "_FakeStep":
+        fakes: dict[int, torch.Tensor] = {}
+
+        def fake(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in fakes:
+                with mode:
+                    copy = torch.empty_strided(
+                        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_place(on or tensor.device)
+                    )
+                if isinstance(tensor, nn.Parameter):
+                    copy = nn.Parameter(copy, tensor.requires_grad)
+                fakes[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
+            return fakes[id(tensor)]
+
+        parameters, names = {}, {}
+        for call in (model.named_parameters, model.named_buffers):
+            for name, tensor in call(remove_duplicate=False):
+                parameters[name] = fake(tensor)
+                names.setdefault(id(parameters[name]), name)
+        args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
+        return cls(model, fakes, names, parameters, _mapped(fake, args), _mapped(fake, keywords), on)
+
+    def forward(self, loss: Any) -> torch.Tensor:
+        """Run the forward part and return the loss."""
+        result = torch.func.functional_call(self.model, self.parameters, self.args, self.keywords)
+        found = loss(result) if callable(loss) else _loss_of(result)
+        if not isinstance(found, torch.Tensor) or found.numel() != 1:
+            raise GraphError(
+                "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
+                "inputs, or loss= a function from the result to the loss"
+            )
+        if not found.requires_grad:
+            raise GraphError(
+                "the loss needs no gradient: no trainable parameter reaches it; check torch.no_grad() and requires_grad"
+            )
+        return found
+
+    @property
+    def on_gpu(self) -> bool:
+        """True if CUDA's allocator would count the bytes."""
+        devices = [each.device for each in self.fakes.values()] if self.on is None else [self.on]
+        return any(device.type == "cuda" for device in devices)
+
+    def lacking(self) -> set[int]:
+        """Ids of trainable tensors without a gradient."""
+        return {id(each) for each in self.fakes.values() if each.requires_grad and each.grad is None}
+
+
+def _place(device: torch.device) -> torch.device:
+    """Return the device of fake tensors: this build's own, if it has no autograd for the one that is asked for."""
+    if device.type == "meta" or (device.type == "cuda" and not torch.backends.cuda.is_built()):
+        return torch.device("cpu")
+    return device
+
+
+def _loss_of(result: Any) -> Any:
+    if isinstance(result, Mapping) and "loss" in result:
+        return result["loss"]
+    return getattr(result, "loss", result)
+
+
+class _Tracker(TorchDispatchMode):
+    """Follows the operators of a step and the storages that they make; see `record` of its subclasses.
+
+    The engine adds gradients in place if it alone owns the first one. Under a dispatch mode it adds out of place, so
+    the sum is counted in place if the first gradient is freed at once.
+    """
+
+    def __init__(self, mode: Any) -> None:
+        super().__init__()
+        self.mode = mode
+        self.quiet = self.backward = False
+        self.between_nodes = False  # the engine runs no node of autograd: it adds gradients
+        self.last: list[Any] = []  # weak references to the last results, whose nodes of autograd are not known yet
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if operator in FREE or self.quiet:
+            return operator(*args, **kwargs)
+        self.attach()
+        result = operator(*args, **kwargs)
+        summed = self.between_nodes and operator is torch.ops.aten.add.Tensor and _is_dense(args[0])
+        self.record(operator, args, kwargs, result, summed)
+        self.last = [weakref.ref(each) for each in tensors(result)]
+        return result
+
+    def attach(self) -> None:
+        """Watch the autograd node of the last results."""
+        for each in () if self.backward else self.last:
+            made = each()
+            node = None if made is None else made.grad_fn
+            if node is not None:
+                owner = self.newest()
+                node.register_prehook(partial(self.enter_node, owner))
+                node.register_hook(self.leave_node)
+                break
+        self.last = []
+
+    def enter_node(self, owner: int, gradients: Any) -> None:
+        self.between_nodes = False
+
+    def leave_node(self, results: Any, gradients: Any) -> None:
+        self.between_nodes = True
+
+    def newest(self) -> int:
+        return -1
+
+    def record(self, operator: Any, args: Any, kwargs: Any, result: Any, summed: bool) -> None:
+        raise NotImplementedError
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """True if elements neither overlap nor leave gaps."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _bytes(size: int, on_gpu: bool) -> int:
+    return -(-size // CUDA_ROUNDING) * CUDA_ROUNDING if on_gpu else size
+
+
+# ---------------------------------------------------------------- the peak of a step
+
+
+class _Peak(_Tracker):
+    """Counts the bytes of storages during each operator."""
+
+    def __init__(self, mode: Any, known: Sequence[torch.Tensor], on_gpu: bool) -> None:
+        super().__init__(mode)
+        self.on_gpu = on_gpu
+        self.seen = {id(each.untyped_storage()) for each in known}
+        self.live = self.peak = self.during = 0
+        self.sum: int | None = None  # storage of the first of two gradients, just added
+
+    def record(self, operator: Any, args: Any, kwargs: Any, result: Any, summed: bool) -> None:
+        self.close()
+        self.sum = id(args[0].untyped_storage()) if summed else None
+        sizes = stored_bytes(operator, args, kwargs, result)
+        given = {id(each.untyped_storage()) for each in tensors((args, kwargs))}
+        for tensor, size in zip(tensors(result), sizes, strict=True):
+            storage = tensor.untyped_storage()
+            if id(storage) not in self.seen and id(storage) not in given:
+                size = _bytes(size, self.on_gpu)
+                self.seen.add(id(storage))
+                self.live += size
+                weakref.finalize(storage, self.freed, id(storage), size)
+        self.during = self.live
+
+    def close(self) -> None:
+        """Count the last operator, now that it is known whether it was in place."""
+        self.peak = max(self.peak, self.during)
+        self.during = 0
+
+    def freed(self, storage: int, size: int) -> None:
+        self.seen.discard(storage)
+        self.live -= size
+        if storage == self.sum:
+            self.sum = None
+            self.during -= size
+
+
+def simulate_step(
+    model: nn.Module,
+    inputs: Sequence[Any] | Mapping[str, Any],
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    on: torch.device | str | None = None,
+) -> int:
+    """Return the peak bytes of storages in one training step on fake tensors, beyond parameters, buffers and inputs.
+
+    Checkpoints and hooks of the model take effect. The arguments are those of `capture_step`.
+    """
+    with _fake_step(model, inputs, keywords, on) as (step, mode):
+        known = [*step.fakes.values()]
+        peak = _Peak(mode, known, step.on_gpu)
+        with peak:
+            found = step.forward(loss)
+            torch.clear_autocast_cache()
+            peak.attach()
+            peak.backward = True
+            found.backward()
+            peak.close()
+    return peak.peak
+
+
+@contextlib.contextmanager
+def _fake_step(model: nn.Module, inputs: Any, keywords: Any, on: Any) -> Iterator[tuple[_FakeStep, Any]]:
+    """Context of a step on fake tensors, without collections of cyclic garbage within."""
+    on = None if on is None else torch.device(on)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    emulated = (
+        _AttentionKernels() if on is not None and on.type != _place(on).type == "cpu" else contextlib.nullcontext()
+    )
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        step = _FakeStep.of(model, inputs, keywords, on, mode)
+        with mode, emulated:
+            yield step, mode
+    finally:
+        if collects:
+            gc.enable()
+
+
+# ---------------------------------------------------------------- the graph of a step
+
+
+@dataclass(eq=False)
+class _Handle:
+    """What autograd holds instead of a tensor that it saves."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    place: int
+    block: int
+
+
+@dataclass(slots=True, eq=False)
+class _OperatorRow:
+    """A node of the graph."""
+
+    operator: Any
+    path: str
+    count: int  # earlier calls of the overload in this call of the block
+    block: int
+    reads: list[int]
+    residents: list[int]
+    values: list[int]
+    call: Call
+    draw: bool
+    once: bool
+    owner: int
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """A block while the step runs."""
+
+    path: str
+    calls: int = 0
+    counts: Counter = field(default_factory=Counter)
+    inputs: list[int] = field(default_factory=list)
+    results: set[int] = field(default_factory=set)
+    rerun_end: int = 0
+    trigger: int = -1
+    release: int = -1
+    refusal: str = ""
+
+
+class _Recorder(_Tracker):
+    """Rows of the graph of a step, as its operators run."""
+
+    def __init__(self, mode: Any, step: _FakeStep, paths: Mapping[nn.Module, str], blocks: Sequence[str]) -> None:
+        super().__init__(mode)
+        self.rows: list[_OperatorRow] = []
+        self.memory: list[int] = []
+        self.producer: list[int] = []
+        self.base: list[int] = []  # the value in whose bytes a value is, itself unless made in place
+        self.version: dict[int, int] = {}  # last value that was made in place, by place
+        self.live_until: list[int] = []  # last node during which storages live that autograd did not save
+        self.released: list[int] = []
+        self.place: dict[int, int] = {}  # by id of the storage: the value, or ~resident
+        self.original: set[int] = set()  # storages of the forward part, not of an unpacked tensor
+        self.residents: list[tuple[str, str, int]] = []  # name, role, bytes
+        self.sum: tuple[int, int] | None = None  # storages of the first gradient and of the sum, just added
+        self.on_gpu = step.on_gpu
+        self.paths, self.outer = paths, [""]
+        self.blocks = [_Block(path) for path in blocks]
+        self.block_of = {path: b for b, path in enumerate(blocks)}
+        self.block = -1
+        for fake in step.fakes.values():
+            name = step.names.get(id(fake))
+            role = "input" if name is None else "parameter" if isinstance(fake, nn.Parameter) else "state"
+            self.add_resident(fake, name or f"input_{sum(each == 'input' for _, each, _ in self.residents)}", role)
+
+    # ---- storages
+
+    def add_resident(self, tensor: torch.Tensor, name: str, role: str) -> int:
+        storage = tensor.untyped_storage()
+        if id(storage) not in self.place:
+            self.place[id(storage)] = ~len(self.residents)
+            self.residents.append((name, role, _bytes(int(storage.nbytes()), self.on_gpu)))
+            # its id stays taken while the step runs
+            weakref.finalize(storage, self.place.pop, id(storage), None)
+        return self.place[id(storage)]
+
+    def place_of(self, tensor: torch.Tensor) -> int:
+        """The value or resident in whose storage a tensor is; a tensor from outside is a new resident."""
+        place = self.place.get(id(tensor.untyped_storage()))
+        return self.add_resident(tensor, f"constant_{len(self.residents)}", "state") if place is None else place
+
+    def freed(self, storage: int) -> None:
+        """Note the last node during which a storage lived; a sum whose first term is freed at once was in place."""
+        place = self.place.pop(storage, -1)
+        self.original.discard(storage)
+        last = len(self.rows) - 1
+        if self.sum is not None and storage == self.sum[0]:
+            total, self.sum = self.sum[1], None
+            if place >= 0 and total in self.place:
+                x = self.place[total]
+                self.memory[x], self.base[x], self.place[total] = 0, place, place
+                self.version[place] = x
+                return
+        if place >= 0:
+            self.live_until[place] = max(self.live_until[place], last)
+
+    def track(self, tensor: torch.Tensor, place: int) -> None:
+        storage = tensor.untyped_storage()
+        self.place[id(storage)] = place
+        weakref.finalize(storage, self.freed, id(storage))
+
+    def reads_of(self, places: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Values and residents that are read with some places, the last value made in place included."""
+        found = [x for place in places for x in ([place] if place >= 0 else []) + self.version_of(place)]
+        return list(dict.fromkeys(found)), list(dict.fromkeys(~place for place in places if place < 0))
+
+    def version_of(self, place: int) -> list[int]:
+        return [self.version[place]] if place in self.version else []
+
+    def add_value(self, size: int, base: int | None = None) -> int:
+        x = len(self.memory)
+        self.memory.append(size)
+        self.producer.append(len(self.rows))
+        self.base.append(x if base is None else base)
+        self.live_until.append(-1)
+        self.released.append(-1)
+        return x
+
+    # ---- operators
+
+    def newest(self) -> int:
+        return len(self.rows) - 1
+
+    def record(self, operator: Any, args: Any, kwargs: Any, result: Any, summed: bool) -> None:
+        self.sum = None
+        block = self.blocks[self.block] if self.block >= 0 and not self.backward else None
+        count = 0
+        if block is not None:
+            count = block.counts[operator]
+            block.counts[operator] += 1
+        given = list(tensors((args, kwargs)))
+        places = list(dict.fromkeys(map(self.place_of, given)))
+        if self.backward:
+            self.check_saved(given)
+        results = list(tensors(result))
+        sizes = stored_bytes(operator, args, kwargs, result)
+        new = {
+            id(each.untyped_storage()): (each, size)
+            for each, size in zip(results, sizes, strict=True)
+            if id(each.untyped_storage()) not in self.place
+        }
+        written = _written(operator, args, kwargs)
+        effect = not results or operator.namespace in COLLECTIVES
+        if not new and not written and not effect:
+            return
+        reads, residents = self.reads_of(places)
+        values = []
+        for each, size in new.values():
+            x = self.add_value(_bytes(size, self.on_gpu))
+            values.append(x)
+            self.track(each, x)
+            if not self.backward:
+                self.original.add(id(each.untyped_storage()))
+        for place in dict.fromkeys(map(self.place_of, written)):
+            x = self.add_value(0, base=self.base[place] if place >= 0 else None)
+            values.append(x)
+            self.version[place] = x
+            self.check_written(place)
+        if not values:
+            values.append(self.add_value(0))
+        once = effect or any(self.place_of(each) < 0 for each in written) or _updates_state(operator, args, kwargs)
+        owner = self.owner if self.backward else FORWARD
+        self.rows.append(
+            _OperatorRow(
+                operator,
+                self.outer[-1],
+                count,
+                -1 if self.backward else self.block,
+                reads,
+                residents,
+                values,
+                Call.of(operator, args, kwargs, result),
+                _draws(operator, args, kwargs),
+                once,
+                owner,
+            )
+        )
+        if summed and new:
+            self.sum = id(args[0].untyped_storage()), next(iter(new))
+
+    def check_saved(self, arguments: Sequence[torch.Tensor]) -> None:
+        """Refuse a block of which a gradient reads a value that autograd did not save."""
+        for each in arguments:
+            storage = id(each.untyped_storage())
+            if storage in self.original:
+                b = self.rows[self.producer[self.place[storage]]].block
+                if b >= 0:
+                    self.refuse(b, "a gradient reads a tensor of it that was not saved by save_for_backward")
+
+    def check_written(self, place: int) -> None:
+        """Refuse a block that writes into a value from outside."""
+        if self.block >= 0 and not self.backward and place >= 0:
+            made_in = self.rows[self.producer[place]].block if self.producer[place] < len(self.rows) else self.block
+            if made_in != self.block:
+                self.refuse(self.block, "it writes into one of its inputs, which a second run would change again")
+
+    def refuse(self, b: int, why: str) -> None:
+        self.blocks[b].refusal = self.blocks[b].refusal or why
+
+    # ---- autograd
+
+    owner = NO_OWNER
+
+    def enter_node(self, owner: int, gradients: Any) -> None:
+        super().enter_node(owner, gradients)
+        self.owner = owner
+
+    def leave_node(self, results: Any, gradients: Any) -> None:
+        super().leave_node(results, gradients)
+        self.owner = NO_OWNER
+
+    def pack(self, tensor: torch.Tensor) -> Any:
+        if tensor.layout is not torch.strided:
+            raise GraphError(
+                "autograd saves a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
+            )
+        place = self.place_of(tensor)
+        handle = _Handle(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, place, self.block)
+        weakref.finalize(handle, self.release, place, self.block)
+        if self.block >= 0:
+            self.blocks[self.block].rerun_end = len(self.rows)
+        return handle
+
+    def unpack(self, handle: Any) -> torch.Tensor:
+        if handle.block >= 0 and self.blocks[handle.block].trigger < 0:
+            self.blocks[handle.block].trigger = len(self.rows)
+        quiet, self.quiet = self.quiet, True
+        try:
+            tensor = torch.empty_strided(handle.size, handle.stride, dtype=handle.dtype, device=handle.device)
+        finally:
+            self.quiet = quiet
+        self.track(tensor, handle.place)
+        return tensor
+
+    def release(self, place: int, block: int) -> None:
+        last = len(self.rows) - 1
+        if place >= 0:
+            self.released[place] = max(self.released[place], last)
+        if block >= 0:
+            self.blocks[block].release = max(self.blocks[block].release, last)
+
+    # ---- modules
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        path = self.paths.get(module)
+        if path is None:
+            return
+        self.outer.append(path)
+        b = self.block_of.get(path, -1)
+        if self.backward:
+            inside = [i for each, i in self.block_of.items() if f"{path}.".startswith(f"{each}.")]
+            for i in inside or [i for each, i in self.block_of.items() if each.startswith(f"{path}.")]:
+                self.refuse(i, "it has a checkpoint already")
+        elif b >= 0 and self.block < 0:
+            block, self.block = self.blocks[b], b
+            block.calls += 1
+            block.counts.clear()
+
+    def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Note what a checkpoint of a block would hold."""
+        block = self.blocks[self.block_of[self.paths[module]]]
+        if not self.backward:
+            block.inputs += [place for place in map(self.place_of, tensors((args, kwargs))) if place >= 0]
+
+    def leave_module(self, module: nn.Module, args: Any, result: Any) -> None:
+        path = self.paths.get(module)
+        if path is None or path not in self.outer:
+            return
+        while self.outer.pop() != path:  # calls that ended in an exception have not left
+            pass
+        b = self.block_of.get(path, -1)
+        if b >= 0 and b == self.block:
+            self.blocks[b].results |= set(map(self.place_of, tensors(result)))
+            self.block = -1
+
+
+def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Tensors into which an operator writes, by its schema."""
+    if not operator._schema.is_mutable:
+        return []
+    arguments = operator._schema.arguments
+    named = dict(zip([each.name for each in arguments], args, strict=False)) | dict(kwargs)
+    writes = [each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write]
+    return list(tensors([named[name] for name in writes if name in named]))
+
+
+def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
+    """True for normalization in training, which writes running statistics though its schema does not say so."""
+    names = [each.name for each in operator._schema.arguments]
+    if "running_mean" not in names or "save_mean" in names:
+        return False
+    named = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return named.get("running_mean") is not None and bool(named.get("training", named.get("train", True)))
+
+
+def _draws(operator: Any, args: Any, kwargs: Any) -> bool:
+    """True if an operator draws from a generator; attention and dropout do only with a probability in training."""
+    if torch.Tag.nondeterministic_seeded not in operator.tags:
+        return False
+    named = dict(zip([each.name for each in operator._schema.arguments], args, strict=False)) | dict(kwargs)
+    return named.get("dropout_p", 1.0) != 0 and named.get("train", True) is not False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EagerCapture:
+    """One training step as eager PyTorch runs it.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        A node for each operator that stores or writes something. Views are part of their base; a node that writes in
+        place has a value without bytes. Parameters, buffers and inputs are residents, gradients of parameters outputs.
+    blocks : Blocks
+    holds : Holds
+    overloads : tuple of str
+        Operator of each node, such as "aten.mm.default".
+    paths : tuple of str
+        Module that calls each node; of a backward node, that of its forward node.
+    counts : int32[n]
+        How often the overload came before in this call of the block; 0 outside of blocks.
+    """
+
+    graph: ComputationGraph
+    blocks: Blocks
+    holds: Holds
+    overloads: tuple[str, ...]
+    paths: tuple[str, ...]
+    counts: Any
+
+    def __repr__(self) -> str:
+        return f"EagerCapture({self.graph!r}, {len(self.blocks.names)} blocks)"
+
+
+@checked_arguments
+def capture_step(
+    model: nn.Module,
+    inputs: Sequence[Any] | Mapping[str, Any],
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    on: torch.device | str | None = None,
+    blocks: str | Sequence[str] | None = None,
+    cost: Any = "roofline",
+    device: AnyDevice | None = None,
+    workspace: bool = False,
+) -> EagerCapture:
+    """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
+
+    The model's mode, and contexts around the call such as autocast, are part of what is captured.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    inputs : sequence or mapping
+        Arguments, by place or by name.
+    keywords : mapping, optional
+        Arguments by name, next to a sequence.
+    loss : callable, optional
+        From the model's result to a scalar; by default the result or its entry `loss`.
+    on : torch.device or str, optional
+        Where the step runs; "cuda" needs no GPU. By default where the tensors are.
+    blocks : str or sequence of str, optional
+        Patterns of module paths, such as "layers.*"; by default the entries of the outermost `nn.ModuleList`.
+    cost, device, workspace
+        As for `capture`.
+
+    Returns
+    -------
+    EagerCapture
+
+    Raises
+    ------
+    GraphError
+        If the result is no loss, or a parameter would have no gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    >>> capture_step(model, (torch.ones(2, 8),), loss=torch.sum).graph.node_names()[:3]
+    ['0.addmm', '1.relu', 'sum']
+    """
+    paths = {module: name for name, module in model.named_modules()}
+    chosen = _chosen(model, blocks)
+    with _fake_step(model, inputs, keywords, on) as (step, mode), contextlib.ExitStack() as hooks:
+        recorder = _Recorder(mode, step, paths, chosen)
+        hooks.callback(register_module_forward_pre_hook(recorder.enter_module).remove)
+        hooks.callback(register_module_forward_hook(recorder.leave_module, always_call=True).remove)
+        for path in chosen:
+            module = model.get_submodule(path)
+            hooks.callback(module.register_forward_pre_hook(recorder.enter_block, with_kwargs=True).remove)
+        with recorder, saved_tensors_hooks(recorder.pack, recorder.unpack):
+            found = step.forward(loss)
+            recorder.attach()
+            torch.clear_autocast_cache()
+            recorder.backward = True
+            found.backward()
+            recorder.sum = None
+        _check_gradients(step, found)
+        return _assembled(recorder, step, found, cost, device, workspace)
+
+
+def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]:
+    """Module paths of blocks, in the order of the model."""
+    names = [name for name, _ in model.named_modules() if name]
+    if patterns is None:
+        lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
+        outer = [name for name in lists if not any(name.startswith(f"{each}.") for each in lists)]
+        return [f"{name}.{i}" for name in outer for i in range(len(model.get_submodule(name)))]
+    texts = [patterns] if isinstance(patterns, str) else list(patterns)
+    wanted = [part.strip().split(".") for text in texts for part in text.split(",")]
+    return [name for name in names if any(_matches(name.split("."), each) for each in wanted)]
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    pairs = zip(parts, pattern, strict=False)
+    return len(parts) == len(pattern) and all(wanted in ("*", part) for part, wanted in pairs)
+
+
+def _check_gradients(step: _FakeStep, loss: torch.Tensor) -> None:
+    """Raise GraphError for parameters whose gradient ends at an operator without one."""
+    missing = {id(each): step.names.get(id(each), "an input") for each in step.fakes.values()}
+    missing = {key: name for key, name in missing.items() if key in step.lacking()}
+    if not missing:
+        return
+    lost: dict[str, list[str]] = {}
+    pending: list[tuple[Any, str]] = [(loss.grad_fn, "")]
+    seen = set()
+    while pending:
+        node, operator = pending.pop()
+        if node is None or (node, operator) in seen:
+            continue
+        seen.add((node, operator))
+        operator = operator or (node.name() if "NotImplemented" in node.name() else "")
+        name = missing.get(id(getattr(node, "variable", None)))
+        if operator and name is not None:
+            lost.setdefault(operator, []).append(name)
+        pending += [(each, operator) for each, _ in node.next_functions]
+    if lost:
+        names = sorted({name for names in lost.values() for name in names})
+        raise GraphError(
+            "PyTorch has no gradient of an operator between the loss and {names!l}, which would have no gradient; use "
+            "an operator with a gradient, or register one (torch.library.register_autograd)",
+            names=names,
+        )
+
+
+# ---------------------------------------------------------------- a graph from the rows
+
+
+def _assembled(
+    recorder: _Recorder, step: _FakeStep, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
+) -> EagerCapture:
+    """Return the graph, the blocks and the lives of what a recorder has seen."""
+    rows, n = recorder.rows, len(recorder.rows)
+    gradients = [each.grad for each in step.fakes.values() if each.grad is not None]
+    places = [recorder.place_of(each) for each in [*gradients, loss]]
+    outputs = {x for place in places if place >= 0 for x in [place, *recorder.version_of(place)]}
+    read = {x for row in rows for x in row.reads}
+    # PyTorch runs what nobody reads, too
+    for row in rows:
+        if read.isdisjoint(row.values) and outputs.isdisjoint(row.values):
+            outputs |= {x for x in row.values if not recorder.memory[x]} or {_marked(recorder, row)}
+    order = [x for row in rows for x in row.values]
+    number = {x: i for i, x in enumerate(order)}
+    memory = [recorder.memory[x] for x in order]
+    forward = [row.owner == FORWARD for row in rows]
+    compute, extra, unit = price([row.call for row in rows], cost, workspace, device)
+    indptr, indices = from_lists([[number[x] for x in row.reads] for row in rows])
+    resident_indptr, resident_indices = from_lists([sorted(row.residents) for row in rows])
+    names, paths = _names(rows)
+    graph = ComputationGraph.from_arrays(
+        value_indptr=indptr_of([len(row.values) for row in rows]),
+        read_indptr=indptr,
+        read_indices=indices,
+        memory=memory,
+        compute=compute,
+        workspace=extra,
+        once=[row.once for row in rows],
+        output=[x in outputs for x in order],
+        forward_of=[row.owner for row in rows],
+        resident=Resident(
+            [size for _, _, size in recorder.residents],
+            [ROLES.index(role) for _, role, _ in recorder.residents],
+            resident_indptr,
+            resident_indices,
+            tuple(_free_names([name for name, _, _ in recorder.residents], names)),
+        ),
+        labels=Labels(tuple(names), ops=tuple(str(row.operator) for row in rows), compute_unit=unit),
+    )
+    last_read = np.full(len(order), -1)
+    for v, row in enumerate(rows):
+        last_read[[number[x] for x in row.reads]] = v
+    held = np.minimum([recorder.live_until[x] for x in order], n - 1)
+    held = np.where((held > np.maximum(last_read, graph.producer)) & ~graph.output, held, -1)
+    released = np.minimum([recorder.released[x] for x in order], n - 1)
+    return EagerCapture(
+        graph,
+        _blocks(recorder, graph, number, int(np.sum(forward))),
+        Holds(held, released),
+        tuple(str(row.operator) for row in rows),
+        tuple(paths),
+        np.array([row.count for row in rows], np.int32),
+    )
+
+
+def _marked(recorder: _Recorder, row: _OperatorRow) -> int:
+    x = recorder.add_value(0)
+    row.values.append(x)
+    return x
+
+
+def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
+    """Names of nodes and their modules, those of gradients with the module of the forward node."""
+    used: Counter[str] = Counter()
+    names, paths = [], []
+    for row in rows:
+        path = rows[row.owner].path if row.owner >= 0 else "" if row.owner == NO_OWNER else row.path
+        name = ".".join(filter(None, (path, row.operator.overloadpacket.__name__)))
+        used[name] += 1
+        names.append(f"{name}_{used[name] - 1}" if used[name] > 1 else name)
+        paths.append(path)
+    return names, paths
+
+
+def _free_names(residents: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names of residents, changed where a node has that name."""
+    taken = set(names)
+    return [f"{name} (resident)" if name in taken else name for name in residents]
+
+
+def _blocks(recorder: _Recorder, graph: ComputationGraph, number: Mapping[int, int], n_forward: int) -> Blocks:
+    """The blocks that ran, in order."""
+    rows, blocks = recorder.rows, recorder.blocks
+    members: dict[int, list[int]] = {}
+    for v, row in enumerate(rows):
+        if row.block >= 0:
+            members.setdefault(row.block, []).append(v)
+    ran = sorted(members, key=lambda b: members[b][0])
+    made_in = {x: row.block for row in rows for x in row.values}
+    for row in rows[:n_forward]:
+        for x in row.reads:
+            b = made_in[x]
+            if (
+                b >= 0
+                and b != row.block
+                and recorder.base[x] not in blocks[b].results
+                and not _is_cast(rows, recorder, x)
+            ):
+                recorder.refuse(b, "a value leaves it by another way than its result")
+    for b in ran:
+        if blocks[b].calls > 1:
+            recorder.refuse(b, f"it is called {blocks[b].calls} times in a step")
+    inputs = []
+    for b in ran:
+        inside = set(members[b])
+        read = {x for v in members[b] for x in rows[v].reads if recorder.producer[x] not in inside}
+        taken = {x for place in blocks[b].inputs for x in [place] if recorder.producer[place] not in inside}
+        inputs.append(np.array(sorted(number[x] for x in taken | read), np.int32))
+    fixed = [v for b in ran for v in members[b] if _is_fixed(recorder, rows[v])]
+    triggered = [blocks[b].trigger for b in ran]
+    end = [blocks[b].rerun_end for b in ran]
+    release = [blocks[b].release if blocks[b].trigger >= 0 else -1 for b in ran]
+    draws = [v for b in ran for v in members[b] if rows[v].draw]
+    refusals = {i: blocks[b].refusal for i, b in enumerate(ran) if blocks[b].refusal}
+    marks = set(draws), set(fixed)
+    kinds: dict[Any, int] = {}
+    numbers = []
+    for i, b in enumerate(ran):
+        key = _signature(graph, members[b], inputs[i], end[i], marks), triggered[i] >= 0, refusals.get(i)
+        numbers.append(kinds.setdefault(key, len(kinds)))
+    return Blocks(
+        names=tuple(blocks[b].path for b in ran),
+        members=tuple(np.array(members[b], np.int32) for b in ran),
+        kinds=np.array(numbers, np.int32),
+        rerun_end=end,
+        inputs=tuple(inputs),
+        trigger=triggered,
+        release=release,
+        draws=draws,
+        fixed=fixed,
+        refusals=refusals,
+    )
+
+
+def _signature(graph: ComputationGraph, members: list[int], inputs: Any, end: int, marks: Any) -> Any:
+    """Return a key, equal for blocks with the same operators, bytes, costs and reads by place in the block."""
+    place = {int(x): (-1, i) for i, x in enumerate(inputs)}
+    place |= {x: (i, x - int(graph.value_indptr[v])) for i, v in enumerate(members) for x in graph.values(v)}
+    nodes = (
+        (
+            graph.labels.op(v),
+            int(graph.compute[v]),
+            int(graph.workspace[v]),
+            bool(graph.once[v]),
+            v < end,
+            *(v in mark for mark in marks),
+            tuple(int(graph.memory[x]) for x in graph.values(v)),
+            tuple(place[x] for x in graph.reads(v)),
+        )
+        for v in members
+    )
+    return tuple(nodes), tuple(graph.memory[inputs].tolist())
+
+
+def _is_fixed(recorder: _Recorder, row: _OperatorRow) -> bool:
+    """True if a policy cannot save the outputs of a node: written in place, or written later."""
+    places = {recorder.base[x] for x in row.values}
+    return any(recorder.base[x] != x for x in row.values) or any(place in recorder.version for place in places)
+
+
+def _is_cast(rows: Sequence[_OperatorRow], recorder: _Recorder, x: int) -> bool:
+    """True for a parameter that autocast has cast, which stays in its cache."""
+    row = rows[recorder.producer[x]]
+    return row.operator is torch.ops.aten._to_copy.default and not row.reads

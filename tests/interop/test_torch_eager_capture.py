@@ -1,0 +1,245 @@
+"""A captured eager step has the memory of a real one, operator for operator."""
+
+import contextlib
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as f
+
+from remat_algos.errors import GraphError
+from remat_algos.interop.torch import measure_peak
+from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
+from tests.raising import raises
+
+torch.set_num_threads(1)
+TOKENS = torch.arange(64).view(2, 32)
+
+
+class Dropouts(nn.Module):
+    """Residual blocks with dropout, whose masks are made in place."""
+
+    def __init__(self, n=3, width=32):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.2), nn.Linear(4 * width, width))
+            for _ in range(n)
+        )
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x, labels):
+        for layer in self.layers:
+            x = x + layer(x)
+        return f.cross_entropy(self.head(x), labels)
+
+
+class RootMeanSquare(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        wide = x.to(torch.float32)
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def rotated(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.before, self.between = heads, RootMeanSquare(width), RootMeanSquare(width)
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(width, 3 * width, bias=False) for _ in range(2))
+        self.down = nn.Linear(3 * width, width, bias=False)
+
+    def forward(self, x, *, positions):
+        y = self.before(x)
+        q, k, v = (each(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in (self.q, self.k, self.v))
+        y = f.scaled_dot_product_attention(rotated(q, *positions), rotated(k, *positions), v, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).flatten(-2))
+        y = self.between(x)
+        return x + self.down(f.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """The operators of a Llama; the head may be tied to the embedding."""
+
+    def __init__(self, width=32, heads=4, n=3, tokens=64, tied=False):
+        super().__init__()
+        self.embedding = nn.Embedding(tokens, width)
+        self.layers = nn.ModuleList(LlamaLayer(width, heads) for _ in range(n))
+        self.norm, self.head = RootMeanSquare(width), nn.Linear(width, tokens, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+        self.register_buffer("frequencies", 1e4 ** -torch.arange(0, 1, 2 * heads / width))
+
+    def forward(self, tokens, labels):
+        x = self.embedding(tokens)
+        angles = torch.arange(tokens.shape[1], device=tokens.device)[:, None] * self.frequencies
+        angles = torch.cat((angles, angles), -1)
+        for layer in self.layers:
+            x = layer(x, positions=(angles.cos().to(x.dtype), angles.sin().to(x.dtype)))
+        logits = self.head(self.norm(x))
+        return {"loss": f.cross_entropy(logits.float().flatten(0, -2), labels.flatten()), "logits": logits}
+
+
+class Encoder(nn.Module):
+    """Convolutions and an encoder of images."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 32, 4, 4), nn.BatchNorm2d(32), nn.ReLU(inplace=True))
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True) for _ in range(2))
+
+    def forward(self, images):
+        x = self.stem(images).flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x.square().mean()
+
+
+def dropouts():
+    return Dropouts(), (torch.randn(16, 32), torch.zeros(16, dtype=torch.long))
+
+
+def llama(**options):
+    return Llama(**options), {"tokens": TOKENS, "labels": TOKENS}
+
+
+def half():
+    model, inputs = llama()
+    return model.bfloat16(), inputs
+
+
+def frozen():
+    model, inputs = llama()
+    model.embedding.requires_grad_(False)
+    for layer in model.layers:
+        layer.gate.requires_grad_(False)
+    return model, inputs
+
+
+def encoder():
+    return Encoder(), (torch.randn(4, 3, 16, 16),)
+
+
+AUTOCAST = partial(torch.autocast, "cpu", torch.bfloat16)
+CASES = {
+    "dropouts": (dropouts, contextlib.nullcontext),
+    "llama": (llama, contextlib.nullcontext),
+    "tied": (partial(llama, tied=True), contextlib.nullcontext),
+    "half": (half, contextlib.nullcontext),
+    "frozen": (frozen, contextlib.nullcontext),
+    "autocast": (llama, AUTOCAST),
+    "encoder": (encoder, contextlib.nullcontext),
+}
+
+
+def trace(captured):
+    """Bytes during each node: from the operator that stores a value until nothing reads or holds it."""
+    graph = captured.graph
+    end = np.array(graph.producer, np.int64)
+    for v in range(graph.n_nodes):
+        for x in graph.reads(v):
+            end[x] = max(end[x], v)
+    for field in fields(captured.holds):
+        end = np.maximum(end, getattr(captured.holds, field.name))
+    end[graph.output] = graph.n_nodes - 1
+    change = np.zeros(graph.n_nodes + 1, np.int64)
+    np.add.at(change, graph.producer, graph.memory)
+    np.subtract.at(change, end + 1, graph.memory)
+    return np.cumsum(change)[:-1] + graph.workspace
+
+
+def measured(model, inputs, context):
+    """Peak of a real step."""
+
+    def step():
+        model.zero_grad(set_to_none=True)
+        with context():
+            result = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+            loss = result["loss"] if isinstance(result, dict) else result
+            del result
+        loss.backward()
+
+    step()
+    given = inputs.values() if isinstance(inputs, dict) else inputs
+    model.zero_grad(set_to_none=True)
+    return measure_peak(step, [*model.parameters(), *model.buffers(), *given]).allocator
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_captured_step_has_the_peak_of_a_real_one(case):
+    make, context = CASES[case]
+    model, inputs = make()
+    with context():
+        captured = capture_step(model, inputs)
+        simulated = simulate_step(model, inputs)
+    peak = trace(captured).max()
+    assert simulated == peak
+    allocated = measured(model, inputs, context)
+    assert allocated <= peak + 64
+    assert peak <= 1.03 * allocated
+
+
+def test_a_capture_changes_neither_parameters_nor_buffers_nor_gradients():
+    model, inputs = encoder()
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    capture_step(model, inputs)
+    assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
+    assert all(each.grad is None for each in model.parameters())
+
+
+def test_blocks_say_when_they_run_again_and_what_is_held():
+    model, inputs = llama()
+    captured = capture_step(model, inputs)
+    graph, blocks = captured.graph, captured.blocks
+    assert blocks.names == ("layers.0", "layers.1", "layers.2")
+    assert blocks.kinds.tolist() == [0, 0, 0]
+    assert not blocks.refusals
+    for b, members in enumerate(blocks.members):
+        assert all(graph.labels[v].startswith(f"{blocks.names[b]}.") for v in members)
+        # the last product and sum are after the last tensor that autograd saves
+        assert [captured.overloads[v] for v in members if v >= blocks.rerun_end[b]] == [
+            "aten.mm.default",
+            "aten.add.Tensor",
+        ]
+        assert graph.forward_of[blocks.trigger[b]] in members
+        assert blocks.trigger[b] < blocks.release[b]
+        # the input of the block, and the cosines and sines
+        assert len(blocks.inputs[b]) == 3
+
+
+def test_a_loss_without_gradient_is_an_error():
+    model, inputs = dropouts()
+    with raises(GraphError), torch.no_grad():
+        capture_step(model, inputs)
+    with raises(GraphError):
+        capture_step(model, inputs, loss=lambda loss: loss.expand(2))
+
+
+def test_a_block_that_is_called_twice_is_refused():
+    class Twice(Dropouts):
+        def forward(self, x, labels):
+            return super().forward(self.layers[0](x), labels)
+
+    captured = capture_step(Twice(), dropouts()[1])
+    assert list(captured.blocks.refusals) == [0]
+
+
+@pytest.mark.parametrize("place", ["meta", "cuda"])
+def test_a_step_is_captured_for_a_device_that_is_not_there(place):
+    with torch.device("meta"):
+        model = Llama()
+        inputs = {"tokens": TOKENS.to("meta"), "labels": TOKENS.to("meta")}
+    captured = capture_step(model, inputs, on=None if place == "meta" else place)
+    assert len(captured.blocks.names) == 3
+    assert ("aten._scaled_dot_product_efficient_attention.default" in captured.overloads) == (place == "cuda")
+    assert (captured.graph.memory % 512 == 0).all() == (place == "cuda")
