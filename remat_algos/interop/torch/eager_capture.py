@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -30,7 +31,9 @@ from remat_algos.plan.blocks import Blocks, Holds
 
 CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
 FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
+KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
+DataDependent = (DataDependentOutputException, DynamicOutputShapeException)
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 
@@ -114,7 +117,9 @@ class _FakeStep:
         fakes: dict[int, torch.Tensor] = {}
 
         def fake(tensor: torch.Tensor) -> torch.Tensor:
-            if id(tensor) not in fakes:
+            if id(tensor) not in fakes and _is_known(tensor):
+                fakes[id(tensor)] = tensor.detach().clone()
+            elif id(tensor) not in fakes:
                 with mode:
                     copy = torch.empty_strided(
                         tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_place(on or tensor.device)
@@ -132,20 +137,22 @@ class _FakeStep:
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         return cls(model, fakes, names, parameters, _mapped(fake, args), _mapped(fake, keywords), on)
 
-    def forward(self, loss: Any) -> torch.Tensor:
-        """Run the forward part and return the loss."""
-        result = torch.func.functional_call(self.model, self.parameters, self.args, self.keywords)
-        found = loss(result) if callable(loss) else _loss_of(result)
-        if not isinstance(found, torch.Tensor) or found.numel() != 1:
-            raise GraphError(
-                "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
-                "inputs, or loss= a function from the result to the loss"
-            )
-        if not found.requires_grad:
-            raise GraphError(
-                "the loss needs no gradient: no trainable parameter reaches it; check torch.no_grad() and requires_grad"
-            )
-        return found
+    def run(self, loss: Any, tracker: "_Tracker") -> torch.Tensor:
+        """Run forward and backward with the fake parameters, which checkpoints read again, and return the loss."""
+
+        class Whole(nn.Module):
+            def __init__(self, model: nn.Module) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(whole, args: Any, keywords: Any) -> torch.Tensor:
+                scalar = _checked(whole.model(*args, **keywords), loss)
+                tracker.start_backward()
+                scalar.backward()
+                return scalar
+
+        parameters = {f"model.{name}": each for name, each in self.parameters.items()}
+        return torch.func.functional_call(Whole(self.model), parameters, (self.args, self.keywords))
 
     @property
     def on_gpu(self) -> bool:
@@ -156,6 +163,27 @@ class _FakeStep:
     def lacking(self) -> set[int]:
         """Ids of trainable tensors without a gradient."""
         return {id(each) for each in self.fakes.values() if each.requires_grad and each.grad is None}
+
+
+def _checked(result: Any, loss: Any) -> torch.Tensor:
+    """Return the loss of a model's result."""
+    scalar = loss(result) if callable(loss) else _loss_of(result)
+    if not isinstance(scalar, torch.Tensor) or scalar.numel() != 1:
+        raise GraphError(
+            "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
+            "inputs, or loss= a function from the result to the loss"
+        )
+    if not scalar.requires_grad:
+        raise GraphError(
+            "the loss needs no gradient: no trainable parameter reaches it; check torch.no_grad() and requires_grad"
+        )
+    return scalar
+
+
+def _is_known(tensor: torch.Tensor) -> bool:
+    """True for small tensors of integers, which a model may read to choose its operators."""
+    small = tensor.device.type == "cpu" and tensor.numel() <= KNOWN
+    return small and not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _place(device: torch.device) -> torch.device:
@@ -178,9 +206,11 @@ class _Tracker(TorchDispatchMode):
     the sum is counted in place if the first gradient is freed at once.
     """
 
-    def __init__(self, mode: Any) -> None:
+    def __init__(self, mode: Any, step: _FakeStep) -> None:
         super().__init__()
         self.mode = mode
+        self.on = None if step.on is None else _place(step.on)
+        self.on_gpu = step.on_gpu
         self.quiet = self.backward = False
         self.between_nodes = False  # the engine runs no node of autograd: it adds gradients
         self.last: list[Any] = []  # weak references to the last results, whose nodes of autograd are not known yet
@@ -190,11 +220,67 @@ class _Tracker(TorchDispatchMode):
         if operator in FREE or self.quiet:
             return operator(*args, **kwargs)
         self.attach()
-        result = operator(*args, **kwargs)
+        result = self.result_of(operator, args, kwargs)
         summed = self.between_nodes and operator is torch.ops.aten.add.Tensor and _is_dense(args[0])
         self.record(operator, args, kwargs, result, summed)
         self.last = [weakref.ref(each) for each in tensors(result)]
         return result
+
+    def result_of(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator on fake tensors, or on the numbers of small tensors that parameters do not change."""
+        arguments = list(tensors((args, kwargs)))
+        known = [each for each in arguments if not isinstance(each, FakeTensor)]
+        if len(known) < len(arguments) or torch.Tag.nondeterministic_seeded in operator.tags:
+            if any(each is other for each in known for other in _written(operator, args, kwargs)):
+                raise GraphError("the model writes numbers that depend on its parameters into a tensor of integers")
+            return self.fake_result(operator, args, kwargs)
+        if not operator._schema.is_mutable:
+            try:
+                result = self.fake_result(operator, args, kwargs)
+            except DataDependent:
+                result = None
+            results = list(tensors(result))
+            if any(each.numel() > KNOWN for each in (*results, *arguments)):
+                return result
+            if not arguments and any(each.is_floating_point() or each.is_complex() for each in results):
+                return result
+        kwargs = {name: torch.device("cpu") if name == "device" else each for name, each in kwargs.items()}
+        self.mode.__exit__(None, None, None)
+        try:
+            return operator(*args, **kwargs)
+        finally:
+            self.mode.__enter__()
+
+    def fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        args, kwargs = _mapped(self.fake, args), _mapped(self.fake, dict(kwargs))
+        if self.on is not None and kwargs.get("device") == torch.device("cpu"):
+            kwargs["device"] = self.on
+        if operator is torch.ops.aten._grouped_mm.default and args[0].dtype != torch.bfloat16:
+            # fake tensors take only bfloat16 here, the kernels all
+            halves = (self.empty(each.shape, each.stride(), torch.bfloat16, each.device) for each in args[:2])
+            result = operator(*halves, *args[2:], **kwargs)
+            return self.empty(result.shape, result.stride(), args[0].dtype, result.device)
+        return operator(*args, **kwargs)
+
+    def fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake tensor in place of one whose numbers are known."""
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        twin = self.empty(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        self.alias(twin, tensor)
+        return twin
+
+    def empty(self, shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or _place(device))
+
+    def alias(self, twin: torch.Tensor, tensor: torch.Tensor) -> None:
+        raise NotImplementedError
+
+    def start_backward(self) -> None:
+        """Leave the forward part, around which a trainer has the context of autocast."""
+        self.attach()
+        torch.clear_autocast_cache()
+        self.backward = True
 
     def attach(self) -> None:
         """Watch the autograd node of the last results."""
@@ -242,10 +328,9 @@ def _bytes(size: int, on_gpu: bool) -> int:
 class _Peak(_Tracker):
     """Counts the bytes of storages during each operator."""
 
-    def __init__(self, mode: Any, known: Sequence[torch.Tensor], on_gpu: bool) -> None:
-        super().__init__(mode)
-        self.on_gpu = on_gpu
-        self.seen = {id(each.untyped_storage()) for each in known}
+    def __init__(self, mode: Any, step: _FakeStep) -> None:
+        super().__init__(mode, step)
+        self.seen = {id(each.untyped_storage()) for each in step.fakes.values()}
         self.live = self.peak = self.during = 0
         self.sum: int | None = None  # storage of the first of two gradients, just added
 
@@ -268,6 +353,10 @@ class _Peak(_Tracker):
         self.peak = max(self.peak, self.during)
         self.during = 0
 
+    def alias(self, twin: torch.Tensor, tensor: torch.Tensor) -> None:
+        self.seen.add(id(twin.untyped_storage()))
+        weakref.finalize(twin.untyped_storage(), self.seen.discard, id(twin.untyped_storage()))
+
     def freed(self, storage: int, size: int) -> None:
         self.seen.discard(storage)
         self.live -= size
@@ -289,14 +378,8 @@ def simulate_step(
     Checkpoints and hooks of the model take effect. The arguments are those of `capture_step`.
     """
     with _fake_step(model, inputs, keywords, on) as (step, mode):
-        known = [*step.fakes.values()]
-        peak = _Peak(mode, known, step.on_gpu)
-        with peak:
-            found = step.forward(loss)
-            torch.clear_autocast_cache()
-            peak.attach()
-            peak.backward = True
-            found.backward()
+        with _Peak(mode, step) as peak:
+            step.run(loss, peak)
             peak.close()
     return peak.peak
 
@@ -372,7 +455,7 @@ class _Recorder(_Tracker):
     """Rows of the graph of a step, as its operators run."""
 
     def __init__(self, mode: Any, step: _FakeStep, paths: Mapping[nn.Module, str], blocks: Sequence[str]) -> None:
-        super().__init__(mode)
+        super().__init__(mode, step)
         self.rows: list[_OperatorRow] = []
         self.memory: list[int] = []
         self.producer: list[int] = []
@@ -384,7 +467,6 @@ class _Recorder(_Tracker):
         self.original: set[int] = set()  # storages of the forward part, not of an unpacked tensor
         self.residents: list[tuple[str, str, int]] = []  # name, role, bytes
         self.sum: tuple[int, int] | None = None  # storages of the first gradient and of the sum, just added
-        self.on_gpu = step.on_gpu
         self.paths, self.outer = paths, [""]
         self.blocks = [_Block(path) for path in blocks]
         self.block_of = {path: b for b, path in enumerate(blocks)}
@@ -424,6 +506,9 @@ class _Recorder(_Tracker):
                 return
         if place >= 0:
             self.live_until[place] = max(self.live_until[place], last)
+
+    def alias(self, twin: torch.Tensor, tensor: torch.Tensor) -> None:
+        self.track(twin, self.place_of(tensor))
 
     def track(self, tensor: torch.Tensor, place: int) -> None:
         storage = tensor.untyped_storage()
@@ -557,7 +642,7 @@ class _Recorder(_Tracker):
             self.blocks[handle.block].trigger = len(self.rows)
         quiet, self.quiet = self.quiet, True
         try:
-            tensor = torch.empty_strided(handle.size, handle.stride, dtype=handle.dtype, device=handle.device)
+            tensor = self.empty(handle.size, handle.stride, handle.dtype, handle.device)
         finally:
             self.quiet = quiet
         self.track(tensor, handle.place)
@@ -721,14 +806,10 @@ def capture_step(
             module = model.get_submodule(path)
             hooks.callback(module.register_forward_pre_hook(recorder.enter_block, with_kwargs=True).remove)
         with recorder, saved_tensors_hooks(recorder.pack, recorder.unpack):
-            found = step.forward(loss)
-            recorder.attach()
-            torch.clear_autocast_cache()
-            recorder.backward = True
-            found.backward()
+            scalar = step.run(loss, recorder)
             recorder.sum = None
-        _check_gradients(step, found)
-        return _assembled(recorder, step, found, cost, device, workspace)
+        _check_gradients(step, scalar)
+        return _assembled(recorder, step, scalar, cost, device, workspace)
 
 
 def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]:
