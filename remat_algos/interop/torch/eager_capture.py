@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -377,10 +381,9 @@ def simulate_step(
 
     Checkpoints and hooks of the model take effect. The arguments are those of `capture_step`.
     """
-    with _fake_step(model, inputs, keywords, on) as (step, mode):
-        with _Peak(mode, step) as peak:
-            step.run(loss, peak)
-            peak.close()
+    with _fake_step(model, inputs, keywords, on) as (step, mode), _Peak(mode, step) as peak:
+        step.run(loss, peak)
+        peak.close()
     return peak.peak
 
 
