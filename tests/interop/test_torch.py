@@ -1,10 +1,8 @@
 """Models of PyTorch within a budget: bit-equal to eager, and within the predicted peak."""
 
 import copy
-import importlib
 import pickle
 import re
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -279,26 +277,6 @@ def test_the_two_lines_of_the_readme():
     exec(lines, names)
     assert isinstance(names["loss"], torch.Tensor)
     assert not all(torch.equal(before[name], now) for name, now in net.state_dict().items())
-
-
-def test_private_names_of_pytorch_stand_in_one_file():
-    folder = Path(remat.__file__).parent
-    private = re.compile(r"(import|from) torch[\w.]*\._|torch\.(\w+\.)*_[a-z]")
-    lines = {
-        file.name: [line for line in file.read_text().splitlines() if private.search(line)]
-        for file in folder.glob("*.py")
-    }
-    assert lines.pop("private_names.py")
-    assert not any(lines.values())
-
-
-def test_a_private_name_that_moved_is_named(monkeypatch):
-    from torch._functorch import aot_autograd
-
-    monkeypatch.delattr(aot_autograd, "aot_export_joint_with_descriptors")
-    monkeypatch.delitem(sys.modules, "remat_algos.interop.torch.private_names")
-    with pytest.raises(ImportError, match=r"lacks .*aot_export_joint_with_descriptors.* \(tested: 2.13\)"):
-        importlib.import_module("remat_algos.interop.torch.private_names")
 
 
 class Broken(Layers):

@@ -10,7 +10,7 @@ from torch import fx
 from torch.fx.node import has_side_effect
 
 from remat_algos.errors import GraphError, OutOfMemoryError
-from remat_algos.interop.torch.private_names import without_modes
+from remat_algos.interop.torch.stable_names import without_modes
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"

@@ -26,7 +26,6 @@ from remat_algos.interop.torch.private_names import (
     DataDependent,
     InputMutation,
     NoGradient,
-    Operator,
     Parameter,
     checkpoint_region,
     constant_size,
@@ -36,9 +35,8 @@ from remat_algos.interop.torch.private_names import (
     origin,
     recurrent_layers,
     runs_modules,
-    storage_key,
-    writes_into_arguments,
 )
+from remat_algos.interop.torch.stable_names import Operator, storage_key, writes_into_arguments
 from remat_algos.interop.torch.storages import STORAGES, real_storages, storages, tensors
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph

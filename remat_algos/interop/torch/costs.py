@@ -15,7 +15,7 @@ from torch.utils.flop_counter import flop_registry
 from remat_algos.cost.devices import DTYPES
 from remat_algos.cost.node_costs import AnyDevice, Cost, operator_costs
 from remat_algos.errors import ArgumentError, warn
-from remat_algos.interop.torch.private_names import Operator, storage_key, without_modes
+from remat_algos.interop.torch.stable_names import Operator, storage_key, without_modes
 from remat_algos.interop.torch.storages import allocator_peak, tensors
 from remat_algos.ir.arrays import Int64
 

@@ -14,16 +14,15 @@ from remat_algos.interop.torch.capture_model import BY_NAME, export
 from remat_algos.interop.torch.outside import hooked_modules
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private_names import (
-    FakeTensor,
     InputMutation,
     Parameter,
     compile_joint,
     leaves_with_paths,
     origin,
     path_text,
-    tree_leaves,
 )
 from remat_algos.interop.torch.report import GraphReport
+from remat_algos.interop.torch.stable_names import FakeTensor, tree_leaves
 from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan

@@ -17,19 +17,22 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import stateless
 from torch.utils import checkpoint
 
+from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
+
+OLDEST, NEWEST = "2.13", "2.14"
+"""Versions of PyTorch that tests/torch_versions.py has passed with these names."""
+
 
 def _moved(error: object) -> ImportError:
     """Return the error for names that this version of PyTorch does not have."""
+    what = str(error).partition(" from ")[0]
     msg = (
-        f"PyTorch {torch.__version__} lacks private names: {error} (tested: {TESTED}); install a "
-        f"tested version: python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read "
-        "without it"
+        f"capture, rematerialize and the backend of torch.compile take PyTorch {OLDEST} to {NEWEST}, and PyTorch "
+        f"{torch.__version__} lacks what they use ({what}): python -m pip install 'torch=={NEWEST}.*', or "
+        "plan_checkpoints, which takes any version from 2.6"
     )
     return ImportError(msg)
 
-
-TESTED = "2.13"
-"""Versions of PyTorch whose private names are known to be these."""
 
 try:
     from torch._decomp import decompositions
@@ -37,7 +40,6 @@ try:
     from torch._dynamo.backends.common import aot_autograd as aot_autograd
     from torch._dynamo.eval_frame import OptimizeContext as _CompiledCalls
     from torch._dynamo.eval_frame import dynamo_tls as _dynamo_state
-    from torch._dynamo.eval_frame import innermost_backend as _innermost_backend
     from torch._dynamo.external_utils import wrap_inline as _in_frame
     from torch._dynamo.trace_rules import check as _is_skipped
     from torch._dynamo.utils import counters as _counters
@@ -49,16 +51,11 @@ try:
     from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
     from torch._inductor.custom_graph_pass import CustomPartitionerFn as CustomPartitioner  # noqa: F401
     from torch._ops import HigherOrderOperator as HigherOrderOperator
-    from torch._ops import OpOverload as Operator  # noqa: F401
     from torch._subclasses import fake_tensor
-    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    from torch.fx.graph import _BoxedCodeGen as BoxedCode  # noqa: F401
-    from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode  # noqa: F401
-    from torch.utils._python_dispatch import _disable_current_modes as without_modes  # noqa: F401
+    from torch.fx.graph import CodeGen
     from torch.utils._pytree import keystr as path_text  # noqa: F401
     from torch.utils._pytree import tree_flatten_with_path as leaves_with_paths  # noqa: F401
-    from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
     InputMutation = descriptors.InputMutationAOTOutput
     Parameter = descriptors.ParamAOTInput
@@ -68,7 +65,8 @@ try:
     _BACKWARD = descriptors.GradAOTOutput, descriptors.BackwardTokenAOTOutput
     _SUBCLASS_PARTS = descriptors.SubclassGetAttrAOTInput, descriptors.SubclassGetAttrAOTOutput
     Saved = descriptors.SavedForBackwardsAOTOutput
-    SavedUnchecked = descriptors.SavedForBackwardsNoVcCheckAOTOutput
+    # Before PyTorch 2.12 every tensor is saved with a check of its version.
+    SavedUnchecked = getattr(descriptors, "SavedForBackwardsNoVcCheckAOTOutput", Saved)
     DataDependent = (
         fake_tensor.DataDependentOutputException,
         fake_tensor.DynamicOutputShapeException,
@@ -83,6 +81,10 @@ try:
     )
 except (ImportError, AttributeError) as _error:
     raise _moved(_error) from _error
+
+# PyTorch 2.14 gives the arguments of the function as a tuple and a dictionary, and its own options by name.
+_BY_NAME = hasattr(checkpoint, "_checkpoint_without_reentrant_generator_impl")
+_REGIONS = "_checkpoint_without_reentrant_generator" + ("_impl" if _BY_NAME else "")
 
 _ATTENTION = flex_attention, flex_attention_backward
 
@@ -108,9 +110,14 @@ def inductor() -> tuple[Any, Any]:
     return compile_fx, config
 
 
-def storage_key(tensor: Any) -> int:
-    """Return a key, equal for tensors with the same storage while one of them is alive."""
-    return tensor.untyped_storage()._cdata
+class BoxedCode(CodeGen):
+    """Code of a graph that takes a list of inputs and empties it, so that each is released after its last read."""
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
+        names = [each.split(":")[0].split("=")[0].strip() for each in free_vars if each != "self"]
+        lines = [f"def {self._func_name}(self, args_list){maybe_return_annotation}:"]
+        lines += [f"{name} = args_list[{i}]" for i, name in enumerate(names)]
+        return "\n    ".join([*lines, "args_list.clear()"])
 
 
 def origin(about: Any) -> Any:
@@ -146,12 +153,6 @@ def specialize_sizes(inputs: Any) -> None:
 def constant_size(symbol: Any) -> int | None:
     """Return the value of a specialized symbolic size; None for anything else."""
     return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
-
-
-def writes_into_arguments(operator: Any) -> bool:
-    """True if an operator is in-place."""
-    schema = getattr(operator, "_schema", None)
-    return schema is not None and schema.is_mutable
 
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
@@ -302,15 +303,16 @@ def module_of(meta: Any) -> str:
 @contextlib.contextmanager
 def checkpoint_regions() -> Iterator[None]:
     """Context in which operators run by `torch.utils.checkpoint` are marked for `checkpoint_region`."""
-    original, numbers = checkpoint._checkpoint_without_reentrant_generator, count()
+    original, numbers = getattr(checkpoint, _REGIONS), count()
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
         """Return a kind of mode that marks with the innermost region, even within an enclosing one."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
-    def marked(function: Any, preserve: Any, context_fn: Any, *rest: Any, **keywords: Any) -> Iterator[None]:
+    def marked(function: Any, *args: Any, **options: Any) -> Iterator[None]:
         region = (*entered[-1], next(numbers))
+        context_fn = options["context_fn"] if _BY_NAME else args[1]
 
         def contexts() -> Any:
             selective = checkpoint.create_selective_checkpoint_contexts
@@ -320,16 +322,20 @@ def checkpoint_regions() -> Iterator[None]:
 
         keys = (RECOMPUTE, REGION)
         before = {key: traceback.current_meta[key] for key in keys if key in traceback.current_meta}
+        if _BY_NAME:
+            options["context_fn"] = contexts
+        else:
+            args = (args[0], contexts, *args[2:])
         entered.append(region)
         try:
-            yield from original(function, preserve, contexts, *rest, **keywords)
+            yield from original(function, *args, **options)
         finally:
             entered.pop()
             for key in keys:
                 traceback.current_meta.pop(key, None)
             traceback.current_meta.update(before)
 
-    with _replaced(checkpoint, _checkpoint_without_reentrant_generator=marked, CheckpointFunction=_NotReentrant):
+    with _replaced(checkpoint, **{_REGIONS: marked, "CheckpointFunction": _NotReentrant}):
         yield
 
 
@@ -498,7 +504,9 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
     original = _CompiledCalls.__call__
 
     def attach(context: Any, function: Any) -> Any:
-        backend = _innermost_backend(context.callback)
+        backend = context.callback
+        while hasattr(backend, "_torchdynamo_orig_backend"):
+            backend = backend._torchdynamo_orig_backend
         options = keywords_of(backend).get("options")
         watcher = watcher_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
         if watcher is None:
@@ -538,12 +546,6 @@ def recompile_limit() -> int:
     return int(_dynamo_config.recompile_limit)
 
 
-def ran_compiled(profile: Any) -> bool:
-    """True if a profile saw code of torch.compile."""
-    events = profile.profiler.kineto_results.events()
-    return any(event.name().startswith("Torch-Compiled Region") for event in events)
-
-
 def parallel_gradients() -> int:
     """Bytes of all gradients of the DistributedDataParallel being compiled; 0 outside one."""
     parallel = DistributedDataParallel._get_active_ddp_module()
@@ -571,9 +573,3 @@ def _gather(group: Any) -> Gather:
     shards = [each._sharded_param_data.numel() for each in group.fsdp_params]
     size = n_shards * sum(n * dtype.itemsize for n, dtype in zip(shards, dtypes, strict=True))
     return Gather(size, group.post_forward_mesh_info is not group.mesh_info)
-
-
-def allocated_bytes(profile: Any) -> list[int]:
-    """Return the changes by CPU allocations and releases in a memory profile, in order."""
-    events = profile.profiler.kineto_results.events()
-    return [event.nbytes() for event in events if event.name() == "[memory]"]

@@ -10,8 +10,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.errors import GraphError
-from remat_algos.interop.torch.private_names import allocated_bytes
 from remat_algos.interop.torch.references import References
+from remat_algos.interop.torch.stable_names import allocated_bytes
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.policy import module_of

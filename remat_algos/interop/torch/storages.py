@@ -12,13 +12,7 @@ from torch import fx
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.private_names import (
-    DispatchMode,
-    allocated_bytes,
-    ran_compiled,
-    storage_key,
-    tree_leaves,
-)
+from remat_algos.interop.torch.stable_names import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""What every version of PyTorch takes, and what a version says that the compiled backend does not take."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import remat_algos.interop.torch as remat
+
+PRIVATE = "remat_algos.interop.torch.private_names"
+EAGER = ("costs", "stable_names", "storages")
+"""Modules that work with versions of PyTorch without the private names of the compiled backend."""
+
+
+def printed(*lines):
+    """Run lines in an interpreter in which those private names cannot be imported, and return what it prints."""
+    blocked = ["import sys", f"sys.modules[{PRIVATE!r}] = None", *lines]
+    command = [sys.executable, "-W", "ignore", "-c", "\n".join(blocked)]
+    return subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
+
+
+def test_eager_modules_need_no_private_names():
+    imports = [f"import remat_algos.interop.torch.{name} as {name}" for name in EAGER]
+    assert printed(*imports, "print('imported')") == "imported\n"
+
+
+def test_a_peak_is_measured_with_any_version():
+    lines = (
+        "import torch",
+        "from remat_algos.interop.torch import measure_peak",
+        "x = torch.ones(1000)",
+        "print(measure_peak(lambda: x.exp().exp(), [x]))",
+    )
+    assert printed(*lines) == "Peaks(storages=8000, allocator=8000)\n"
+
+
+def test_private_names_of_pytorch_are_in_two_files():
+    folder = Path(remat.__file__).parent
+    private = re.compile(r"(import|from) torch[\w.]*\._|torch\.(\w+\.)*_[a-z]")
+    lines = {
+        file.name: [line for line in file.read_text().splitlines() if private.search(line)]
+        for file in folder.glob("*.py")
+    }
+    assert lines.pop("private_names.py")
+    assert lines.pop("stable_names.py")
+    assert not any(lines.values())
+
+
+@pytest.mark.parametrize("door", ["backend", "capture", "partition_fn", "rematerialize"])
+def test_a_version_without_the_private_names_is_refused_in_one_sentence(monkeypatch, door):
+    from torch._functorch import aot_autograd
+
+    monkeypatch.delattr(aot_autograd, "aot_export_joint_with_descriptors", raising=False)
+    for name in [name for name in sys.modules if name.startswith("remat_algos.interop.torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    fresh = importlib.import_module("remat_algos.interop.torch")
+    with pytest.raises(ImportError) as caught:
+        getattr(fresh, door)
+    sentence = str(caught.value)
+    assert re.search(r"take PyTorch 2\.\d+ to 2\.\d+,.* lacks .*cannot import name .*plan_checkpoints", sentence)
+    assert "\n" not in sentence
