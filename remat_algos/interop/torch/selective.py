@@ -1,0 +1,394 @@
+"""Blocks of a model in PyTorch's checkpoints, with the outputs of chosen operators saved."""
+
+import contextlib
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from remat_algos.errors import ArgumentError, BackendError
+
+Saved = tuple[tuple[str, int], ...]
+"""Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
+KEEP_ALL = None
+"""Stands for `Saved` where a block is not recomputed at all."""
+
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+# ---------------------------------------------------------------- operators
+
+
+@cache
+def overload(name: str) -> Any:
+    """Return the operator of a name such as "aten.mm.default"."""
+    found: Any = torch.ops
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        wrong = (
+            "PyTorch has no operator {name!r}; import the package that registers it, or plan again with this PyTorch"
+        )
+        raise ArgumentError(wrong, name=name) from error
+    return found
+
+
+def savable(name: str) -> bool:
+    """True if a policy may save the output of an operator: it changes nothing in place and is no view."""
+    operator = overload(name)
+    base = name.split(".")[1]
+    return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
+
+
+@cache
+def _runs_once(operator: Any) -> bool:
+    """True for collectives with a result of their own; their wait is free."""
+    return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional") and "wait" not in str(operator)
+
+
+@cache
+def _probability(operator: Any) -> tuple[str, int] | None:
+    """Return the argument of a random operator that turns it off at 0: its name and place."""
+    arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
+    return next(((each.name, i) for i, each in enumerate(arguments) if each.name in ("dropout_p", "train")), None)
+
+
+@cache
+def _is_random(operator: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
+
+
+def draws(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a call takes random numbers."""
+    if not _is_random(operator):
+        return False
+    argument = _probability(operator)
+    if argument is None:
+        return True
+    name, place = argument
+    return bool(args[place]) if place < len(args) else bool(kwargs.get(name, False))
+
+
+def counts(operator: Any, args: Sequence[Any]) -> bool:
+    """False for casts of parameters: autocast caches them, so a rerun may have others than the first run."""
+    is_cast = operator is torch.ops.aten._to_copy.default
+    return not (is_cast and isinstance(args[0], torch.Tensor) and args[0].is_leaf and args[0].requires_grad)
+
+
+def _mapped(function: Callable[[Any], Any], kind: type, outputs: Any) -> Any:
+    """Return nested outputs with a function applied to those of a kind."""
+    if isinstance(outputs, kind):
+        return function(outputs)
+    return (
+        type(outputs)(_mapped(function, kind, each) for each in outputs) if type(outputs) in (tuple, list) else outputs
+    )
+
+
+# ---------------------------------------------------------------- one call of a block
+
+
+class _Snapshot:
+    """A saved tensor and the version at which it was saved."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor, self.version = tensor, tensor._version
+
+    def detached(self) -> "_Snapshot":
+        self.tensor = self.tensor.detach()
+        return self
+
+    def read(self) -> torch.Tensor:
+        if self.tensor._version != self.version:
+            raise BackendError(
+                "a saved tensor of shape {shape} was changed in place before its gradient; leave it out of the policy, "
+                "or make the change out of place",
+                shape=tuple(self.tensor.shape),
+            )
+        return self.tensor.detach()
+
+
+class _Outputs:
+    """The saved outputs of one call of a block."""
+
+    def __init__(self, saved: Saved) -> None:
+        self.places: dict[Any, set[int]] = {}
+        for name, place in saved:
+            self.places.setdefault(overload(name), set()).add(place)
+        self.values: dict[tuple[Any, int], Any] = {}
+        self.drawn = False  # a draw is saved
+        self.redraw = False  # and one after it is not, so the generator has to move on in the rerun
+
+
+class _Mode(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __init__(self, outputs: _Outputs) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.places = Counter[Any]()
+
+    def _place(self, operator: Any) -> int:
+        place = self.places[operator]
+        self.places[operator] = place + 1
+        return place
+
+
+class _Forward(_Mode):
+    """Stores the outputs of saved operators."""
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result, outputs = operator(*args, **kwargs), self.outputs
+        places, once = outputs.places.get(operator), _runs_once(operator)
+        if (once or (places is not None and counts(operator, args))) and (
+            (place := self._place(operator)) in (places or ()) or once
+        ):
+            outputs.values[operator, place] = _mapped(_Snapshot, torch.Tensor, result)
+            outputs.drawn |= draws(operator, args, kwargs)
+        elif outputs.drawn and draws(operator, args, kwargs):
+            outputs.redraw = True
+        return result
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        # Detached only here: within the dispatch an alias would not share the version counter.
+        for each in self.outputs.values.values():
+            _mapped(_Snapshot.detached, _Snapshot, each)
+
+
+class _Rerun(_Mode):
+    """Answers saved operators from the stored outputs, each once, and runs all others."""
+
+    def __enter__(self) -> "_Rerun":
+        self.places.clear()
+        self.operators = {operator for operator, _ in self.outputs.values}
+        return super().__enter__()  # type: ignore[return-value]
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if operator in self.operators and counts(operator, args):
+            stored = self.outputs.values.pop((operator, self._place(operator)), None)
+            if stored is not None:
+                if self.outputs.redraw and draws(operator, args, kwargs):
+                    operator(*args, **kwargs)
+                return _mapped(_Snapshot.read, _Snapshot, stored)
+        return operator(*args, **kwargs)
+
+
+class _Kept(saved_tensors_hooks):
+    """Lets autograd save tensors as it does without a checkpoint; the hooks of the checkpoint around stay unused."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda tensor: _Snapshot(tensor).detached(), _Snapshot.read)
+
+
+def contexts(saved: Saved | None) -> tuple[Any, Any]:
+    """Return the contexts of the forward part and of the rerun of one call of a block."""
+    if torch.compiler.is_compiling():
+        return create_selective_checkpoint_contexts(_policy(saved))
+    if saved is KEEP_ALL:
+        return _Kept(), contextlib.nullcontext()
+    if not saved and not _is_distributed():
+        return contextlib.nullcontext(), contextlib.nullcontext()
+    outputs = _Outputs(saved)
+    return _Forward(outputs), _Rerun(outputs)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
+    """Return the policy of one call of a block, for compilers."""
+    chosen, counts = frozenset(saved or ()), Counter[Any]()
+
+    def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        place = counts[context.is_recompute, operator]
+        counts[context.is_recompute, operator] += 1
+        if saved is KEEP_ALL or (str(operator), place) in chosen or _runs_once(operator):
+            return CheckpointPolicy.MUST_SAVE
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    return policy
+
+
+# ---------------------------------------------------------------- wrapped blocks
+
+
+def run_block(
+    forward: Callable[..., Any], saved: Saved, offload: bool, norms: tuple[nn.Module, ...], *args: Any, **kwargs: Any
+) -> Any:
+    """Call the forward of a block in a checkpoint; without gradients call it alone."""
+    if not torch.is_grad_enabled():
+        return forward(*args, **kwargs)
+    values = [*args, *kwargs.values()]
+    # Tensors are arguments of the checkpoint, which checks their versions; one that is offloaded is the only one.
+    moved = [i for i, each in enumerate(values) if isinstance(each, torch.Tensor)][: 1 if offload else None]
+    others = [None if i in moved else each for i, each in enumerate(values)]
+    call = partial(_call, forward, tuple(kwargs), others, moved)
+    context = partial(contexts, saved) if not norms else partial(_with_norms, saved, norms)
+    with _on_host() if offload else contextlib.nullcontext():
+        return checkpoint(call, *[values[i] for i in moved], use_reentrant=False, context_fn=context)
+
+
+def _call(
+    forward: Callable[..., Any], names: Sequence[str], others: list[Any], moved: list[int], *tensors: torch.Tensor
+) -> Any:
+    values = list(others)
+    for place, tensor in zip(moved, tensors, strict=True):
+        values[place] = tensor
+    count = len(values) - len(names)
+    return forward(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+
+def _on_host() -> saved_tensors_hooks:
+    """Keep what the checkpoint itself saves, the input of its block, on the host."""
+
+    def store(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
+        copy = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+        return tensor.device, copy.copy_(tensor)
+
+    return saved_tensors_hooks(store, lambda stored: stored[1].to(stored[0], non_blocking=stored[1].is_pinned()))
+
+
+def _with_norms(saved: Saved, norms: Sequence[nn.Module]) -> tuple[Any, Any]:
+    """Return the contexts of a block whose batch norms do not update their statistics a second time."""
+    forward, rerun = contexts(saved)
+    return forward, rerun if torch.compiler.is_compiling() else _UnchangedStatistics(norms, rerun)
+
+
+class _UnchangedStatistics:
+    """The context of a rerun in which batch norms leave their statistics as they are."""
+
+    def __init__(self, norms: Sequence[Any], rerun: Any) -> None:
+        self.norms, self.rerun = norms, rerun
+        self.before: list[tuple[Any, float | None, int]] = []
+
+    def __enter__(self) -> None:
+        active = [each for each in self.norms if each.training and each.track_running_stats]
+        self.before = [(each, each.momentum, each.num_batches_tracked._version) for each in active]
+        for norm in active:
+            norm.momentum = 0.0
+        self.rerun.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.rerun.__exit__(*error)
+        for norm, momentum, version in self.before:
+            norm.momentum = momentum
+            if norm.num_batches_tracked._version != version:
+                norm.num_batches_tracked.sub_(1)
+
+
+def batch_norms(block: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the batch norms of a block."""
+    return tuple(each for each in block.modules() if isinstance(each, _NORMS))
+
+
+# ---------------------------------------------------------------- layers of a trainer
+
+
+class Layers:
+    """The blocks for which a trainer calls one `context_fn`, in the order of their calls.
+
+    A block is known again by the first module that its forward calls. So passes that were broken off, passes without
+    gradients and other orders do not shift the treatments.
+    """
+
+    def __init__(self, treatments: Sequence[Saved | None]) -> None:
+        self.treatments = tuple(treatments)
+        self.places: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        self.next = 0
+        self.failed = False  # a block raised an error
+        self.short = 0  # blocks seen before the last pass that began too early
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.treatments,)
+
+    def advance(self) -> int:
+        """Return the place of the block that is called now."""
+        place = self.next
+        self.next = (place + 1) % len(self.treatments)
+        return place
+
+    def place(self, first: nn.Module, expected: int) -> int:
+        """Return the place of the block whose forward calls this module first."""
+        count, seen = len(self.treatments), len(self.places)
+        place = self.places.get(first)
+        early = place == 0 and seen < count and not self.failed
+        if (place is None and seen == count) or (early and self.short == seen):
+            raise ArgumentError(
+                "the plan is for {count} blocks, and the trainer checkpoints {seen!w}; plan for this model, and read "
+                "plan.kwargs anew for each model",
+                count=count,
+                seen="more" if seen == count else seen,
+            )
+        self.short = seen if early else self.short
+        return self.places.setdefault(first, expected)
+
+
+class _LayerForward:
+    """The context in which a block of a trainer runs."""
+
+    def __init__(self, layers: Layers) -> None:
+        self.layers = layers
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        self.place = self.layers.advance()
+        self.hook = register_module_forward_pre_hook(self._recognize)
+        self._begin(self.layers.treatments[self.place])
+
+    def _begin(self, saved: Saved | None) -> None:
+        forward, self.rerun = contexts(saved)
+        self.stack.enter_context(forward)
+
+    def _recognize(self, module: nn.Module, args: Any) -> None:
+        self.hook.remove()
+        place = self.layers.place(module, self.place)
+        if place != self.place:
+            self.stack.close()
+            self.layers.next = place
+            self.layers.advance()
+            # Operators before the first module were not counted, so none is saved by its count in this call.
+            self._begin(KEEP_ALL if self.layers.treatments[place] is KEEP_ALL else ())
+
+    def __exit__(self, *error: Any) -> None:
+        self.hook.remove()
+        self.layers.failed |= error[0] is not None
+        self.stack.__exit__(*error)
+
+
+class _LayerRerun:
+    """The context in which a block of a trainer runs again."""
+
+    def __init__(self, forward: _LayerForward) -> None:
+        self.forward = forward
+
+    def __enter__(self) -> None:
+        self.forward.rerun.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.forward.rerun.__exit__(*error)
+
+
+def layer_contexts(layers: Layers) -> tuple[Any, Any]:
+    """Return the contexts of a block of a trainer; it is the `context_fn` of all of them."""
+    if torch.compiler.is_compiling():
+        return contexts(layers.treatments[layers.advance()])
+    forward = _LayerForward(layers)
+    return forward, _LayerRerun(forward)

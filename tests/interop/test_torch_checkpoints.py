@@ -1,0 +1,577 @@
+"""Checkpoint policies per block: gradients are those of the model, bit for bit, whatever the treatments."""
+
+import copy
+import json
+import pickle
+from collections import Counter
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from remat_algos.errors import ArgumentError, BackendError, PlanError
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.selective import savable
+from remat_algos.plan.policy import Treatment
+from tests.raising import raises
+
+ADDMM = "aten.addmm.default"
+
+
+class Block(nn.Module):
+    """A residual block of two layers; `draw` is called between them."""
+
+    def __init__(self, draw=nn.Identity, width=8):
+        super().__init__()
+        self.norm, self.up, self.draw, self.down = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 16),
+            draw(),
+            nn.Linear(16, width),
+        )
+
+    def forward(self, x, scale=1.0):
+        return x + self.down(self.draw(torch.nn.functional.gelu(self.up(self.norm(x))))) * scale
+
+
+class Model(nn.Module):
+    def __init__(self, block=Block, count=3, **options):
+        super().__init__()
+        self.inside = nn.Linear(8, 8)
+        self.layers = nn.ModuleList(block(**options) for _ in range(count))
+
+    def forward(self, x):
+        x = self.inside(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x.square().mean()
+
+
+def gradients(model, *inputs, call=None, steps=1):
+    """Gradients of the sum of several steps, the buffers after it, and the state of the generator."""
+    torch.manual_seed(3)
+    model.zero_grad(set_to_none=True)
+    for _ in range(steps):
+        (model if call is None else call)(*inputs).backward()
+    grads = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return [*grads, *(b.clone() for b in model.buffers()), torch.get_rng_state()]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)
+
+
+def plan_of(*saved, count=None, decision="recompute"):
+    """A plan for `layers.*`: for each a tuple of operators, or a decision."""
+    saved = saved * count if count else saved
+    return remat.CheckpointPlan(
+        [
+            Treatment(f"layers.{i}", each) if isinstance(each, str) else Treatment(f"layers.{i}", decision, each)
+            for i, each in enumerate(saved)
+        ]
+    )
+
+
+def operators_of(model, *inputs):
+    """Operators of the first block's forward that a policy may save, as selectors."""
+    counts, found, inside = Counter(), [], []
+
+    class Listing(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            if inside:
+                name = str(operator)
+                if savable(name) and name != "aten.detach.default":
+                    found.append(f"::{name}#{counts[name]}")
+                counts[name] += 1
+            return operator(*args, **(kwargs or {}))
+
+    handles = [
+        model.layers[0].register_forward_pre_hook(lambda *_: inside.append(1)),
+        model.layers[0].register_forward_hook(lambda *_: inside.clear()),
+    ]
+    with Listing():
+        model(*inputs)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+torch.set_num_threads(1)
+X = torch.linspace(-1, 1, 4 * 8).view(4, 8)
+
+
+class Rand(nn.Module):
+    """A dropout whose draw is an operator with a result of its own."""
+
+    def forward(self, x):
+        x = x * (torch.rand_like(x) > 0.3)
+        return x * (torch.rand_like(x) > 0.3)
+
+
+def dropout_then_rand():
+    return nn.Sequential(Rand(), nn.Dropout(0.4), Rand())
+
+
+@pytest.mark.parametrize("draw", [nn.Identity, lambda: nn.Dropout(0.4), Rand, dropout_then_rand])
+def test_every_operator_saved_alone_or_in_pairs_leaves_gradients_bit_equal(draw):
+    torch.manual_seed(0)
+    model = Model(draw=draw, count=2)
+    expected = gradients(model, X)
+    names = operators_of(model, X)
+    assert any("addmm" in name for name in names)
+    refused = set()
+    for one in names:
+        with plan_of((one,), ()).apply(model):
+            try:
+                assert_same(gradients(model, X), expected)
+            except BackendError:
+                refused.add(one.partition("#")[0])
+    assert refused <= {"::aten.empty_like.default", "::aten.rand_like.default"}  # changed in place by bernoulli_ or gt_
+    names = [each for each in names if each.partition("#")[0] not in refused]
+    for one, other in product(names, [each for each in names if "rand" in each or "addmm" in each]):
+        with plan_of((one, other), (other,)).apply(model):
+            assert_same(gradients(model, X), expected)
+    assert_same(gradients(model, X), expected)
+
+
+def test_saved_operators_do_not_run_again_and_others_do():
+    model, ran = Model(count=1), []
+
+    class Note(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            ran.append(str(operator))
+            return operator(*args, **(kwargs or {}))
+
+    def products(*saved):
+        ran.clear()
+        with plan_of(saved).apply(model), Note():
+            model(X).backward()
+        return ran.count(ADDMM)
+
+    assert products() == 3 + 1  # early stop: the last product is not wanted
+    assert products(f"up::{ADDMM}#0") == 3
+
+
+# ---------------------------------------------------------------- models of every kind
+
+
+class Twice(Block):
+    """Calls its layer twice."""
+
+    def forward(self, x):
+        return super().forward(super().forward(x))
+
+
+class InPlace(Block):
+    """Changes what it made in place."""
+
+    def forward(self, x):
+        y = self.up(x).mul_(2.0)
+        return self.down(torch.relu_(y)).add_(x)
+
+
+class Views(Block):
+    def forward(self, x):
+        a, b = self.up(x).view(-1, 2, 8).transpose(0, 1).unbind(0)
+        return x + a.expand(2, *a.shape)[1] * b.t().contiguous().t()
+
+
+class Nested(Block):
+    """Has a checkpoint of its own inside."""
+
+    def forward(self, x):
+        return checkpoint(super().forward, x, use_reentrant=False) + x
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x.square())
+        return x**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        _, square = ctx.saved_tensors
+        return 3 * square * gradient
+
+
+class Custom(Block):
+    def forward(self, x):
+        return super().forward(Cube.apply(x))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+
+    def forward(self, x):
+        return self.inner(x.view(1, -1, 8)).view(-1, 8)
+
+
+class Norm(Block):
+    def __init__(self):
+        super().__init__()
+        self.batch = nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return super().forward(self.batch(x))
+
+
+class Shared(Model):
+    """Calls each of its layers twice."""
+
+    def forward(self, x):
+        for layer in [*self.layers, *self.layers]:
+            x = layer(x)
+        return x.square().mean()
+
+
+class Frozen(Model):
+    def __init__(self):
+        super().__init__()
+        for layer in self.layers:
+            layer.up.requires_grad_(False)
+        self.inside.requires_grad_(False)
+        self.layers[0].requires_grad_(False)
+
+
+class Several(Model):
+    """Gives several results and takes keywords."""
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x=x, scale=torch.tensor(0.5)) if i % 2 else layer(x, scale=0.5)
+        return x.square().mean()
+
+
+MODELS = {
+    "plain": Model,
+    "twice": lambda: Model(Twice),
+    "in_place": lambda: Model(InPlace),
+    "views": lambda: Model(Views),
+    "nested": lambda: Model(Nested),
+    "custom": lambda: Model(Custom),
+    "attention": lambda: Model(Attention),
+    "batch_norm": lambda: Model(Norm),
+    "shared": Shared,
+    "frozen": Frozen,
+    "keywords": Several,
+    "evaluation": lambda: Model(lambda: Block(lambda: nn.Dropout(0.5))).eval(),
+}
+AUTOCAST = {"no": lambda model: model, "autocast": lambda model: torch.autocast("cpu", torch.bfloat16)(model.forward)}
+
+
+@pytest.mark.parametrize("autocast", AUTOCAST)
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_buffers_and_draws_are_those_of_the_model(name, autocast):
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    start = copy.deepcopy(model.state_dict())
+
+    def run(x):
+        model.load_state_dict(start)
+        return gradients(model, x, call=AUTOCAST[autocast](model), steps=1 + (name == "batch_norm"))
+
+    inputs = [X, X[:2], torch.cat([X, -X])]
+    expected = [run(x) for x in inputs]
+    context = torch.autocast("cpu", torch.bfloat16) if autocast == "autocast" else torch.enable_grad()
+    with context:
+        names = operators_of(model, X)
+    plans = [plan_of((), count=3), plan_of((), count=3, decision="offload")]
+    plans += [plan_of((one,), count=3) for one in names]
+    refused = []
+    for i, plan in enumerate(plans):
+        with plan.apply(model):
+            try:
+                assert_same(run(inputs[i % 3]), expected[i % 3])
+            except BackendError:
+                refused += plan.treatments[0].saved
+    assert name == "in_place" or not [each for each in refused if "empty_like" not in each]
+
+
+def test_a_plan_comes_off_again_without_a_trace():
+    model = Model()
+    model.layers[1].forward = own = model.layers[1].forward
+    before = [dict(each.__dict__) for each in model.modules()]
+    names = list(model.state_dict())
+    handle = plan_of((), count=3).apply(model)
+    assert list(model.state_dict()) == names
+    assert "forward" in model.layers[0].__dict__
+    handle.remove()
+    handle.remove()
+    assert [dict(each.__dict__) for each in model.modules()] == before
+    assert model.layers[1].forward is own
+
+
+def test_without_gradients_nothing_is_checkpointed(monkeypatch):
+    model = Model()
+    with plan_of((), count=3).apply(model):
+        monkeypatch.setattr("remat_algos.interop.torch.selective.checkpoint", None)
+        with torch.no_grad():
+            assert model(X) > 0
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_a_model_have_the_plan_too(again):
+    model = Model()
+    expected = gradients(model, X)
+    with plan_of((f"up::{ADDMM}#0",), count=3).apply(model):
+        other = again(model)
+    assert "forward" not in model.layers[0].__dict__
+    assert other.layers[0].forward.args[0].__self__ is other.layers[0]
+    assert_same(gradients(other, X), expected)
+
+
+def test_what_a_plan_does_not_fit_is_refused_and_nothing_is_changed():
+    model = Model()
+    plan = plan_of((), count=3)
+    with plan.apply(model), raises(PlanError, block="layers.0"):
+        plan.apply(model)
+    trained = Model()
+    trained.layers[2].gradient_checkpointing = True
+    cases = [
+        (plan, trained, {"module": "layers.2"}),
+        (plan, Model(count=2), {"missing": ["layers.2"]}),
+        (plan_of(("middle::aten.mm.default#0",)), model, {"block": "layers.0", "path": "middle"}),
+        (plan_of(("::aten.view.default#0",)), model, {"block": "layers.0", "operator": "::aten.view.default#0"}),
+        (plan_of(("::aten.relu_.default#0",)), model, {"block": "layers.0", "operator": "::aten.relu_.default#0"}),
+    ]
+    for plan, other, fields in cases:
+        with raises(PlanError, **fields):
+            plan.apply(other)
+        assert all("forward" not in each.__dict__ for each in other.modules())
+    with raises(ArgumentError, name="aten.nothing.default"):
+        plan_of(("::aten.nothing.default#0",)).apply(model)
+    with raises(PlanError, operator="addmm"):
+        plan_of(("addmm",))
+    with raises(PlanError, block="layers.0", decision="drop", known=["keep", "recompute", "offload"]):
+        plan_of("drop")
+    with raises(PlanError, block="a"):
+        remat.CheckpointPlan([Treatment("a", "keep"), Treatment("a", "keep")])
+
+
+def test_a_forward_that_was_replaced_since_is_not_lost():
+    model = Model()
+    handle = plan_of((), count=3).apply(model)
+    model.layers[1].forward = lambda x: x
+    with raises(PlanError, kind="Block"):
+        handle.remove()
+    assert "forward" in model.layers[0].__dict__
+
+
+def test_two_gradients_of_one_graph_and_gradients_of_gradients():
+    model = Model(draw=lambda: nn.Dropout(0.3))
+
+    def results():
+        torch.manual_seed(5)
+        x = X.clone().requires_grad_()
+        loss = model(x)
+        first, again = (torch.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(2))
+        (slope,) = torch.autograd.grad(loss, x, create_graph=True)
+        return [first, again, *torch.autograd.grad(slope.square().sum(), [x, model.inside.weight])]
+
+    expected = results()
+    for saved in ((), (f"up::{ADDMM}#0",), "keep"):
+        with plan_of(saved, count=3).apply(model):
+            assert_same(results(), expected)
+
+
+def test_a_saved_tensor_that_is_changed_in_place_is_refused_as_without_a_plan():
+    class Changing(Model):
+        def forward(self, x):
+            x = torch.exp(self.inside(x))
+            x = self.layers[0](x)
+            saved = torch.exp(x)
+            return saved.mul_(2).sum()
+
+    model = Changing(count=1)
+    with pytest.raises(RuntimeError, match="inplace"):
+        model(X).backward()
+    kwargs = plan_of("keep").kwargs
+    with pytest.raises(BackendError):
+        checkpoint(model, X, **kwargs).backward()
+
+
+@pytest.mark.parametrize("saved", [(), (f"up::{ADDMM}#0", "::aten.gelu.default#0")])
+def test_a_compiler_takes_a_model_with_a_plan(saved):
+    torch.manual_seed(0)
+    model = Model()
+    expected = gradients(model, X)
+    with plan_of(saved, "keep", ()).apply(model):
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        assert_same(gradients(model, X, call=compiled), expected)
+
+
+# ---------------------------------------------------------------- trainers
+
+
+class Trained(Model):
+    """Checkpoints its blocks as transformers does, in training; `order` is that of a pass."""
+
+    kwargs, order, fails = None, None, None
+
+    def forward(self, x):
+        x = self.inside(x)
+        for i in range(len(self.layers)) if self.order is None else self.order:
+            call = partial(type(self.layers[i]).forward, self.layers[i])
+            x = checkpoint(call, x, **self.kwargs) if self.kwargs and self.training else call(x)
+            if i == self.fails:
+                raise MemoryError
+        return x.square().mean()
+
+
+def reruns(model, x=X):
+    """How often each block ran its first layer in a step."""
+    counts = [0] * len(model.layers)
+
+    def count(i):
+        counts[i] += 1
+
+    handles = [each.norm.register_forward_pre_hook(lambda *_, i=i: count(i)) for i, each in enumerate(model.layers)]
+    model(x).backward()
+    for handle in handles:
+        handle.remove()
+    return counts
+
+
+def test_a_trainer_runs_each_block_with_its_own_treatment():
+    torch.manual_seed(0)
+    model = Trained(draw=lambda: nn.Dropout(0.3))
+    expected = gradients(model, X, steps=3)
+    plan = plan_of("keep", (), (f"up::{ADDMM}#0",))
+    model.kwargs = plan.kwargs
+    assert_same(gradients(model, X, steps=3), expected)
+    assert reruns(model) == [1, 2, 2]
+
+
+DISTURBANCES = {
+    "evaluation": lambda model: model.eval()(X) is not model.train(),
+    "no_grad": lambda model: torch.no_grad()(model)(X),
+    "forwards": lambda model: [model(X) for _ in range(3)],
+    "order": lambda model: reruns_in(model, [2, 0, 1]),
+    "part": lambda model: reruns_in(model, [0, 2]),
+    "failed": lambda model: failed(model, 0),
+    "failed_later": lambda model: failed(model, 1),
+}
+
+
+def reruns_in(model, order):
+    model.order = order
+    counts = reruns(model)
+    model.order = None
+    assert [counts[i] for i in order] == [[1, 2, 1][i] for i in order]
+
+
+def failed(model, place):
+    model.fails = place
+    with pytest.raises(MemoryError):
+        model(X)
+    model.fails = None
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+def test_other_passes_do_not_shift_the_treatments(name):
+    model = Trained()
+    expected = gradients(model, X)
+    model.kwargs = plan_of("keep", (), "keep").kwargs
+    assert reruns(model) == [1, 2, 1]
+    DISTURBANCES[name](model)
+    assert reruns(model) == [1, 2, 1]
+    assert_same(gradients(model, X), expected)
+
+
+def test_a_first_pass_that_fails_does_not_shift_the_treatments():
+    model = Trained()
+    model.kwargs = plan_of("keep", (), "keep").kwargs
+    failed(model, 1)
+    assert reruns(model) == [1, 2, 1]
+
+
+@pytest.mark.parametrize(("count", "seen"), [(2, 2), (4, "more")])
+def test_a_trainer_with_other_blocks_than_the_plan_is_refused(count, seen):
+    model = Trained(count=count)
+    model.kwargs = plan_of("keep", (), "keep").kwargs
+    with raises(ArgumentError, count=3, seen=seen):
+        for _ in range(3):
+            model(X)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda kwargs: pickle.loads(pickle.dumps(kwargs))])
+def test_copies_of_the_arguments_begin_anew(again):
+    model = Trained()
+    model.kwargs = plan_of("keep", (), "keep").kwargs
+    model(X)
+    other = Trained()
+    other.kwargs = again(model.kwargs)
+    assert reruns(other) == [1, 2, 1]
+
+
+def test_a_trainer_cannot_offload():
+    with raises(PlanError, blocks=["layers.1"]):
+        assert plan_of("keep", "offload").kwargs
+
+
+# ---------------------------------------------------------------- files
+
+
+PLAN = remat.CheckpointPlan(
+    [
+        Treatment("a", "keep", (), 3),
+        Treatment("b", "recompute", ("up::aten.mm.default#4",), 7, 9),
+        Treatment("c", "offload"),
+    ],
+    peak_memory=100,
+    overhead=9,
+    bound=8,
+    gap=0.25,
+    report="two\nlines",
+)
+
+
+def test_a_plan_comes_back_from_its_file(tmp_path):
+    file = tmp_path / "policy.json"
+    PLAN.save(file)
+    assert remat.load_checkpoints(file) == PLAN == pickle.loads(pickle.dumps(PLAN)) == copy.deepcopy(PLAN)
+    assert str(remat.load_checkpoints(file)) == "two\nlines"
+    assert repr(PLAN) == "<CheckpointPlan: 1 keep, 1 recompute, 1 offload, peak 100 B>"
+
+
+DAMAGES = {
+    "format": lambda record: record.update(format="remat-plan"),
+    "version": lambda record: record.update(version=2),
+    "blocks": lambda record: record.update(blocks={}),
+    "block": lambda record: record["blocks"].append(3),
+    "name": lambda record: record["blocks"][0].update(name=3),
+    "decision": lambda record: record["blocks"][0].update(decision="drop"),
+    "saved": lambda record: record["blocks"][1].update(saved=["mm"]),
+    "missing": lambda record: record["blocks"][1].pop("memory"),
+    "peak": lambda record: record.update(peak_memory="100"),
+    "gap": lambda record: record.pop("gap"),
+    "report": lambda record: record.update(report="text"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_refused_in_one_sentence_with_its_name(name, tmp_path):
+    record = PLAN.record()
+    DAMAGES[name](record)
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(record))
+    with pytest.raises(PlanError, match=r"^policy\.json: .*"):
+        remat.load_checkpoints(file)
+
+
+def test_half_a_file_is_refused(tmp_path):
+    file = tmp_path / "policy.json"
+    PLAN.save(file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(PlanError, match=r"policy\.json"):
+        remat.load_checkpoints(file)
