@@ -13,7 +13,7 @@ from torch import nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.interop.torch.selective import KEEP_ALL, Layers, Saved, batch_norms, layer_contexts, run_block, savable
+from remat_algos.interop.torch.selective import KEEP_ALL, TrainedBlocks, Saved, batch_norms, next_contexts, run_block, savable
 from remat_algos.ir.arrays import is_count
 from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD
 from remat_algos.plan.policy import Treatment
@@ -150,8 +150,8 @@ class CheckpointPlan:
                 "no link",
                 blocks=offloaded,
             )
-        layers = Layers([KEEP_ALL if each.decision == KEEP else _saved(each) for each in self.treatments])
-        return {"use_reentrant": False, "context_fn": partial(layer_contexts, layers)}
+        trained = TrainedBlocks([KEEP_ALL if each.decision == KEEP else _saved(each) for each in self.treatments])
+        return {"use_reentrant": False, "context_fn": partial(next_contexts, trained)}
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""

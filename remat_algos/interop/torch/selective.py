@@ -299,10 +299,10 @@ def batch_norms(block: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(each for each in block.modules() if isinstance(each, _NORMS))
 
 
-# ---------------------------------------------------------------- layers of a trainer
+# ---------------------------------------------------------------- blocks of a trainer
 
 
-class Layers:
+class TrainedBlocks:
     """The blocks for which a trainer calls one `context_fn`, in the order of their calls.
 
     A block is known again by the first module that its forward calls. So passes that were broken off, passes without
@@ -341,17 +341,17 @@ class Layers:
         return self.places.setdefault(first, expected)
 
 
-class _LayerForward:
+class _BlockForward:
     """The context in which a block of a trainer runs."""
 
-    def __init__(self, layers: Layers) -> None:
-        self.layers = layers
+    def __init__(self, trained: TrainedBlocks) -> None:
+        self.trained = trained
         self.stack = contextlib.ExitStack()
 
     def __enter__(self) -> None:
-        self.place = self.layers.advance()
+        self.place = self.trained.advance()
         self.hook = register_module_forward_pre_hook(self._recognize)
-        self._begin(self.layers.treatments[self.place])
+        self._begin(self.trained.treatments[self.place])
 
     def _begin(self, saved: Saved | None) -> None:
         forward, self.rerun = contexts(saved)
@@ -359,24 +359,24 @@ class _LayerForward:
 
     def _recognize(self, module: nn.Module, args: Any) -> None:
         self.hook.remove()
-        place = self.layers.place(module, self.place)
+        place = self.trained.place(module, self.place)
         if place != self.place:
             self.stack.close()
-            self.layers.next = place
-            self.layers.advance()
+            self.trained.next = place
+            self.trained.advance()
             # Operators before the first module were not counted, so none is saved by its count in this call.
-            self._begin(KEEP_ALL if self.layers.treatments[place] is KEEP_ALL else ())
+            self._begin(KEEP_ALL if self.trained.treatments[place] is KEEP_ALL else ())
 
     def __exit__(self, *error: Any) -> None:
         self.hook.remove()
-        self.layers.failed |= error[0] is not None
+        self.trained.failed |= error[0] is not None
         self.stack.__exit__(*error)
 
 
-class _LayerRerun:
+class _BlockRerun:
     """The context in which a block of a trainer runs again."""
 
-    def __init__(self, forward: _LayerForward) -> None:
+    def __init__(self, forward: _BlockForward) -> None:
         self.forward = forward
 
     def __enter__(self) -> None:
@@ -386,9 +386,9 @@ class _LayerRerun:
         self.forward.rerun.__exit__(*error)
 
 
-def layer_contexts(layers: Layers) -> tuple[Any, Any]:
+def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
     """Return the contexts of a block of a trainer; it is the `context_fn` of all of them."""
     if torch.compiler.is_compiling():
-        return contexts(layers.treatments[layers.advance()])
-    forward = _LayerForward(layers)
-    return forward, _LayerRerun(forward)
+        return contexts(trained.treatments[trained.advance()])
+    forward = _BlockForward(trained)
+    return forward, _BlockRerun(forward)
