@@ -13,7 +13,15 @@ from torch import nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.interop.torch.selective import KEEP_ALL, TrainedBlocks, Saved, batch_norms, next_contexts, run_block, savable
+from remat_algos.interop.torch.selective import (
+    KEEP_ALL,
+    Saved,
+    TrainedBlocks,
+    batch_norms,
+    next_contexts,
+    run_block,
+    savable,
+)
 from remat_algos.ir.arrays import is_count
 from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD
 from remat_algos.plan.policy import Treatment
