@@ -191,8 +191,8 @@ def _is_known(tensor: torch.Tensor) -> bool:
 
 
 def _place(device: torch.device) -> torch.device:
-    """Return the device of fake tensors: this build's own, if it has no autograd for the one that is asked for."""
-    if device.type == "meta" or (device.type == "cuda" and not torch.backends.cuda.is_built()):
+    """Return the device of fake tensors: the CPU, if PyTorch has no autograd for the one that is asked for."""
+    if device.type == "meta" or (device.type == "cuda" and not torch.cuda.is_available()):
         return torch.device("cpu")
     return device
 
@@ -259,7 +259,7 @@ class _Tracker(TorchDispatchMode):
         args, kwargs = _mapped(self.fake, args), _mapped(self.fake, dict(kwargs))
         if self.on is not None and kwargs.get("device") == torch.device("cpu"):
             kwargs["device"] = self.on
-        if operator is torch.ops.aten._grouped_mm.default and args[0].dtype != torch.bfloat16:
+        if str(operator) == "aten._grouped_mm.default" and args[0].dtype != torch.bfloat16:
             # fake tensors take only bfloat16 here, the kernels all
             halves = (self.empty(each.shape, each.stride(), torch.bfloat16, each.device) for each in args[:2])
             result = operator(*halves, *args[2:], **kwargs)
