@@ -1,6 +1,7 @@
 """A captured eager step has the memory of a real one, operator for operator."""
 
 import contextlib
+from collections import Counter
 from dataclasses import fields
 from functools import partial
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as f
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch import measure_peak
 from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
+from remat_algos.plan.policy import Policy
 from tests.raising import raises
 
 torch.set_num_threads(1)
@@ -243,3 +246,64 @@ def test_a_step_is_captured_for_a_device_that_is_not_there(place):
     assert len(captured.blocks.names) == 3
     assert ("aten._scaled_dot_product_efficient_attention.default" in captured.overloads) == (place == "cuda")
     assert (captured.graph.memory % 512 == 0).all() == (place == "cuda")
+
+
+def checkpointed(model, blocks, decisions, saved):
+    """A model with PyTorch's own checkpoints, which save the operators of each block by overload and count."""
+    for name, decision, operators in zip(blocks.names, decisions, saved, strict=True):
+        if decision == "recompute":
+            block = model.get_submodule(name)
+            options = {"context_fn": partial(selective, operators)} if operators else {}
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False, **options)
+    return model
+
+
+def selective(operators):
+    counts = Counter()
+
+    def policy(context, operator, *args, **kwargs):
+        if operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad:
+            return CheckpointPolicy.PREFER_RECOMPUTE
+        place = str(operator), counts[context.is_recompute, operator]
+        counts[context.is_recompute, operator] += 1
+        return CheckpointPolicy.MUST_SAVE if place in operators else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def random_policy(captured, rng):
+    """Decisions, the nodes whose outputs stay, and the same by overload and count for each block."""
+    graph, blocks = captured.graph, captured.blocks
+    decisions, stays, saved = [], np.zeros(graph.n_nodes, bool), []
+    for members in blocks.members:
+        decisions.append(str(rng.choice(["keep", "recompute", "recompute"])))
+        free = np.setdiff1d(members, np.concatenate([blocks.fixed, blocks.draws]))
+        chosen = free[rng.random(free.size) < rng.choice([0, 0.2, 0.5, 1])] if decisions[-1] == "recompute" else []
+        stays[chosen] = True
+        saved.append({(captured.overloads[v], int(captured.counts[v])) for v in chosen})
+    return decisions, stays, saved
+
+
+@pytest.mark.parametrize("case", ["dropouts", "llama", "half", "frozen", "autocast"])
+def test_a_policy_has_the_peak_of_the_checkpoints_of_pytorch(case):
+    make, context = CASES[case]
+    model, inputs = make()
+    rng = np.random.default_rng(0)
+    with context():
+        captured = capture_step(model, inputs)
+        for _ in range(4):
+            decisions, stays, saved = random_policy(captured, rng)
+            policy = Policy.of(captured.graph, captured.blocks, decisions, stays, holds=captured.holds)
+            real = simulate_step(checkpointed(make()[0], captured.blocks, decisions, saved), inputs)
+            assert policy.peak_memory == real
+
+
+def test_a_simulated_step_has_the_peak_of_real_checkpoints():
+    model, inputs = llama(n=4, tokens=256)
+    captured = capture_step(model, inputs)
+    decisions = ["recompute", "keep", "recompute", "recompute"]
+    saved = [{("aten.mm.default", 1)}, set(), {("aten.mm.default", 4), ("aten.mm.default", 5)}, set()]
+    checkpointed(model, captured.blocks, decisions, saved)
+    simulated = simulate_step(model, inputs)
+    state = torch.get_rng_state().nbytes
+    assert simulated <= measured(model, inputs, contextlib.nullcontext) <= simulated + 3 * state

@@ -152,7 +152,8 @@ class _FakeStep:
             def forward(whole, args: Any, keywords: Any) -> torch.Tensor:
                 scalar = _checked(whole.model(*args, **keywords), loss)
                 tracker.start_backward()
-                scalar.backward()
+                with _outside_autocast():
+                    scalar.backward()
                 return scalar
 
         parameters = {f"model.{name}": each for name, each in self.parameters.items()}
@@ -167,6 +168,24 @@ class _FakeStep:
     def lacking(self) -> set[int]:
         """Ids of trainable tensors without a gradient."""
         return {id(each) for each in self.fakes.values() if each.requires_grad and each.grad is None}
+
+
+@contextlib.contextmanager
+def _outside_autocast() -> Iterator[None]:
+    """Context of the backward part: trainers have autocast around the forward part alone, which empties its cache."""
+    torch.clear_autocast_cache()
+    enabled = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    with contextlib.ExitStack() as stack:
+        for kind in enabled:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        depth = torch.autocast_increment_nesting()
+        for _ in range(depth):
+            torch.autocast_decrement_nesting()
+        try:
+            yield
+        finally:
+            for _ in range(depth - 1):
+                torch.autocast_increment_nesting()
 
 
 def _checked(result: Any, loss: Any) -> torch.Tensor:
@@ -281,9 +300,8 @@ class _Tracker(TorchDispatchMode):
         raise NotImplementedError
 
     def start_backward(self) -> None:
-        """Leave the forward part, around which a trainer has the context of autocast."""
+        """Leave the forward part."""
         self.attach()
-        torch.clear_autocast_cache()
         self.backward = True
 
     def attach(self) -> None:
@@ -436,6 +454,7 @@ class _OperatorRow:
     call: Call
     draw: bool
     once: bool
+    cached: bool  # by autocast
     owner: int
 
 
@@ -543,8 +562,9 @@ class _Recorder(_Tracker):
     def record(self, operator: Any, args: Any, kwargs: Any, result: Any, summed: bool) -> None:
         self.sum = None
         block = self.blocks[self.block] if self.block >= 0 and not self.backward else None
+        cached = _is_cached_cast(operator, args)
         count = 0
-        if block is not None:
+        if block is not None and not cached:
             count = block.counts[operator]
             block.counts[operator] += 1
         given = list(tensors((args, kwargs)))
@@ -591,6 +611,7 @@ class _Recorder(_Tracker):
                 Call.of(operator, args, kwargs, result),
                 _draws(operator, args, kwargs),
                 once,
+                cached,
                 owner,
             )
         )
@@ -648,8 +669,15 @@ class _Recorder(_Tracker):
             tensor = self.empty(handle.size, handle.stride, handle.dtype, handle.device)
         finally:
             self.quiet = quiet
-        self.track(tensor, handle.place)
+        # what is unpacked lives on in autograd, not in Python
+        storage = tensor.untyped_storage()
+        self.place[id(storage)] = handle.place
+        weakref.finalize(storage, self.forget, id(storage), handle.place)
         return tensor
+
+    def forget(self, storage: int, place: int) -> None:
+        self.place.pop(storage, None)
+        self.release(place, -1)
 
     def release(self, place: int, block: int) -> None:
         last = len(self.rows) - 1
@@ -691,6 +719,11 @@ class _Recorder(_Tracker):
         if b >= 0 and b == self.block:
             self.blocks[b].results |= set(map(self.place_of, tensors(result)))
             self.block = -1
+
+
+def _is_cached_cast(operator: Any, args: Any) -> bool:
+    """True for the cast of a parameter, which autocast may have in its cache when a block runs again."""
+    return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
 def _written(operator: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -903,11 +936,11 @@ def _assembled(
         ),
         labels=Labels(tuple(names), ops=tuple(str(row.operator) for row in rows), compute_unit=unit),
     )
-    last_read = np.full(len(order), -1)
+    last_read = graph.producer.copy()  # in the same part as the node of the value
     for v, row in enumerate(rows):
-        last_read[[number[x] for x in row.reads]] = v
+        last_read[[number[x] for x in row.reads if forward[v] == forward[recorder.producer[x]]]] = v
     held = np.minimum([recorder.live_until[x] for x in order], n - 1)
-    held = np.where((held > np.maximum(last_read, graph.producer)) & ~graph.output, held, -1)
+    held = np.where((held > last_read) & ~graph.output, held, -1)
     released = np.minimum([recorder.released[x] for x in order], n - 1)
     return EagerCapture(
         graph,
@@ -960,7 +993,7 @@ def _blocks(recorder: _Recorder, graph: ComputationGraph, number: Mapping[int, i
                 b >= 0
                 and b != row.block
                 and recorder.base[x] not in blocks[b].results
-                and not _is_cast(rows, recorder, x)
+                and not rows[recorder.producer[x]].cached
             ):
                 recorder.refuse(b, "a value leaves it by another way than its result")
     for b in ran:
@@ -1019,12 +1052,7 @@ def _signature(graph: ComputationGraph, members: list[int], inputs: Any, end: in
 
 
 def _is_fixed(recorder: _Recorder, row: _OperatorRow) -> bool:
-    """True if a policy cannot save the outputs of a node: written in place, or written later."""
+    """True if a policy cannot save the outputs of a node: in place, written later, or in the cache of autocast."""
     places = {recorder.base[x] for x in row.values}
-    return any(recorder.base[x] != x for x in row.values) or any(place in recorder.version for place in places)
-
-
-def _is_cast(rows: Sequence[_OperatorRow], recorder: _Recorder, x: int) -> bool:
-    """True for a parameter that autocast has cast, which stays in its cache."""
-    row = rows[recorder.producer[x]]
-    return row.operator is torch.ops.aten._to_copy.default and not row.reads
+    written = any(recorder.base[x] != x for x in row.values) or any(place in recorder.version for place in places)
+    return written or row.cached
