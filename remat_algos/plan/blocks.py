@@ -303,7 +303,7 @@ def _lingering(
         for v in blocks.members[b].tolist():
             for x in graph.values(v):
                 last = int(holds.live_until[x])
-                if last >= 0:
+                if last >= 0 and v < blocks.rerun_end[b]:  # others do not come again
                     again = made_again[v]
                     until = at + int(np.searchsorted(nodes, last, "right")) if last in inside else int(end_of[v])
                     rows.append((x, again if again >= 0 else step[v], until))

@@ -940,7 +940,9 @@ def _assembled(
     for v, row in enumerate(rows):
         last_read[[number[x] for x in row.reads if forward[v] == forward[recorder.producer[x]]]] = v
     held = np.minimum([recorder.live_until[x] for x in order], n - 1)
-    held = np.where((held > last_read) & ~graph.output, held, -1)
+    # a block that runs again holds its values as long, even where their last reader is saved and does not run
+    inside = np.array([row.block >= 0 for row in rows])[graph.producer]
+    held = np.where(((held > last_read) | inside) & ~graph.output, held, -1)
     released = np.minimum([recorder.released[x] for x in order], n - 1)
     return EagerCapture(
         graph,
