@@ -13,7 +13,7 @@ from torch.nn import functional as f
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import GraphError
-from remat_algos.interop.torch import measure_peak
+from remat_algos.interop.torch import capture, measure_peak
 from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
 from remat_algos.plan.policy import Policy
 from tests.raising import raises
@@ -308,3 +308,69 @@ def test_a_simulated_step_has_the_peak_of_real_checkpoints():
     simulated = simulate_step(model, inputs)
     state = torch.get_rng_state().nbytes
     assert simulated <= measured(model, inputs, contextlib.nullcontext) <= simulated + 3 * state
+
+
+@pytest.fixture(scope="module")
+def without_gradient():
+    """An operator that PyTorch runs, and warns that it has no gradient."""
+    library = torch.library.Library("remat_eager", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: 2 * x, "CompositeExplicitAutograd")
+    torch.library.register_fake("remat_eager::twice", torch.empty_like, lib=library)
+    yield torch.ops.remat_eager.twice
+    library._destroy()
+
+
+class Between(nn.Module):
+    """Two layers with an operator between them, and one that the loss does not read."""
+
+    def __init__(self, operator):
+        super().__init__()
+        self.first, self.second, self.unread, self.operator = *(nn.Linear(4, 4) for _ in range(3)), operator
+
+    def forward(self, x):
+        return self.second(self.operator(self.first(x))).sum()
+
+
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(context, gradient):
+        return None
+
+
+@pytest.mark.parametrize("door", [capture, capture_step], ids=lambda door: door.__name__)
+def test_parameters_before_an_operator_without_gradient_are_named(door, without_gradient):
+    with raises(GraphError) as error:
+        door(Between(without_gradient), (torch.ones(2, 4),))
+    assert error.value.fields["operator"] == "remat_eager::twice"
+    assert sorted(error.value.fields["names"]) == ["first.bias", "first.weight"]
+
+
+@pytest.mark.parametrize("door", [capture, capture_step], ids=lambda door: door.__name__)
+@pytest.mark.parametrize("operator", [torch.detach, NoGradient.apply], ids=["detach", "function"])
+def test_a_model_may_stop_gradients(door, operator):
+    graph = door(Between(operator), (torch.ones(2, 4),)).graph
+    assert not any("first" in name for name in np.array(graph.node_names())[~graph.forward])
+
+
+@pytest.mark.parametrize("door", [capture, partial(capture_step, on="cpu")], ids=["capture", "capture_step"])
+@pytest.mark.parametrize("loss", [f.cross_entropy, f.nll_loss, f.multi_margin_loss])
+def test_a_model_on_meta_has_the_gradients_of_the_cpu(door, loss):
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+
+        def forward(self, x, labels):
+            return loss(self.layer(x), labels)
+
+    sizes = []
+    for device in ("cpu", "meta"):
+        with torch.device(device):
+            graph = door(Classifier(), (torch.zeros(2, 8), torch.zeros(2, dtype=torch.long))).graph
+        sizes.append((graph.node_names(), graph.memory.tolist()))
+    assert sizes[0] == sizes[1]

@@ -181,7 +181,7 @@ def test_a_gradient_that_pytorch_does_not_have_is_an_error():
         def forward(self, x):
             return torch.ops.remat_outside.twice(super().forward(x)).sum()
 
-    with pytest.raises(GraphError, match="PyTorch has no gradient of remat_outside::twice, so parameters"):
+    with pytest.raises(GraphError, match="PyTorch has no gradient of remat_outside::twice, so "):
         remat.capture(Model(16, 16), (X,))
 
 

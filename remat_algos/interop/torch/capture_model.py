@@ -175,17 +175,23 @@ def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
         )
 
 
+def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
+    """Return the error for parameters whose gradient ends at an operator without one."""
+    return GraphError(
+        "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
+        "register one (torch.library.register_autograd)",
+        operator=operator,
+        names=list(names) or ["what is before it"],
+    )
+
+
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Return the joint graph of a model, with what AOTAutograd needs to compile it."""
     try:
         with recurrent_layers():
             joint = export_joint(stack, model, tuple(inputs), dict(keywords))
     except NoGradient as error:
-        raise GraphError(
-            "PyTorch has no gradient of {error}, so parameters before it would have none; use an operator "
-            "with a gradient, or register one (torch.library.register_autograd)",
-            error=error,
-        ) from None
+        raise no_gradient(*error.args) from None
     except DataDependent as error:
         raise GraphError(
             "the model's Python depends on data, so it is not one graph; use {by_name!w}", by_name=BY_NAME

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import GraphError
+from remat_algos.interop.torch.capture_model import no_gradient
 from remat_algos.interop.torch.costs import Call, price
 from remat_algos.interop.torch.storages import stored_bytes
 from remat_algos.ir.arrays import from_lists, indptr_of
@@ -841,10 +843,10 @@ def capture_step(
         for path in chosen:
             module = model.get_submodule(path)
             hooks.callback(module.register_forward_pre_hook(recorder.enter_block, with_kwargs=True).remove)
-        with recorder, saved_tensors_hooks(recorder.pack, recorder.unpack):
+        with recorder, saved_tensors_hooks(recorder.pack, recorder.unpack), _without_kernels() as operators:
             scalar = step.run(loss, recorder)
             recorder.sum = None
-        _check_gradients(step, scalar)
+        _check_gradients(step, scalar, operators)
         return _assembled(recorder, step, scalar, cost, device, workspace)
 
 
@@ -865,32 +867,39 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
     return len(parts) == len(pattern) and all(wanted in ("*", part) for part, wanted in pairs)
 
 
-def _check_gradients(step: _FakeStep, loss: torch.Tensor) -> None:
-    """Raise GraphError for parameters whose gradient ends at an operator without one."""
-    missing = {id(each): step.names.get(id(each), "an input") for each in step.fakes.values()}
-    missing = {key: name for key, name in missing.items() if key in step.lacking()}
-    if not missing:
-        return
-    lost: dict[str, list[str]] = {}
-    pending: list[tuple[Any, str]] = [(loss.grad_fn, "")]
-    seen = set()
-    while pending:
-        node, operator = pending.pop()
-        if node is None or (node, operator) in seen:
+@contextlib.contextmanager
+def _without_kernels() -> Iterator[list[str]]:
+    """Context that collects the operators of which PyTorch warns that they have no gradient; it may warn once each."""
+    operators: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield operators
+    for each in caught:
+        operator, mark, _ = str(each.message).partition(": an autograd kernel was not registered")
+        if mark:
+            operators.append(operator)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def _check_gradients(step: _FakeStep, loss: torch.Tensor, operators: Sequence[str]) -> None:
+    """Raise GraphError for parameters that gradients do not reach since an operator has none.
+
+    A function of the model's own may give no gradient, and a parameter may be read without one.
+    """
+    lacking = {key: step.names.get(key, "an input") for key in step.lacking()}
+    names, seen, pending = set(), set(), [(loss.grad_fn, False)]
+    while pending and lacking:
+        node, lost = pending.pop()
+        if node is None or (node, lost) in seen:
             continue
-        seen.add((node, operator))
-        operator = operator or (node.name() if "NotImplemented" in node.name() else "")
-        name = missing.get(id(getattr(node, "variable", None)))
-        if operator and name is not None:
-            lost.setdefault(operator, []).append(name)
-        pending += [(each, operator) for each, _ in node.next_functions]
-    if lost:
-        names = sorted({name for names in lost.values() for name in names})
-        raise GraphError(
-            "PyTorch has no gradient of an operator between the loss and {names!l}, which would have no gradient; use "
-            "an operator with a gradient, or register one (torch.library.register_autograd)",
-            names=names,
-        )
+        seen.add((node, lost))
+        lost = lost or "NotImplemented" in node.name()
+        if lost:
+            names |= {lacking[key] for key in {id(getattr(node, "variable", None))} & lacking.keys()}
+        pending += [(each, lost) for each, _ in node.next_functions]
+    if names:
+        raise no_gradient(next(iter(operators), "an operator"), sorted(names))
 
 
 # ---------------------------------------------------------------- a graph from the rows

@@ -166,7 +166,8 @@ def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords:
             joint = _export_joint(stack, model, args, kwargs)
     for each in told:
         if _NO_AUTOGRAD in str(each.message):
-            raise NoGradient(str(each.message).partition(":  ")[0].partition(f": {_NO_AUTOGRAD}")[0])
+            operator = str(each.message).partition(":  ")[0].partition(f": {_NO_AUTOGRAD}")[0]
+            raise NoGradient(operator, _without_gradient(joint.graph_module.graph))
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return joint
 
@@ -175,7 +176,16 @@ _NO_AUTOGRAD = "an autograd kernel was not registered"
 
 
 class NoGradient(Exception):
-    """An operator, named by the message, whose gradient PyTorch does not have, so that its inputs would have none."""
+    """An operator whose gradient PyTorch does not have, and the names of the parameters that would have none."""
+
+
+def _without_gradient(graph: Any) -> list[str]:
+    """Names of the parameters that a joint graph reads and has no gradient of."""
+    read = {origin(node.meta["desc"]) for node in graph.find_nodes(op="placeholder") if node.users}
+    output = graph.output_node()
+    pairs = zip(output.args[0], map(origin, output.meta["desc"]), strict=True)
+    missing = [about.grad_of for result, about in pairs if result is None and isinstance(about, _BACKWARD[:1])]
+    return [each.target for each in map(origin, missing) if isinstance(each, Parameter) and each in read]
 
 
 @contextlib.contextmanager
