@@ -12,7 +12,7 @@ import pytest
 import remat_algos.interop.torch as remat
 
 PRIVATE = "remat_algos.interop.torch.private_names"
-EAGER = ("costs", "eager_capture", "stable_names", "storages")
+EAGER = ("checkpoints", "costs", "eager_capture", "selective", "stable_names", "storages")
 """Modules that work with versions of PyTorch without the private names of the compiled backend."""
 
 

@@ -446,7 +446,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
     """
     allow = _dynamo_config.allow_rnn
     _dynamo_config.allow_rnn = allow or recurrent
-    is_outer = _dynamo_state.skip_reasons is None
+    is_outer = getattr(_dynamo_state, "skip_reasons", None) is None
     if is_outer:
         _dynamo_state.skip_reasons = []
     n_skipped, n_broken = len(_dynamo_state.skip_reasons), len(_graph_break_reasons)

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError
+from remat_algos.interop.torch.stable_names import is_compiling
 
 Saved = tuple[tuple[str, int], ...]
 """Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
@@ -199,7 +200,7 @@ class _Kept(saved_tensors_hooks):
 
 def contexts(saved: Saved | None) -> tuple[Any, Any]:
     """Return the contexts of the forward part and of the rerun of one call of a block."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return create_selective_checkpoint_contexts(_policy(saved))
     if saved is KEEP_ALL:
         return _Kept(), contextlib.nullcontext()
@@ -269,7 +270,7 @@ def _on_host() -> saved_tensors_hooks:
 def _with_norms(saved: Saved, norms: Sequence[nn.Module]) -> tuple[Any, Any]:
     """Return the contexts of a block whose batch norms do not update their statistics a second time."""
     forward, rerun = contexts(saved)
-    return forward, rerun if torch.compiler.is_compiling() else _UnchangedStatistics(norms, rerun)
+    return forward, rerun if is_compiling() else _UnchangedStatistics(norms, rerun)
 
 
 class _UnchangedStatistics:
@@ -388,7 +389,7 @@ class _BlockRerun:
 
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
     """Return the contexts of a block of a trainer; it is the `context_fn` of all of them."""
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return contexts(trained.treatments[trained.advance()])
     forward = _BlockForward(trained)
     return forward, _BlockRerun(forward)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch._ops import OpOverload as Operator  # noqa: F401
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: F401
 from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode  # noqa: F401
@@ -12,6 +13,12 @@ from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 def storage_key(tensor: Any) -> int:
     """Return a key, equal for tensors with the same storage while one of them is alive."""
     return tensor.untyped_storage()._cdata
+
+
+def is_compiling() -> bool:
+    """True while torch.compile traces; before PyTorch 2.11 `torch.compiler` says so only while it reads Python."""
+    functional = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FUNCTIONAL)
+    return torch.compiler.is_compiling() or functional is not None
 
 
 def writes_into_arguments(operator: Any) -> bool:
