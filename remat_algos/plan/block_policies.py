@@ -244,24 +244,30 @@ class _BlockSearch:
         return np.array(chosen[::-1])
 
     def within(self, limit: int) -> Policy:
-        """Return the cheapest policy found whose simulated peak is within a limit."""
-        best, tried, room, low, high = None, set[int](), limit, 0, None
+        """Return the cheapest policy found whose simulated peak is within a limit.
+
+        The sums of the program are rounded, and blocks may lengthen each other's values: its limit moves until the
+        simulated peak just fits.
+        """
+        best: tuple[tuple[int, int], Int64] | None = None
+        cell = max(1, -(-limit // CELLS))
+        room, step, fits, exceeds = limit, cell, -1, 4 * limit + 2
         for _ in range(ROUNDS):
-            if room in tried:
-                break
-            tried.add(room)
             at = self.choice(room)
-            peak, cost = (None, None) if at is None else self.figures(at)
-            if at is not None and peak <= limit:
-                if best is None or (cost, peak) < best[1]:
-                    best = at, (cost, peak)
-                low = max(low, room)
-                following = room + limit - peak
-                room = following if high is None or following < high else (room + high) // 2
+            peak, cost = (None, 0) if at is None else self.figures(at)
+            if peak is None or peak <= limit:
+                fits = room
+                if peak is not None and at is not None and (best is None or (cost, peak) < best[0]):
+                    best = (cost, peak), at
+                room += max(cell, step if peak is None else limit - peak)
             else:
-                high = room if high is None else min(high, room)
-                following = (room + low) // 2 if at is None else room - (peak - limit)
-                room = following if following > low else (low + high) // 2
+                exceeds = room
+                room -= max(step, peak - limit)
+            step *= 2
+            if not fits < room < exceeds:
+                room = (fits + exceeds) // 2
+            if exceeds - fits <= cell or room <= fits:
+                break
         if best is None:
             lowest = self.lowest()
             if lowest.peak_memory > limit:
@@ -275,7 +281,7 @@ class _BlockSearch:
                     limit=limit,
                 )
             return lowest
-        return self.policy(best[0], limit)
+        return self.policy(best[1], limit)
 
     def lowest(self) -> Policy:
         """Return the policy of the lowest peak found."""
