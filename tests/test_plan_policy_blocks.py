@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.ir.parts import Labels
-from remat_algos.plan.blocks import Blocks, Holds, block_schedule
+from remat_algos.plan.blocks import Blocks, block_schedule
 from tests.oracles import block_policies as oracle
 
 
@@ -22,22 +22,30 @@ def models(draw, blocks=(2, 3), operators=(3, 4), equal=None, large=6):
         rows = []
         for i in range(size):
             before = sorted(draw(st.sets(st.integers(-1, i - 1), min_size=1, max_size=2)))
-            rows.append((before if i else [-1], draw(st.integers(1, large)), draw(st.integers(1, large))))
+            costs = [draw(st.integers(1, large)) for _ in range(2)] + [draw(st.sampled_from([0, 0, 2]))]
+            rows.append((before if i else [-1], *costs, draw(st.integers(0, 9)) == 0, draw(st.integers(0, 9)) == 0))
         return rows
 
     layers = [layer()] * count if equal else [layer() for _ in range(count)]
-    names, edges, memory, compute = ["first"], [], [draw(st.integers(1, large))], [1]
+    names, edges, memory, compute, workspace, once = ["first"], [], [draw(st.integers(1, large))], [1], [0], [False]
     for b, rows in enumerate(layers):
         start = len(names) - 1
-        for i, (before, size, cost) in enumerate(rows):
-            edges += [(start + 1 + u, len(names)) for u in before]
+        for i, (before, size, cost, scratch, single, skips) in enumerate(rows):
+            edges += {(start + 1 + u, len(names)) for u in before} | ({(0, len(names))} if skips else set())
+            workspace.append(scratch)
+            once.append(single)
             names.append(f"layers.{b}.op{i}")
             memory.append(size)
             compute.append(cost)
     edges.append((len(names) - 1, len(names)))
     names.append("loss")
     graph = ra.ComputationGraph.from_edges(
-        edges, memory=[*memory, 1], compute=[*compute, 1], labels=Labels(names=tuple(names))
+        edges,
+        memory=[*memory, 1],
+        compute=[*compute, 1],
+        workspace=[*workspace, 0],
+        once=[*once, False],
+        labels=Labels(names=tuple(names)),
     )
     return ra.differentiate(graph)
 

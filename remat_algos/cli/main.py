@@ -56,6 +56,9 @@ HELPS = {
     "frontier": "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization",
     "models": "list the built-in models (model:NAME) with their sizes and options",
     "order": "find an order with a low peak in which every node runs once",
+    "policy": (
+        "choose what the checkpoint of each block of a model saves, within a budget, and compare with what is set today"
+    ),
     "report": (
         "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept "
         "or recomputed"

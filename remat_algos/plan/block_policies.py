@@ -7,9 +7,9 @@ chooses among them by the bytes kept so far, and every choice is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 ALL_SUBSETS = 8  # candidates of a block of which every subset is an option
 MAX_OPTIONS = 200  # of one kind
-CELLS = 1 << 14  # of bytes kept, in the dynamic program
+STATES = 1 << 11  # of the dynamic program, after each block
 ROUNDS = 12  # budgets of the dynamic program that are tried
 
 
@@ -66,7 +66,8 @@ def plan_policy(
     budget : Budget, int or str
         Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
     blocks : Blocks, str or sequence of str
-        The blocks, or the module paths of them: "layers.*".
+        The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" to
+        try one cut after the other and take the cheaper policy.
     semantics : {"eager", "graph"}
         What runs again: all operators that are not saved, up to the last tensor that a gradient needs, as in eager
         PyTorch; or only what gradients need, as in compiled graphs.
@@ -100,6 +101,12 @@ def plan_policy(
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
+    asked = Budget.of(budget)
+    if isinstance(blocks, str) and "|" in blocks:
+        return _cheapest(
+            partial(plan_policy, graph, asked, part, semantics=semantics, link=link, holds=holds)
+            for part in blocks.split("|")
+        )
     cut = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
     if not graph.is_training or (cut.trigger < 0).all():
         raise PlanError("no gradient reads what the blocks compute; give a graph with its backward part")
@@ -107,9 +114,21 @@ def plan_policy(
         if size != graph.n_values:
             raise wrong_length("holds", size, graph.n_values, "value")
     search = _BlockSearch(graph, cut, semantics, None if link is None else get_link(link), holds)
-    asked = Budget.of(budget)
     limit = None if asked.least else asked.memory_limit(search.base.peak_memory, graph.resident_memory)
     return search.lowest() if limit is None else search.within(limit)
+
+
+def _cheapest(searches: Iterable[Callable[[], Policy]]) -> Policy:
+    """Return the cheapest of several policies, without a limit that of the lowest peak; the lowest of their errors."""
+    found, errors = [], []
+    for search in searches:
+        try:
+            found.append(search())
+        except BudgetError as error:
+            errors.append(error)
+    if not found:
+        raise min(errors, key=lambda error: error.reached)
+    return min(found, key=lambda each: (each.peak_memory if each.limit is None else 0, each.overhead))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +171,7 @@ class _BlockSearch:
         keep = [KEEP] * len(blocks)
         nothing = np.zeros(graph.n_nodes, bool)
         self.base = simulate(graph, block_schedule(graph, blocks, keep, nothing, semantics, holds))
-        self.axis = _Windows(graph, blocks, self.base, semantics, holds)
+        self.windows = _Windows(graph, blocks, self.base, semantics, holds)
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
@@ -204,54 +223,54 @@ class _BlockSearch:
         return {}
 
     def choice(self, limit: int) -> Int64 | None:
-        """The cheapest option of each block by the sums of the program; None if none fits."""
-        if self.axis.outside > limit:
+        """The cheapest option of each block by the sums of the program; None if none fits.
+
+        A state is a sum of bytes kept and its cost. Of more than `STATES`, the program goes on with the fewest bytes
+        and the least cost in each of equal parts of the limit.
+        """
+        if self.windows.outside > limit:
             return None
-        cell = max(1, -(-limit // CELLS))
-        cells = limit // cell + 1
-        never = np.iinfo(np.int64).max // 2
-        cost = np.full(cells, never)
-        cost[0] = 0
+        kept, cost = np.zeros(1, np.int64), np.zeros(1, np.int64)
         picks = []
         for options in self.options:
-            best, pick = np.full(cells, never), np.zeros(cells, np.int16)
-            for i in range(options.cost.size):
-                room = limit - int(options.own[i])
-                if room < 0:
-                    continue
-                more = round(int(options.kept[i]) / cell)
-                low, high = max(0, -more), min(room // cell + 1, cells, cells - more)
-                if high <= low:
-                    continue
-                there = slice(low + more, high + more)
-                offered = cost[low:high] + int(options.cost[i])
-                better = offered < best[there]
-                best[there][better] = offered[better]
-                pick[there][better] = i
-            cost = best
-            picks.append((pick, options))
-        room = limit - self.axis.head
-        if room < 0:
+            last = np.searchsorted(kept, limit - options.own, "right")  # states that leave room for each option
+            option = np.repeat(np.arange(last.size), last)
+            before = np.arange(option.size) - np.repeat(np.cumsum(last) - last, last)
+            sums, costs = kept[before] + options.kept[option], cost[before] + options.cost[option]
+            order = np.lexsort((costs, sums)) if sums.size < STATES else np.argsort(sums, kind="stable")
+            lower = np.minimum.accumulate(costs[order])
+            better = np.append(True, lower[1:] < lower[:-1])[: order.size]
+            order = order[better]
+            if order.size > STATES:
+                cell = sums[order] * (STATES // 2) // (limit + 1)
+                change = np.flatnonzero(np.diff(cell))
+                order = order[np.unique(np.concatenate([[0], change, change + 1, [order.size - 1]]))]
+            kept, cost = sums[order], costs[order]
+            picks.append((option[order], before[order]))
+        fitting = int(np.searchsorted(kept, limit - self.windows.head, "right"))
+        if not fitting:
             return None
-        at = int(cost[: room // cell + 1].argmin())
-        if cost[at] >= never:
-            return None
-        chosen = []
-        for pick, options in reversed(picks):
-            i = int(pick[at])
-            chosen.append(i)
-            at -= round(int(options.kept[i]) / cell)
+        at, chosen = fitting - 1, []
+        for option, before in reversed(picks):
+            chosen.append(int(option[at]))
+            at = int(before[at])
         return np.array(chosen[::-1])
+
+    def predicted(self, at: Int64) -> int:
+        """The peak of a choice by the sums of the program."""
+        pairs = list(zip(self.options, at.tolist(), strict=True))
+        kept = np.cumsum([0, *(options.kept[i] for options, i in pairs)])
+        own = [options.own[i] for options, i in pairs]
+        return int(max(self.windows.outside, kept[-1] + self.windows.head, (kept[:-1] + own).max()))
 
     def within(self, limit: int) -> Policy:
         """Return the cheapest policy found whose simulated peak is within a limit.
 
-        The sums of the program are rounded, and blocks may lengthen each other's values: its limit moves until the
-        simulated peak just fits.
+        Blocks may lengthen each other's values, which the sums of the program miss: its limit moves until the simulated
+        peak just fits.
         """
         best: tuple[tuple[int, int], Int64] | None = None
-        cell = max(1, -(-limit // CELLS))
-        room, step, fits, exceeds = limit, cell, -1, 4 * limit + 2
+        room, step, fits, exceeds = limit, max(1, limit // STATES), -1, 4 * limit + 2
         for _ in range(ROUNDS):
             at = self.choice(room)
             peak, cost = (None, 0) if at is None else self.figures(at)
@@ -259,14 +278,16 @@ class _BlockSearch:
                 fits = room
                 if peak is not None and at is not None and (best is None or (cost, peak) < best[0]):
                     best = (cost, peak), at
-                room += max(cell, step if peak is None else limit - peak)
+                if at is not None and peak == self.predicted(at):
+                    break
+                room += max(step, 0 if peak is None else limit - peak)
             else:
                 exceeds = room
                 room -= max(step, peak - limit)
             step *= 2
             if not fits < room < exceeds:
                 room = (fits + exceeds) // 2
-            if exceeds - fits <= cell or room <= fits:
+            if room <= fits:
                 break
         if best is None:
             lowest = self.lowest()
@@ -287,7 +308,7 @@ class _BlockSearch:
         """Return the policy of the lowest peak found."""
         low, high = 0, 2 * self.base.peak_memory
         best = np.zeros(len(self.blocks), np.int64)
-        while high - low > max(1, self.base.peak_memory >> 14):
+        while high - low > max(1, self.base.peak_memory >> 12):
             middle = (low + high) // 2
             at = self.choice(middle)
             if at is None:
@@ -295,6 +316,11 @@ class _BlockSearch:
             else:
                 high = middle
                 best = min(best, at, key=self.figures)
+        for _ in range(ROUNDS):
+            at = self.choice(self.figures(best)[0] - 1)
+            if at is None or self.figures(at) >= self.figures(best):
+                break
+            best = at
         return self.policy(best, None)
 
 
@@ -347,7 +373,7 @@ class _BlockOptions:
     """One block of a search: bytes and cost of sets of saved operators, many at once."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
-        graph, blocks, axis = search.graph, search.blocks, search.axis
+        graph, blocks, axis = search.graph, search.blocks, search.windows
         self.search, self.b, self.graph, self.eager = search, b, graph, search.semantics == EAGER
         self.members = blocks.members[b].astype(np.int64)
         self.count = self.members.size
@@ -511,7 +537,7 @@ class _BlockOptions:
 
     def _bytes(self, saved: Bool, again: Bool, away: Bool, stored: set[int]) -> tuple[Int64, Int64]:
         """Bytes kept, and those at the worst step, of each row; the first row is the block without a checkpoint."""
-        graph, axis, blocks, b, k = self.graph, self.search.axis, self.search.blocks, self.b, self.count
+        graph, axis, blocks, b, k = self.graph, self.search.windows, self.search.blocks, self.b, self.count
         (f0, f1), (k0, k1) = self.forward_window, self.backward_window
         n, rows = len(saved), np.arange(len(saved))
         width = k1 - k0 + k

@@ -144,6 +144,9 @@ class Policy:
     ) -> Policy:
         """Return the policy of decisions, one per block, and of the nodes whose outputs stay, bool[n], simulated."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
+        for b, reason in blocks.refusals.items():
+            if decisions[b] != KEEP:
+                raise PlanError("block {name} can only be kept: {reason!w}", name=blocks.names[b], reason=reason)
         saved = saved | not_rerun(graph)
         simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
         stays = np.zeros(graph.n_values, np.int64)
@@ -172,6 +175,12 @@ class Policy:
         return cls(tuple(treatments), semantics, simulation, blocks, limit, link)
 
     @classmethod
+    def every(cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER) -> Policy:
+        """Return the policy that checkpoints each n-th block, from the first, and saves nothing in it."""
+        decisions = [RECOMPUTE if b % n == 0 and b not in blocks.refusals else KEEP for b in range(len(blocks))]
+        return cls.of(graph, blocks, decisions, np.zeros(graph.n_nodes, bool), semantics=semantics)
+
+    @classmethod
     def nearest(
         cls,
         simulation: Simulation,
@@ -188,10 +197,11 @@ class Policy:
         stored = np.zeros(graph.n_values, bool)
         stored[simulation.stores] = True
         decisions = []
-        for members, inputs in zip(blocks.members, blocks.inputs, strict=True):
+        for b, (members, inputs) in enumerate(zip(blocks.members, blocks.inputs, strict=True)):
             away = link is not None and stored[inputs].any()
             again = (simulation.runs[members] > 1).any() or stored[np.isin(graph.producer, members)].any()
-            decisions.append(OFFLOAD if away else RECOMPUTE if again else KEEP)
+            again = (again or away) and b not in blocks.refusals
+            decisions.append(KEEP if not again else OFFLOAD if away else RECOMPUTE)
             drawn = members[np.isin(members, blocks.draws)]
             if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
                 saved[drawn] = np.logical_or.accumulate(saved[drawn])

@@ -1,0 +1,105 @@
+"""remat policy: checkpoints per block within a budget, or nearest to a plan, beside what is set today."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
+from remat_algos.cli.output import print_result, print_row, print_text
+from remat_algos.cli.shared_options import LINKS, add, check_solved, link_of
+from remat_algos.errors import ArgumentError, RematError
+from remat_algos.plan.block_policies import plan_policy
+from remat_algos.plan.blocks import SEMANTICS, Blocks
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.policy import Policy
+from remat_algos.schedule.emission import baseline_peak
+from remat_algos.text.amounts import fine_percent, percent
+from remat_algos.wording import exact_bytes
+
+EVERY = re.compile(r"every_n=([1-9]\d{0,8})", re.ASCII)
+
+
+def every(text: str) -> int:
+    """Return n of every_n=n."""
+    found = EVERY.fullmatch(text)
+    if found is None:
+        raise ArgumentError("{text!r} is no setting; write every_n=2: each second block is checkpointed", text=text)
+    return int(found[1])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments: the graph, the plan or the budget, the blocks."""
+    add_graph(parser)
+    plan = "a plan of the graph, written by remat solve -o: the policy nearest to it"
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help=plan)
+    add(parser, "budget")
+    blocks = (
+        "module paths of the blocks, such as 'layers.*', where * is one part of a name; a comma between those of "
+        "several stacks, a bar between cuts of which the cheapest is taken"
+    )
+    parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
+    semantics = "what runs again: all that is not saved (eager PyTorch, the default), or only what gradients need"
+    parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
+    against = "price a setting of today too: every_n=2 checkpoints each second block, and saves nothing in it"
+    parser.add_argument("--against", metavar="SETTING", type=every, help=against)
+    add(parser, "copies", link=f"inputs of checkpointed blocks may also go to the host over this link: {LINKS}")
+    add(parser, output="write the policy as JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Find the policy, or that nearest to the plan; print it beside the plan and the setting of today."""
+    link, semantics = link_of(arguments), arguments.semantics
+    if arguments.plan is None:
+        graph, note = graph_of(arguments)
+        plan = None
+    else:
+        check_solved(arguments, arguments.plan)
+        plan = Plan.load(arguments.plan, read_source(arguments))
+        graph, note = plan.graph, ""
+    if plan is None and arguments.budget is None and arguments.against is None:
+        raise RematError("give PLAN, --budget SIZE, or --against every_n=2 for the budget of that setting")
+    blocks = Blocks.of(graph, arguments.blocks.split("|")[0])
+    today = None if arguments.against is None else Policy.every(graph, blocks, arguments.against, semantics)
+    cuts = arguments.blocks if "|" in arguments.blocks else blocks
+    rival = None if today is None else plan_policy(graph, today.peak_memory, cuts, semantics=semantics, link=link)
+    if plan is not None:
+        policy = plan.policy(blocks, semantics)
+    elif arguments.budget is not None:
+        policy = plan_policy(graph, arguments.budget, cuts, semantics=semantics, link=link)
+    else:
+        assert rival is not None
+        policy = rival
+    record = policy.record()
+    if plan is not None:
+        record["plan"] = plan.figures()
+    if today is not None and rival is not None:
+        record["against"] = {
+            "every_n": arguments.against,
+            "peak_memory": today.peak_memory,
+            "overhead": today.overhead,
+            "policy_overhead": rival.overhead,
+        }
+    if arguments.output:
+        policy.save(arguments.output)
+    if note:
+        print_text(note)
+    print_result(arguments, record, policy)
+    if plan is not None:
+        print_row("plan", f"{_figures(plan)} ({plan.method})")
+    if today is not None and rival is not None:
+        print_row(f"every_n={arguments.against}", _figures(today))
+        print_row("", f"{_overhead(rival)} by the policy within that peak")
+    if arguments.output:
+        print_row("written", arguments.output)
+
+
+def _figures(run: Plan | Policy) -> str:
+    """Peak and overhead in one line."""
+    peak = f"{exact_bytes(run.peak_memory)}, {percent(run.peak_memory, baseline_peak(run.graph))} of one pass"
+    return f"{peak}; {_overhead(run)}"
+
+
+def _overhead(run: Plan | Policy) -> str:
+    amount = run.overhead if isinstance(run, Policy) else run.overhead_in_time
+    return f"{fine_percent(amount, run.graph.needed_compute)} more compute"
