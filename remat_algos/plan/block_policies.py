@@ -401,10 +401,11 @@ class _BlockOptions:
                 self.consumers[i] += inside
                 last = int(axis.place[forward].max(initial=axis.place[v]))
                 self.values.append((x, i, inside, last, np.sort(axis.place[gradients])))
-        self.inputs = [
-            (x, sorted(place[u] for u in readers[indptr[x] : indptr[x + 1]].tolist() if u in place))
-            for x in blocks.inputs[b].tolist()
-        ]
+        self.inputs = []  # value, members that read it, backward places
+        for x in blocks.inputs[b].tolist():
+            of = readers[indptr[x] : indptr[x + 1]]
+            gradients = of[graph.needed[of] & ~graph.forward[of]]
+            self.inputs.append((x, sorted(place[u] for u in of.tolist() if u in place), np.sort(axis.place[gradients])))
 
     def rerun(self, saved: Bool) -> Bool:
         """bool[o, k]: members that run again."""
@@ -612,15 +613,17 @@ class _BlockOptions:
             live(backward, 0, np.maximum(of_step(until), of_slot(original)), size)
             rerun_end = np.maximum(np.maximum(of_slot(i), of_slot(slot)), after)
             live(backward, of_slot(i), np.where(again[:, i], rerun_end, -1), size)
-        for x, inside in self.inputs:
+        for x, inside, gradients in self.inputs:
             size, ends = int(graph.memory[x]), int(axis.end[x]) - axis.n_forward
             gone = away & (x in stored)
             slot = np.where(again[:, inside], np.array(inside, np.int64), -1).max(axis=1, initial=-1)
             longer = np.where(checkpointed & self.treated, of_step(release) if self.eager else of_slot(slot), -1)
             if ends >= 0:
                 base = of_step(ends)
-                kept -= np.where(gone, size, 0)
-                live(backward, 0, np.where(gone, np.minimum(base, start - 1), -1), -size)
+                found = np.searchsorted(gradients, start + k0)  # gradients that read it before it is loaded
+                earlier = np.where(found > 0, np.append(gradients, -1)[found - 1], -1)
+                kept -= np.where(gone & (earlier < 0), size, 0)
+                live(backward, of_step(earlier) + 1, np.where(gone, np.minimum(base, start - 1), -1), -size)
             else:
                 base = np.full(n, -1)
                 kept += np.where(~gone & (longer >= 0), size, 0)

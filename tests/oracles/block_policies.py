@@ -8,24 +8,31 @@ def reads(graph, v):
 
 
 def eager_run(graph, blocks, decisions, saved):
-    """The peak in bytes and the cost of a policy; saved is a set of nodes."""
+    """The peak in bytes and the cost of a policy; saved is a set of nodes. A byte costs a unit each way."""
     steps = [(v, None) for v in range(graph.n_nodes) if graph.needed[v] and graph.forward[v]]
-    block_of = {int(v): b for b, members in enumerate(blocks.members) for v in members}
     for v in range(graph.n_nodes):
         if not graph.needed[v] or graph.forward[v]:
             continue
         for b in reversed(range(len(decisions))):
-            if blocks.trigger[b] == v and decisions[b] == "recompute":
+            if blocks.trigger[b] == v and decisions[b] != "keep":
+                steps += [(None, b)]  # the begin of the rerun
                 steps += [
                     (int(u), b)
                     for u in blocks.members[b]
                     if u < blocks.rerun_end[b] and u not in saved and not graph.once[u]
-                ] + [(None, b)]  # the end of the rerun
+                ]
         steps.append((v, None))
     tensors = []  # [bytes, first step, last step]
     newest, first = {}, {}
-    for step, (v, _) in enumerate(steps):
+    copied = 0
+    for step, (v, b) in enumerate(steps):
         if v is None:
+            if decisions[b] == "offload":
+                release = steps.index((int(blocks.release[b]), None))
+                for x in away(graph, blocks, b):
+                    newest[x] = len(tensors)
+                    tensors.append([int(graph.memory[x]), step, release])
+                    copied += 2 * int(graph.memory[x]) * graph.labels.compute_scale
             continue
         for x in reads(graph, v):
             tensors[newest[x]][2] = step
@@ -39,19 +46,18 @@ def eager_run(graph, blocks, decisions, saved):
         if graph.output[x]:
             tensors[i][2] = last_step
     for b, decision in enumerate(decisions):
-        if decision != "recompute" or blocks.trigger[b] < 0:
+        if decision == "keep" or blocks.trigger[b] < 0:
             continue
         release = steps.index((int(blocks.release[b]), None))
-        for x in blocks.inputs[b].tolist():
+        for x in set(blocks.inputs[b].tolist()) - (away(graph, blocks, b) if decision == "offload" else set()):
             tensors[first[x]][2] = max(tensors[first[x]][2], release)
-        rerun = [step for step, (_, of) in enumerate(steps) if of == b]
+        rerun = [step for step, (_, of) in enumerate(steps) if of == b]  # its begin, then its runs
         for u in blocks.members[b].tolist():
             if u in saved or graph.once[u]:
                 if u >= blocks.rerun_end[b]:
                     until = release
                 else:  # it waits in the cache until the rerun comes to its place
-                    ahead = [step for step in rerun if steps[step][0] is not None and steps[step][0] < u]
-                    until = ahead[-1] if ahead else rerun[0] - 1
+                    until = [step for step in rerun if steps[step][0] is None or steps[step][0] < u][-1]
                 for x in graph.values(u):
                     tensors[first[x]][2] = max(tensors[first[x]][2], until)
     cost = sum(int(graph.compute[v]) for v, b in steps if b is not None and v is not None)
@@ -60,31 +66,37 @@ def eager_run(graph, blocks, decisions, saved):
         for step, (v, _) in enumerate(steps)
         if v is not None
     ]
-    assert block_of
-    return max(live), cost
+    return max(live), cost + copied
 
 
-def all_policies(graph, blocks):
+def away(graph, blocks, b):
+    """Inputs of a block that may leave: no other block takes them."""
+    others = {x for c, inputs in enumerate(blocks.inputs) if c != b for x in inputs.tolist()}
+    return {x for x in blocks.inputs[b].tolist() if x not in others and not graph.output[x] and graph.memory[x]}
+
+
+def all_policies(graph, blocks, link=False):
     """Decisions and saved sets of every policy that the law of draws allows."""
     choices = []
     draws = set(blocks.draws.tolist())
     for b, members in enumerate(blocks.members):
         found = [("keep", frozenset())]
-        if blocks.trigger[b] >= 0:
+        if blocks.trigger[b] >= 0 and b not in blocks.refusals:
             free = [v for v in members.tolist() if v not in blocks.fixed and v < blocks.rerun_end[b]]
             for chosen in chain.from_iterable(combinations(free, r) for r in range(len(free) + 1)):
                 drawn = [v in chosen for v in free if v in draws]
                 if drawn == sorted(drawn):
                     found.append(("recompute", frozenset(chosen)))
+                    found += [("offload", frozenset(chosen))] if link and away(graph, blocks, b) else []
         choices.append(found)
     for policy in product(*choices):
         yield [decision for decision, _ in policy], frozenset().union(*(chosen for _, chosen in policy))
 
 
-def frontier(graph, blocks, run=eager_run):
+def frontier(graph, blocks, run=eager_run, link=False):
     """Peaks and costs of all policies that no other dominates, the lowest peak first."""
     best = []
-    for peak, cost in sorted(run(graph, blocks, *policy) for policy in all_policies(graph, blocks)):
+    for peak, cost in sorted(run(graph, blocks, *policy) for policy in all_policies(graph, blocks, link)):
         if not best or cost < best[-1][1]:
             best.append((peak, cost))
     return best
