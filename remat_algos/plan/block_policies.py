@@ -190,12 +190,12 @@ class _BlockSearch:
             found.append(block.options(sets[kind]))
         return found
 
-    def policy(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of an option for each block."""
+    def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
+        """Return the policy of an option for each block; block b gets that of `order[b]`, an equal block."""
         saved = np.zeros(self.graph.n_nodes, bool)
         decisions = []
-        for b, i in enumerate(at.tolist()):
-            option = self.options[b]
+        for b, other in enumerate(range(len(self.blocks)) if order is None else order):
+            option, i = self.options[other], int(at[other])
             decisions.append(DECISIONS[option.decision[i]])
             saved[self.blocks.members[b][option.saved[i]]] = True
         return Policy.of(
@@ -208,6 +208,26 @@ class _BlockSearch:
             limit=limit,
             link=self.link,
         )
+
+    def in_order(self, at: Int64, limit: int | None) -> Policy:
+        """Return the policy of a choice; equal blocks that keep least come first, if that needs no more bytes or cost.
+
+        So equal treatments are neighbours.
+        """
+        found = self.policy(at, limit)
+        most = found.peak_memory if limit is None else limit
+        kinds = self.blocks.kinds
+        for left_out in (0, 1):  # the last block meets the peak first
+            order = list(range(len(self.blocks)))
+            for kind in np.unique(kinds).tolist():
+                places = np.flatnonzero(kinds[: len(order) - left_out] == kind).tolist()
+                rank = {b: (self.options[b].kept[at[b]], self.options[b].cost[at[b]]) for b in places}
+                for b, other in zip(places, sorted(places, key=lambda b: (rank[b], b)), strict=True):
+                    order[b] = other
+            sorted_ = self.policy(at, limit, order)
+            if sorted_.peak_memory <= most and sorted_.overhead <= found.overhead:
+                return sorted_
+        return found
 
     def figures(self, at: Int64) -> tuple[int, int]:
         """Simulated peak of a choice, and its cost."""
@@ -302,7 +322,7 @@ class _BlockSearch:
                     limit=limit,
                 )
             return lowest
-        return self.policy(best[1], limit)
+        return self.in_order(best[1], limit)
 
     def lowest(self) -> Policy:
         """Return the policy of the lowest peak found."""
@@ -321,7 +341,7 @@ class _BlockSearch:
             if at is None or self.figures(at) >= self.figures(best):
                 break
             best = at
-        return self.policy(best, None)
+        return self.in_order(best, None)
 
 
 class _Windows:

@@ -1,0 +1,73 @@
+"""remat policy: within a budget, nearest to a plan, and beside what is set today."""
+
+import json
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.plan.blocks import Blocks
+from remat_algos.plan.policy import Policy
+
+MODEL = "model:llama_7b?depth=4&cost=roofline&device=h100-sxm&dtype=bfloat16"
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return ra.differentiate(MODEL)
+
+
+@pytest.mark.parametrize("semantics", ["eager", "graph"])
+def test_the_policy_within_a_budget_is_that_of_the_library(remat, graph, tmp_path, semantics):
+    file = tmp_path / "policy.json"
+    words = ["policy", MODEL, "--blocks", "layers.*", "--budget", "60%", "--semantics", semantics]
+    said = remat(*words, "-o", file, "--json")
+    expected = ra.plan_policy(graph, "60%", "layers.*", semantics=semantics)
+    assert said.record == json.loads(file.read_text()) == expected.record()
+    assert Policy.load(file, graph).record() == expected.record()
+    text = remat(*words)
+    assert text.fine
+    assert all(line in text.lines for line in str(expected).splitlines() if line.startswith(("peak", "gap")))
+
+
+def test_a_setting_of_today_is_priced_at_its_own_peak(remat, graph):
+    said = remat("policy", MODEL, "--blocks", "layers.*", "--against", "every_n=2", "--json")
+    today = Policy.every(graph, Blocks.of(graph, "layers.*"), 2)
+    against = said.record["against"]
+    assert (against["peak_memory"], against["overhead"]) == (today.peak_memory, today.overhead)
+    assert said.record["limit"] == today.peak_memory  # without a budget: that of the setting
+    assert against["policy_overhead"] == said.record["overhead"] <= today.overhead
+    text = remat("policy", MODEL, "--blocks", "layers.*", "--against", "every_n=2", "--budget", "50%")
+    assert [line for line in text.lines if line.startswith("every_n=2")]
+
+
+def test_the_policy_nearest_to_a_plan_stands_beside_its_figures(remat, graph, tmp_path):
+    file = tmp_path / "plan.json"
+    assert remat("solve", MODEL, "--budget", "60%", "--effort", "fast", "-o", file).fine
+    said = remat("policy", MODEL, file, "--blocks", "layers.*", "--semantics", "graph", "--json")
+    plan = ra.Plan.load(file, graph)
+    assert said.record["plan"]["overhead"] == plan.overhead
+    assert said.record["peak_memory"] == plan.policy("layers.*").peak_memory
+    assert remat("policy", MODEL, file, "--blocks", "layers.*", "--budget", "60%").code == 2
+
+
+def test_a_link_offers_a_third_treatment(remat):
+    words = ["policy", MODEL, "--blocks", "layers.*", "--budget", "least", "--link", "nvlink-c2c", "--json"]
+    assert remat(*words).record["offload"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--blocks", "layers.*"], 2, "--against every_n=2"),
+        (["--blocks", "layer.*", "--budget", "50%"], 2, "layers.*.self_attn"),
+        (["--blocks", "layers.*,layers.*.mlp", "--budget", "50%"], 2, "layers.0.mlp"),
+        (["--blocks", "layers.*", "--budget", "1MiB"], 3, "lowest"),
+        (["--blocks", "layers.*", "--against", "every=2"], 2, "every_n=2"),
+        (["--budget", "50%"], 2, "--blocks"),
+    ],
+)
+def test_what_is_refused_says_what_to_give(remat, words, code, said):
+    found = remat("policy", MODEL, *words)
+    assert found.code == code
+    assert said in found.err
+    assert found.err.count("\n") == 1
