@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -175,19 +176,21 @@ class _BlockSearch:
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
+        self.kinds: list[int] = []  # of blocks that also have the same operators to save
         self.owned = np.bincount(np.concatenate([*blocks.inputs]), minlength=graph.n_values) == 1
 
     @cached_property
     def options(self) -> list[_Options]:
         """The options of each block, in order."""
-        sets: dict[int, Bool] = {}
+        sets: dict[Any, Bool] = {}
         found = []
         for b in range(len(self.blocks)):
-            kind = int(self.blocks.kinds[b])
             block = _BlockOptions(self, b)
+            kind = (self.blocks.kinds[b], block.treated, *map(bytes, (block.free, block.forced, block.draws)))
             if kind not in sets:
                 sets[kind] = block.subsets()
             found.append(block.options(sets[kind]))
+            self.kinds.append(list(sets).index(kind))
         return found
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
@@ -216,7 +219,7 @@ class _BlockSearch:
         """
         found = self.policy(at, limit)
         most = found.peak_memory if limit is None else limit
-        kinds = self.blocks.kinds
+        kinds = np.array(self.kinds)
         for left_out in (0, 1):  # the last block meets the peak first
             order = list(range(len(self.blocks)))
             for kind in np.unique(kinds).tolist():

@@ -355,7 +355,7 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 after.add(v)
         elif between:
             raise PlanError(
-                "block {block!r} cannot run again at once: {node} is outside, reads from it and is read by it",
+                "block {block!r} cannot be recomputed at once: {node}, outside, reads from it and is read by it",
                 block=name,
                 node=graph.labels[between[0]],
             )

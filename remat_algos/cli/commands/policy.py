@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "several stacks, a bar between cuts of which the cheapest is taken"
     )
     parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
-    semantics = "what runs again: all that is not saved (eager PyTorch, the default), or only what gradients need"
+    semantics = "what is recomputed: all that is not saved (eager PyTorch, the default), or only what gradients need"
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
     against = "price a setting of today too: every_n=2 checkpoints each second block, and saves nothing in it"
     parser.add_argument("--against", metavar="SETTING", type=every, help=against)
