@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.cost.links import Link
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.parts import Labels
 from remat_algos.plan.blocks import DECISIONS, Blocks, Holds, block_schedule
 from remat_algos.plan.policy import Policy
@@ -340,10 +341,26 @@ def test_what_is_no_block(llama):
         ra.plan_policy(ra.differentiate(graph), "50%", "a")
     with pytest.raises(ra.PlanError, match="backward part"):
         ra.plan_policy(graph, "50%", "b")
+    plain = ra.differentiate(ra.ComputationGraph.from_edges([(0, 1), (1, 2)]))
+    with raises(ra.PlanError, pattern="layers.*", modules=[]):
+        ra.plan_policy(plain, "50%", "layers.*")
+    with raises(ArgumentError, overhead="10%"):
+        ra.plan_policy(llama, ra.Budget("50%", overhead="10%"), "layers.*")
     with pytest.raises(ValueError, match="semantics"):
         ra.plan_policy(llama, "50%", "layers.*", semantics="lazy")
     with pytest.raises(ValueError, match="holds"):
         ra.plan_policy(llama, "50%", "layers.*", holds=Holds([-1], [-1]))
+
+
+def test_a_budget_may_count_residents_or_be_near_the_lowest(llama):
+    resident = llama.resident_memory
+    limit = llama_peak(llama) // 2
+    policy = ra.plan_policy(llama, ra.Budget(device=limit + resident), "layers.*")
+    assert policy.limit == limit
+    lowest, near = (ra.plan_policy(llama, budget, "layers.*") for budget in ("least", "least+10%"))
+    assert lowest.limit is None
+    assert lowest.peak_memory <= near.peak_memory <= lowest.peak_memory * 1.1
+    assert near.overhead < lowest.overhead
 
 
 def test_a_block_that_is_refused_is_kept(llama):

@@ -65,7 +65,8 @@ def plan_policy(
     graph : ComputationGraph
         With a backward part (`differentiate`).
     budget : Budget, int or str
-        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
+        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least", or
+        "least+0.1%"; `Budget(device="24GiB")` counts residents too.
     blocks : Blocks, str or sequence of str
         The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" to
         try one cut after the other and take the cheaper policy.
@@ -90,7 +91,7 @@ def plan_policy(
     BudgetError
         With the lowest peak that was reached.
     ValueError
-        For other semantics, or holds of another graph.
+        For other semantics, holds of another graph, or an overhead budget.
 
     Examples
     --------
@@ -103,6 +104,10 @@ def plan_policy(
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
     asked = Budget.of(budget)
+    if asked.overhead is not None:
+        raise ArgumentError(
+            "a policy has no overhead budget ({overhead!r}); give a memory budget", overhead=asked.overhead
+        )
     if isinstance(blocks, str) and "|" in blocks:
         return _cheapest(
             partial(plan_policy, graph, asked, part, semantics=semantics, link=link, holds=holds)
@@ -115,7 +120,10 @@ def plan_policy(
         if size != graph.n_values:
             raise wrong_length("holds", size, graph.n_values, "value")
     search = _BlockSearch(graph, cut, semantics, None if link is None else get_link(link), holds)
-    limit = None if asked.least else asked.memory_limit(search.base.peak_memory, graph.resident_memory)
+    if asked.least or asked.above_lowest is not None:
+        lowest = search.lowest()
+        return lowest if asked.least else search.within(int(lowest.peak_memory * (1 + (asked.above_lowest or 0))))
+    limit = asked.memory_limit(search.base.peak_memory, graph.resident_memory)
     return search.lowest() if limit is None else search.within(limit)
 
 
@@ -260,10 +268,7 @@ class _BlockSearch:
             option = np.repeat(np.arange(last.size), last)
             before = np.arange(option.size) - np.repeat(np.cumsum(last) - last, last)
             sums, costs = kept[before] + options.kept[option], cost[before] + options.cost[option]
-            order = np.lexsort((costs, sums)) if sums.size < STATES else np.argsort(sums, kind="stable")
-            lower = np.minimum.accumulate(costs[order])
-            better = np.append(True, lower[1:] < lower[:-1])[: order.size]
-            order = order[better]
+            order = _frontier(sums, costs)
             if order.size > STATES:
                 cell = sums[order] * (STATES // 2) // (limit + 1)
                 change = np.flatnonzero(np.diff(cell))
@@ -452,13 +457,16 @@ class _BlockOptions:
             found = np.zeros((rows.shape[0], self.count), bool)
             found[:, candidates] = rows
             found = found[self._lawful(found)]
-            return found if self.eager else np.unique(found & self._read_again(found), axis=0)
+            if not self.eager:
+                found &= self._read_again(found)
+            return found[np.unique(found, axis=0, return_index=True)[1]]
         return self._knapsack(candidates) if self.eager else self._cuts(candidates)
 
     def _lawful(self, saved: Bool) -> Bool:
         """bool[o]: sets in which all draws after a saved one are saved too."""
-        drawn = saved[:, self.draws] | self.forced[self.draws]
-        return (drawn[:, 1:] >= drawn[:, :-1]).all(axis=1) if self.eager else np.ones(saved.shape[0], bool)
+        drawn = (saved | self.forced)[:, self.draws & self.eager]
+        lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
+        return lawful
 
     def _knapsack(self, candidates: Int64) -> Bool:
         """Sets of eager members by bytes and cost; for each number of saved draws, which are the last ones."""
@@ -472,16 +480,14 @@ class _BlockOptions:
                 more[:, i] = True
                 sets = np.concatenate([sets, more])
                 kept, cost = sets @ self.memory, -(sets @ self.compute)
-                order = np.lexsort((cost, kept))
-                lower = np.minimum.accumulate(cost[order])
-                order = order[np.append(True, lower[1:] < lower[:-1])]
+                order = _frontier(kept, cost)
                 if order.size > MAX_OPTIONS:
                     even = np.linspace(0, order.size - 1, MAX_OPTIONS // 2).round().astype(np.int64)
                     order = order[np.union1d(even, _hull(kept[order], cost[order]))]
                 sets = sets[order]
             found.append(sets)
-        found = np.concatenate(found)
-        return found[self._lawful(found)]
+        rows: Bool = np.concatenate(found)
+        return rows[self._lawful(rows)]
 
     def _read_again(self, saved: Bool) -> Bool:
         """bool[o, k]: members that gradients or reruns read."""
@@ -497,27 +503,24 @@ class _BlockOptions:
         ends = np.zeros((2, self.count), bool)
         ends[1, candidates] = True
         ends &= self._read_again(ends)
-        found = {figures(row): row for row in ends}
+        found: dict[tuple[int, int], Bool] = {figures(row): row for row in ends}
         pending = [tuple(sorted(found))] if len(found) > 1 else []
         while pending and len(found) < MAX_OPTIONS:
-            (kept, cost), (more, less) = pending.pop()
-            row = self._cut((cost - less) / (more - kept)) if more > kept and cost > less else None
-            if row is None or (at := figures(row)) in found:
+            few, many = pending.pop()
+            price = (few[1] - many[1]) / (many[0] - few[0]) if many[0] > few[0] and few[1] > many[1] else None
+            row = None if price is None else self._cut(price)
+            if row is None or price is None or (point := figures(row)) in found:
                 continue
-            line = cost + (less - cost) * (at[0] - kept) / (more - kept)
-            if kept < at[0] < more and at[1] < line - 1e-9 * cost:
-                found[at] = row
-                pending += [((kept, cost), at), (at, (more, less))]
+            if few[0] < point[0] < many[0] and point[1] < few[1] - price * (point[0] - few[0]) - 1e-9 * few[1]:
+                found[point] = row
+                pending += [(few, point), (point, many)]
         rows = np.stack(list(found.values()))
         flips = np.repeat(rows, candidates.size, axis=0)
-        at = np.tile(candidates, len(rows))
-        flips[np.arange(at.size), at] ^= True
+        flipped = np.tile(candidates, len(rows))
+        flips[np.arange(flipped.size), flipped] ^= True
         rows = np.concatenate([rows, flips])
-        rows = np.unique(rows & self._read_again(rows), axis=0)
-        kept, cost = rows @ self.memory, self.rerun(rows) @ self.compute
-        order = np.lexsort((cost, kept))
-        lower = np.minimum.accumulate(cost[order])
-        return rows[order[np.append(True, lower[1:] < lower[:-1])]]
+        rows = rows & self._read_again(rows)
+        return rows[_frontier(rows @ self.memory, self.rerun(rows) @ self.compute)]
 
     def _cut(self, price: float) -> Bool | None:
         """Members to save so that the cost of the reruns and the price of the bytes together are least.
@@ -545,7 +548,7 @@ class _BlockOptions:
         """Bytes and costs of keeping the block and of sets of saved members."""
         rows = sets if self.treated else sets[:0]
         away = np.zeros(1 + len(rows), bool)
-        stored = self.graph.memory[:0]
+        stored = self.search.blocks.inputs[self.b][:0]
         if self.search.link is not None and self.treated:
             stored = offloaded(self.graph, self.search.blocks, self.b, self.search.owned)
         if stored.size:
@@ -663,6 +666,13 @@ class _BlockOptions:
         own = (np.cumsum(backward[:, :-1], axis=1) + others).max(axis=1, initial=0)
         ahead = np.cumsum(forward[:, :-1], axis=1) + axis.forward[f0:f1]
         return kept, np.maximum(own, ahead.max(axis=1, initial=0))
+
+
+def _frontier(kept: Int64, cost: Int64) -> Int64:
+    """Places of the points that no other dominates, with rising bytes and falling cost."""
+    order = np.lexsort((cost, kept))
+    lower = np.minimum.accumulate(cost[order])
+    return order[np.append(True, lower[1:] < lower[:-1])[: order.size]]
 
 
 def _hull(kept: Int64, cost: Int64) -> Int64:

@@ -207,9 +207,11 @@ def block_schedule(
         for b, decision in enumerate(decisions)
         if decision != KEEP and blocks.trigger[b] >= 0
     }
-    needed = np.flatnonzero(graph.needed)
+    needed = np.flatnonzero(graph.needed).astype(np.int32)
     backward = ~graph.forward[needed]
-    pieces, places, at = [], {}, int((~backward).sum())
+    pieces: list[Int32] = []
+    places: dict[int, int] = {}
+    at = int((~backward).sum())
     starts: dict[int, list[int]] = {}
     for b, (_, start) in reruns.items():
         starts.setdefault(start, []).append(b)
@@ -243,7 +245,7 @@ def block_schedule(
                 stays += [(x, step[v], until) for x in graph.values(v)]
     if semantics == EAGER and holds is not None:
         stays += _lingering(graph, blocks, holds, step, {b: (at, reruns[b][0]) for b, at in places.items()})
-    return Schedule(order, loads or NO_PAIRS, stays or NO_TRIPLES)
+    return Schedule(order, np.array(loads or NO_PAIRS), np.array(stays or NO_TRIPLES))
 
 
 def not_rerun(graph: ComputationGraph) -> Bool:
@@ -325,7 +327,9 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
         if not hits:
             paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", ".*", names[v].rpartition(".")[0]) for v in forward)
             raise PlanError(
-                "no node lies in a module {pattern!r}; the modules are {modules!l}",
+                "no node lies in a module {pattern!r}; the modules are {modules!l}"
+                if any(paths)
+                else "no node lies in a module {pattern!r}; the names of nodes have no dots",
                 pattern=pattern,
                 modules=[path for path in paths if path],
             )
@@ -374,8 +378,8 @@ def _kinds(
     found = []
     not_again = not_rerun(graph)
     for b, block in enumerate(blocks):
-        place = {int(x): ("in", i) for i, x in enumerate(inputs[b])}
-        place |= {x: (i, x - graph.value_indptr[v]) for i, v in enumerate(block.tolist()) for x in graph.values(v)}
+        place = {int(x): (-1, i) for i, x in enumerate(inputs[b])}
+        place |= {x: (i, k) for i, v in enumerate(block.tolist()) for k, x in enumerate(graph.values(v))}
         signature = [
             (
                 graph.labels.op(v),

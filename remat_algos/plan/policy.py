@@ -198,10 +198,10 @@ class Policy:
         stored[simulation.stores] = True
         decisions = []
         for b, (members, inputs) in enumerate(zip(blocks.members, blocks.inputs, strict=True)):
-            away = link is not None and stored[inputs].any()
+            away = link is not None and bool(stored[inputs].any())
             again = (simulation.runs[members] > 1).any() or stored[np.isin(graph.producer, members)].any()
-            again = (again or away) and b not in blocks.refusals
-            decisions.append(KEEP if not again else OFFLOAD if away else RECOMPUTE)
+            kept = b in blocks.refusals or not (again or away)
+            decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
             drawn = members[np.isin(members, blocks.draws)]
             if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
                 saved[drawn] = np.logical_or.accumulate(saved[drawn])

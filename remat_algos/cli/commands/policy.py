@@ -9,6 +9,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result, print_row, print_text
 from remat_algos.cli.shared_options import LINKS, add, check_solved, link_of
 from remat_algos.errors import ArgumentError, RematError
+from remat_algos.ir.budget import Budget
 from remat_algos.plan.block_policies import plan_policy
 from remat_algos.plan.blocks import SEMANTICS, Blocks
 from remat_algos.plan.plan import Plan
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     plan = "a plan of the graph, written by remat solve -o: the policy nearest to it"
     parser.add_argument("plan", metavar="PLAN", nargs="?", help=plan)
-    add(parser, "budget")
+    add(parser, "budget", "device")
     blocks = (
         "module paths of the blocks, such as 'layers.*', where * is one part of a name; a comma between those of "
         "several stacks, a bar between cuts of which the cheapest is taken"
@@ -57,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
         check_solved(arguments, arguments.plan)
         plan = Plan.load(arguments.plan, read_source(arguments))
         graph, note = plan.graph, ""
-    if plan is None and arguments.budget is None and arguments.against is None:
+    limited = arguments.budget is not None or arguments.device is not None
+    if plan is None and not limited and arguments.against is None:
         raise RematError("give PLAN, --budget SIZE, or --against every_n=2 for the budget of that setting")
     blocks = Blocks.of(graph, arguments.blocks.split("|")[0])
     today = None if arguments.against is None else Policy.every(graph, blocks, arguments.against, semantics)
@@ -65,8 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
     rival = None if today is None else plan_policy(graph, today.peak_memory, cuts, semantics=semantics, link=link)
     if plan is not None:
         policy = plan.policy(blocks, semantics)
-    elif arguments.budget is not None:
-        policy = plan_policy(graph, arguments.budget, cuts, semantics=semantics, link=link)
+    elif limited:
+        budget = Budget(arguments.budget, device=arguments.device)
+        policy = plan_policy(graph, budget, cuts, semantics=semantics, link=link)
     else:
         assert rival is not None
         policy = rival
