@@ -3,6 +3,7 @@ from .capture_model import capture as capture
 from .checkpoints import AppliedPlan as AppliedPlan
 from .checkpoints import CheckpointPlan as CheckpointPlan
 from .checkpoints import load_checkpoints as load_checkpoints
+from .checkpoints import plan_checkpoints as plan_checkpoints
 from .compile_backends import InductorPartitioner as InductorPartitioner
 from .compile_backends import backend as backend
 from .compile_backends import partition_fn as partition_fn

@@ -2,19 +2,26 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.devices import AnyLink
+from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
+from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
+from remat_algos.interop.torch.planning import TrainingRequest, byte_limit
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
+    NORMS,
     Saved,
     TrainedBlocks,
     batch_norms,
@@ -23,10 +30,13 @@ from remat_algos.interop.torch.selective import (
     savable,
 )
 from remat_algos.ir.arrays import is_count
-from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD
-from remat_algos.plan.policy import Treatment
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.block_policies import plan_policy
+from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks
+from remat_algos.plan.policy import Policy, Treatment
 from remat_algos.plan.record import from_file
-from remat_algos.wording import format_bytes, one_line
+from remat_algos.wording import format_bytes, labelled, one_line
 
 FORMAT, VERSION = "remat-checkpoints", 1
 
@@ -50,8 +60,14 @@ class CheckpointPlan:
         Cost beyond one pass, and its lower bound for every schedule within the budget, in the unit of the graph.
     gap : float, optional
         Distance to the bound, as a share of the bound on the whole cost.
+    resident_memory : int, optional
+        Bytes next to the peak: parameters, buffers and inputs, or what a rank has of them.
     report : str
         Text of `print(plan)`.
+    policy : Policy, optional
+        The policy of the captured step, with its graph and its simulation; it is not in files.
+    operators : mapping of str to str
+        For each node of a block the selector of its operator; not in files.
 
     Examples
     --------
@@ -71,7 +87,10 @@ class CheckpointPlan:
     overhead: int | float | None = None
     bound: int | float | None = None
     gap: float | None = None
+    resident_memory: int | None = None
     report: str = ""
+    policy: Policy | None = field(default=None, compare=False)
+    operators: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "treatments", tuple(self.treatments))
@@ -173,7 +192,216 @@ class CheckpointPlan:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
-FIGURES = tuple(each.name for each in fields(CheckpointPlan) if each.name not in ("treatments", "report"))
+FIGURES = ("peak_memory", "overhead", "bound", "gap", "resident_memory")
+
+
+@checked_arguments
+def plan_checkpoints(
+    model: nn.Module,
+    inputs: Sequence[Any] | Mapping[str, Any],
+    budget: Budget | Amount | Mapping[str, Any],
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    blocks: str | Sequence[str] | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    on: torch.device | str | None = None,
+    cost: Any = "roofline",
+    device: AnyDevice | None = None,
+    workspace: bool = False,
+    link: AnyLink | None = None,
+    shards: Mapping[str, int] | None = None,
+) -> CheckpointPlan:
+    """Plan which blocks of a model are checkpointed, and which outputs stay saved, within a budget.
+
+    One training step is captured on fake tensors: nothing is computed, and parameters on the device "meta" will do. The
+    plan serves other batch sizes and lengths too; its figures are of this one.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In the mode in which it trains; call within the context of autocast if it trains in one.
+    inputs : sequence or mapping
+        Arguments, by place or by name.
+    budget : Budget, int, str or mapping
+        Bytes of the peak, parameters and inputs apart: "20GiB", "50%" of the peak without checkpoints, or "least". With
+        {"device": "24GiB", "optimizer": "adamw"} parameters, inputs and the states of the optimizer count too;
+        "reserve" keeps bytes free.
+    keywords : mapping, optional
+        Arguments by name, next to a sequence.
+    blocks : str or sequence of str, optional
+        Module paths such as "model.layers.*". By default the entries of the outermost lists of modules
+        (`nn.ModuleList`, `nn.Sequential`) that hold most parameters, else the children of the model.
+    loss : callable, optional
+        From the model's result to a scalar; by default the result or its entry `loss`.
+    on : torch.device or str, optional
+        Where the step runs; "cuda" needs no GPU. By default where the tensors are.
+    cost, device, workspace
+        As for `capture`.
+    link : Link, Device, str, path or mapping, optional
+        The inputs of blocks may also be stored on the host over this link, as for `remat_algos.solve`.
+    shards : mapping, optional
+        {"world": 8} plans for one of 8 ranks of `fully_shard`, applied to each block and to the model: it has its share
+        of parameters and gradients, and the whole of two blocks.
+
+    Returns
+    -------
+    CheckpointPlan
+
+    Raises
+    ------
+    GraphError
+        If the result is no loss, or a parameter would have no gradient.
+    PlanError
+        If no block matches, or none can be checkpointed.
+    BudgetError
+        With the lowest peak that was reached.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> def block():
+    ...     return nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32))
+    >>> model = nn.Sequential(*(block() for _ in range(4)))
+    >>> plan = plan_checkpoints(model, (torch.ones(64, 32),), "60%", loss=torch.sum)
+    >>> len(plan.treatments), plan.peak_memory <= 0.6 * plan_checkpoints(
+    ...     model, (torch.ones(64, 32),), "100%", loss=torch.sum
+    ... ).peak_memory
+    (4, True)
+    """
+    names = _default_blocks(model) if blocks is None else blocks
+    captured = capture_step(
+        model, inputs, keywords=keywords, loss=loss, on=on, blocks=names, cost=cost, device=device, workspace=workspace
+    )
+    cut = _with_refusals(model, captured)
+    rank = _Rank.of(model, captured.graph, cut.names, 1 if shards is None else shards["world"])
+    limits, states, reserve = _limits(budget, captured.graph)
+    graph = rank.graph(captured.graph)
+    if limits.device is not None:
+        left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
+        limits = replace(limits, device=max(left, 0) + graph.resident_memory)
+    policy = plan_policy(graph, limits, cut, link=link, holds=captured.holds)
+    operators = _operators(captured, cut)
+    return CheckpointPlan(
+        _selected(policy, operators),
+        policy.peak_memory,
+        policy.overhead,
+        policy.bound.compute - graph.needed_compute,
+        policy.gap,
+        rank.extra,
+        "\n".join([str(policy), *labelled(rank.rows())]),
+        policy,
+        operators,
+    )
+
+
+def _operators(captured: EagerCapture, blocks: Blocks) -> dict[str, str]:
+    """Return the selectors of the operators in blocks that a policy may save, by the names of their nodes."""
+    names, found = captured.graph.node_names(), {}
+    for block, members in zip(blocks.names, blocks.members, strict=True):
+        for v in members.tolist():
+            if savable(captured.overloads[v]):
+                path = captured.paths[v].removeprefix(block).removeprefix(".")
+                found[names[v]] = f"{path}::{captured.overloads[v]}#{captured.counts[v]}"
+    return found
+
+
+def _selected(policy: Policy, operators: Mapping[str, str]) -> tuple[Treatment, ...]:
+    """Return the treatments of a policy with selectors; what cannot be saved, such as a count of batches, is not."""
+    return tuple(
+        replace(each, saved=tuple(filter(None, (operators.get(f"{each.name}.{name}") for name in each.saved))))
+        for each in policy.treatments
+    )
+
+
+def _default_blocks(model: nn.Module) -> list[str]:
+    """Return the entries of the outermost lists with at least a tenth of the parameters, else the model's children."""
+    outer: dict[str, nn.Module] = {}
+    for name, module in model.named_modules():
+        nested = any(not each or name.startswith(f"{each}.") for each in outer)
+        if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) and not nested:
+            outer[name] = module
+    whole = _size(model)
+    chosen = {name: module for name, module in outer.items() if 10 * _size(module) >= whole}
+    if 2 * sum(map(_size, chosen.values())) < whole or not chosen:
+        chosen = {"": model}
+    return [f"{name}.{child}".lstrip(".") for name, each in chosen.items() for child, _ in each.named_children()]
+
+
+def _size(module: nn.Module) -> int:
+    return sum(each.nbytes for each in module.parameters())
+
+
+def _with_refusals(model: nn.Module, captured: EagerCapture) -> Blocks:
+    """Return the blocks, of which those that change buffers can only be kept; batch norms are seen to in reruns."""
+    graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
+    for b, members in enumerate(blocks.members):
+        for v in members[graph.once[members]].tolist():
+            norm = isinstance(model.get_submodule(captured.paths[v]), NORMS)
+            if not savable(captured.overloads[v]) and not norm:
+                refusals.setdefault(b, "it changes a buffer in place, which a second run would change again")
+    return replace(blocks, refusals=refusals)
+
+
+def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
+    """Return a budget, and the bytes of a device that its optimizer's states and its reserve take."""
+    options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
+    if isinstance(budget, Budget):
+        return budget, 0, 0
+    optimizer, reserve = options.pop("optimizer", None), options.pop("reserve", 0)
+    request = TrainingRequest.of(Budget(**options), optimizer=optimizer, reserve=reserve)
+    return Budget(**options), request.beside(graph), byte_limit(reserve)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """The bytes of one rank of `fully_shard` next to its activations; of the only one without."""
+
+    world: int
+    inputs: int
+    parameters: int
+    gathered: int = 0
+    gradients: int = 0
+
+    @classmethod
+    def of(cls, model: nn.Module, graph: ComputationGraph, blocks: Sequence[str], world: int) -> "_Rank":
+        whole = sum(each.nbytes for each in set(model.parameters()))
+        inputs = graph.resident_memory - whole
+        if world == 1:
+            return cls(1, inputs, whole)
+        groups = [list(model.get_submodule(name).parameters()) for name in blocks]
+        inside = {id(each) for group in groups for each in group}
+        rest = [each for each in model.parameters() if id(each) not in inside]
+        gathered, gradients = (
+            sum(each.nbytes for each in rest if each.requires_grad or every)
+            + max(
+                sum(each.nbytes for group in groups[i : i + 2] for each in group if each.requires_grad or every)
+                for i in range(len(groups))
+            )
+            for every in (True, False)
+        )
+        return cls(world, inputs, -(-whole // world), gathered, gradients)
+
+    @property
+    def extra(self) -> int:
+        """Bytes next to the peak of activations."""
+        return self.inputs + self.parameters + self.gathered + self.gradients
+
+    def graph(self, graph: ComputationGraph) -> ComputationGraph:
+        """Return the graph with the gradients that stay on the rank."""
+        if self.world == 1:
+            return graph
+        gradients = graph.output & ~graph.forward[graph.producer]
+        return graph.with_costs(memory=np.where(gradients, -(-graph.memory // self.world), graph.memory))
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield label and text of the lines of a report."""
+        parts = [f"inputs {format_bytes(self.inputs)}"]
+        if self.world > 1:
+            parts += [f"two gathered blocks and what is in none {format_bytes(self.gathered)}"]
+            parts += [f"their gradients before reduction {format_bytes(self.gradients)}"]
+        what = "parameters" if self.world == 1 else f"1 of {self.world} shards of the parameters"
+        yield "apart", f"{what} {format_bytes(self.parameters)}, {', '.join(parts)}"
 
 
 @checked_arguments

@@ -3,7 +3,7 @@
 import contextlib
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -15,14 +15,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError
+from remat_algos.interop.torch.eager_capture import _draws as draws
+from remat_algos.interop.torch.eager_capture import _mapped as mapped
 from remat_algos.interop.torch.stable_names import is_compiling
+from remat_algos.interop.torch.storages import tensors
 
 Saved = tuple[tuple[str, int], ...]
 """Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
 KEEP_ALL = None
 """Stands for `Saved` where a block is not recomputed at all."""
 
-_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 # ---------------------------------------------------------------- operators
@@ -56,67 +59,35 @@ def _runs_once(operator: Any) -> bool:
     return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional") and "wait" not in str(operator)
 
 
-@cache
-def _probability(operator: Any) -> tuple[str, int] | None:
-    """Return the argument of a random operator that turns it off at 0: its name and place."""
-    arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
-    return next(((each.name, i) for i, each in enumerate(arguments) if each.name in ("dropout_p", "train")), None)
-
-
-@cache
-def _is_random(operator: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
-
-
-def draws(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if a call takes random numbers."""
-    if not _is_random(operator):
-        return False
-    argument = _probability(operator)
-    if argument is None:
-        return True
-    name, place = argument
-    return bool(args[place]) if place < len(args) else bool(kwargs.get(name, False))
-
-
-def counts(operator: Any, args: Sequence[Any]) -> bool:
-    """False for casts of parameters: autocast caches them, so a rerun may have others than the first run."""
-    is_cast = operator is torch.ops.aten._to_copy.default
-    return not (is_cast and isinstance(args[0], torch.Tensor) and args[0].is_leaf and args[0].requires_grad)
-
-
-def _mapped(function: Callable[[Any], Any], kind: type, outputs: Any) -> Any:
-    """Return nested outputs with a function applied to those of a kind."""
-    if isinstance(outputs, kind):
-        return function(outputs)
-    return (
-        type(outputs)(_mapped(function, kind, each) for each in outputs) if type(outputs) in (tuple, list) else outputs
-    )
+def is_cached_cast(operator: Any, args: Any) -> bool:
+    """True for the cast of a parameter, which autocast may have in its cache when a block runs again."""
+    return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
 # ---------------------------------------------------------------- one call of a block
 
 
 class _Snapshot:
-    """A saved tensor and the version at which it was saved."""
+    """Saved outputs of an operator, and the versions at which they were saved."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("outputs", "versions")
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor, self.version = tensor, tensor._version
+    def __init__(self, outputs: Any) -> None:
+        self.outputs, self.versions = outputs, [each._version for each in tensors(outputs)]
 
     def detached(self) -> "_Snapshot":
-        self.tensor = self.tensor.detach()
+        self.outputs = mapped(torch.Tensor.detach, self.outputs)
         return self
 
-    def read(self) -> torch.Tensor:
-        if self.tensor._version != self.version:
-            raise BackendError(
-                "a saved tensor of shape {shape} was changed in place before its gradient; leave it out of the policy, "
-                "or make the change out of place",
-                shape=tuple(self.tensor.shape),
-            )
-        return self.tensor.detach()
+    def read(self) -> Any:
+        for tensor, version in zip(tensors(self.outputs), self.versions, strict=True):
+            if tensor._version != version:
+                raise BackendError(
+                    "a saved tensor of shape {shape} was changed in place before its gradient; leave it out of the "
+                    "policy, or make the change out of place",
+                    shape=tuple(tensor.shape),
+                )
+        return mapped(torch.Tensor.detach, self.outputs)
 
 
 class _Outputs:
@@ -126,7 +97,7 @@ class _Outputs:
         self.places: dict[Any, set[int]] = {}
         for name, place in saved:
             self.places.setdefault(overload(name), set()).add(place)
-        self.values: dict[tuple[Any, int], Any] = {}
+        self.values: dict[tuple[Any, int], _Snapshot] = {}
         self.drawn = False  # a draw is saved
         self.redraw = False  # and one after it is not, so the generator has to move on in the rerun
 
@@ -155,11 +126,12 @@ class _Forward(_Mode):
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result, outputs = operator(*args, **kwargs), self.outputs
-        places, once = outputs.places.get(operator), _runs_once(operator)
-        if (once or (places is not None and counts(operator, args))) and (
-            (place := self._place(operator)) in (places or ()) or once
-        ):
-            outputs.values[operator, place] = _mapped(_Snapshot, torch.Tensor, result)
+        saves = _runs_once(operator)
+        if saves or (operator in outputs.places and not is_cached_cast(operator, args)):
+            place = self._place(operator)
+            saves = saves or place in outputs.places[operator]
+        if saves:
+            outputs.values[operator, place] = _Snapshot(result)
             outputs.drawn |= draws(operator, args, kwargs)
         elif outputs.drawn and draws(operator, args, kwargs):
             outputs.redraw = True
@@ -169,7 +141,7 @@ class _Forward(_Mode):
         super().__exit__(*error)
         # Detached only here: within the dispatch an alias would not share the version counter.
         for each in self.outputs.values.values():
-            _mapped(_Snapshot.detached, _Snapshot, each)
+            each.detached()
 
 
 class _Rerun(_Mode):
@@ -182,12 +154,12 @@ class _Rerun(_Mode):
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if operator in self.operators and counts(operator, args):
+        if operator in self.operators and not is_cached_cast(operator, args):
             stored = self.outputs.values.pop((operator, self._place(operator)), None)
             if stored is not None:
                 if self.outputs.redraw and draws(operator, args, kwargs):
                     operator(*args, **kwargs)
-                return _mapped(_Snapshot.read, _Snapshot, stored)
+                return stored.read()
         return operator(*args, **kwargs)
 
 
@@ -297,7 +269,7 @@ class _UnchangedStatistics:
 
 def batch_norms(block: nn.Module) -> tuple[nn.Module, ...]:
     """Return the batch norms of a block."""
-    return tuple(each for each in block.modules() if isinstance(each, _NORMS))
+    return tuple(each for each in block.modules() if isinstance(each, NORMS))
 
 
 # ---------------------------------------------------------------- blocks of a trainer
