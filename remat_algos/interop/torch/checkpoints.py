@@ -19,6 +19,7 @@ from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
 from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
 from remat_algos.interop.torch.planning import TrainingRequest, byte_limit
+from remat_algos.interop.torch.runtime_settings import RuntimeSetting, is_savable, operator_of
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
     NORMS,
@@ -66,8 +67,8 @@ class CheckpointPlan:
         Text of `print(plan)`.
     policy : Policy, optional
         The policy of the captured step, with its graph and its simulation; it is not in files.
-    operators : mapping of str to str
-        For each node of a block the selector of its operator; not in files.
+    captured : EagerCapture, optional
+        The step; not in files.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class CheckpointPlan:
     resident_memory: int | None = None
     report: str = ""
     policy: Policy | None = field(default=None, compare=False)
-    operators: Mapping[str, str] = field(default_factory=dict, compare=False)
+    captured: EagerCapture | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "treatments", tuple(self.treatments))
@@ -179,6 +180,29 @@ class CheckpointPlan:
             )
         trained = TrainedBlocks([KEEP_ALL if each.decision == KEEP else _saved(each) for each in self.treatments])
         return {"use_reentrant": False, "context_fn": partial(next_contexts, trained)}
+
+    def torchtitan(self) -> RuntimeSetting:
+        """Return selectors for torchtitan's `--compile.full_recompute_save_ops`: "layers.*.mlp.up::aten.mm.default".
+
+        A selector saves each call of its overload in the module, and the compiler runs only what gradients need again;
+        the price is of that.
+        """
+        return RuntimeSetting.torchtitan(*self._source())
+
+    def megatron(self) -> RuntimeSetting:
+        """Return flags of Megatron-LM, `--recompute-granularity` and what goes with it, that are within the budget."""
+        return RuntimeSetting.megatron(*self._source())
+
+    def jax(self) -> RuntimeSetting:
+        """Return names for `jax.checkpoint_policies.save_only_these_names`, one set for all blocks."""
+        return RuntimeSetting.jax(*self._source())
+
+    def _source(self) -> tuple[Policy, EagerCapture]:
+        if self.policy is None or self.captured is None:
+            raise PlanError(
+                "a plan from a file or by hand has no graph; plan_checkpoints gives plans for other runtimes"
+            )
+        return self.policy, self.captured
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
@@ -281,9 +305,8 @@ def plan_checkpoints(
         left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
     policy = plan_policy(graph, limits, cut, link=link, holds=captured.holds)
-    operators = _operators(captured, cut)
     return CheckpointPlan(
-        _selected(policy, operators),
+        _selected(policy, captured),
         policy.peak_memory,
         policy.overhead,
         policy.bound.compute - graph.needed_compute,
@@ -291,27 +314,20 @@ def plan_checkpoints(
         rank.extra,
         "\n".join([str(policy), *labelled(rank.rows())]),
         policy,
-        operators,
+        captured,
     )
 
 
-def _operators(captured: EagerCapture, blocks: Blocks) -> dict[str, str]:
-    """Return the selectors of the operators in blocks that a policy may save, by the names of their nodes."""
-    names, found = captured.graph.node_names(), {}
-    for block, members in zip(blocks.names, blocks.members, strict=True):
-        for v in members.tolist():
-            if savable(captured.overloads[v]):
-                path = captured.paths[v].removeprefix(block).removeprefix(".")
-                found[names[v]] = f"{path}::{captured.overloads[v]}#{captured.counts[v]}"
-    return found
-
-
-def _selected(policy: Policy, operators: Mapping[str, str]) -> tuple[Treatment, ...]:
+def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
     """Return the treatments of a policy with selectors; what cannot be saved, such as a count of batches, is not."""
-    return tuple(
-        replace(each, saved=tuple(filter(None, (operators.get(f"{each.name}.{name}") for name in each.saved))))
-        for each in policy.treatments
-    )
+    node, found = {name: v for v, name in enumerate(captured.graph.node_names())}, []
+    for each in policy.treatments:
+        nodes = [node[f"{each.name}.{name}"] for name in each.saved]
+        saved = (
+            operator_of(captured, each.name, v) + f"#{captured.counts[v]}" for v in nodes if is_savable(captured, v)
+        )
+        found.append(replace(each, saved=tuple(saved)))
+    return tuple(found)
 
 
 def _default_blocks(model: nn.Module) -> list[str]:

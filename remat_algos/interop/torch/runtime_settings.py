@@ -1,0 +1,199 @@
+"""Policies in the form of other runtimes, which say less than a policy per block, with their own price."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from remat_algos.errors import PlanError
+from remat_algos.interop.torch.eager_capture import EagerCapture
+from remat_algos.interop.torch.selective import savable
+from remat_algos.ir.arrays import Bool
+from remat_algos.plan.blocks import EAGER, GRAPH, KEEP, OFFLOAD, RECOMPUTE, Blocks
+from remat_algos.plan.policy import Policy
+from remat_algos.text.amounts import percent
+from remat_algos.wording import exact_bytes, format_bytes
+
+MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
+"""Values of Megatron's `--recompute-modules`, and what modules of that kind are called."""
+
+Trial = tuple[tuple[str, ...], Sequence[str], Bool]
+"""Arguments of a runtime, the decisions that follow, and the nodes whose outputs stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSetting:
+    """What to tell another runtime: the cheapest setting that it has within the budget of a plan.
+
+    Parameters
+    ----------
+    runtime : str
+    arguments : tuple of str
+        Selectors, flags or names.
+    peak_memory : int
+        Simulated bytes, as of the plan.
+    overhead : int or float
+        Cost beyond one pass, in the unit of the plan.
+    share : str
+        The overhead as a share of one pass.
+    """
+
+    runtime: str
+    arguments: tuple[str, ...]
+    peak_memory: int
+    overhead: int | float
+    share: str
+
+    def __str__(self) -> str:
+        shown = " ".join(self.arguments) or "no recomputation"
+        return f"{shown}\n{self.runtime}: peak {exact_bytes(self.peak_memory)}, overhead {self.share}"
+
+    @classmethod
+    def torchtitan(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
+        """Return the selectors of what a policy saves, without those of least worth if they save too much."""
+        graph, blocks = policy.graph, _blocks(policy, "torchtitan")
+        inside: dict[str, set[int]] = {}
+        for b, name in enumerate(blocks.names):
+            for v in _stays(policy, captured, b):
+                inside.setdefault(operator_of(captured, name, v), set()).add(b)
+        nodes: dict[str, list[int]] = {}
+        for operator, those in inside.items():
+            nodes[operator] = [
+                v
+                for b in sorted(those)
+                for v in blocks.members[b].tolist()
+                if operator_of(captured, blocks.names[b], v) == operator
+            ]
+
+        def worth(operator: str) -> float:
+            values = [x for v in nodes[operator] for x in graph.values(v)]
+            return float(graph.compute[nodes[operator]].sum() / max(graph.memory[values].sum(), 1))
+
+        ranked = sorted(nodes, key=worth, reverse=True)
+
+        def trials() -> Iterable[Trial]:
+            for count in range(len(ranked), -1, -1):
+                kept = ranked[:count]
+                arguments = [each for operator in kept for each in _selectors(blocks.names, operator, inside[operator])]
+                saved = _marked(graph.n_nodes, [v for operator in kept for v in nodes[operator]])
+                yield tuple(arguments), [RECOMPUTE] * len(blocks), saved
+
+        return cls._cheapest("torchtitan", policy, captured, trials(), GRAPH)
+
+    @classmethod
+    def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
+        """Return the cheapest of whole first blocks, and of modules of all blocks."""
+        n, blocks = policy.graph.n_nodes, _blocks(policy, "Megatron-LM")
+
+        def trials() -> Iterable[Trial]:
+            for count in range(len(blocks) + 1):
+                flags = f"--recompute-granularity full --recompute-method block --recompute-num-layers {count}"
+                decisions = [RECOMPUTE] * count + [KEEP] * (len(blocks) - count)
+                yield tuple(flags.split()) if count else (), decisions, np.zeros(n, bool)
+            everything = [v for members in blocks.members for v in members.tolist()]
+            again = {
+                module: {v for v in everything if re.search(rf"(^|[._])({names})", captured.paths[v])}
+                for module, names in MODULES.items()
+            }
+            present = [module for module in MODULES if again[module]]
+            for size in range(1, len(present) + 1):
+                for chosen in combinations(present, size):
+                    rerun = set[int]().union(*(again[module] for module in chosen))
+                    saved = _marked(n, [v for v in everything if v not in rerun])
+                    flags = ("--recompute-granularity", "selective", "--recompute-modules", *chosen)
+                    yield flags, [RECOMPUTE] * len(blocks), saved
+
+        return cls._cheapest("Megatron-LM", policy, captured, trials(), EAGER)
+
+    @classmethod
+    def jax(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
+        """Return the cheapest set of names that one of the blocks saves, for all blocks."""
+        blocks = _blocks(policy, "JAX")
+
+        def trials() -> Iterable[Trial]:
+            sets = {
+                tuple(dict.fromkeys(operator_of(captured, name, v) for v in _stays(policy, captured, b)))
+                for b, name in enumerate(blocks.names)
+            }
+            for operators in sorted({*sets, ()}):
+                nodes = [
+                    v
+                    for name, members in zip(blocks.names, blocks.members, strict=True)
+                    for v in members.tolist()
+                    if operator_of(captured, name, v) in operators
+                ]
+                names = (each.partition("::")[0] or each.split(".")[-2] for each in operators)
+                yield tuple(dict.fromkeys(names)), [RECOMPUTE] * len(blocks), _marked(policy.graph.n_nodes, nodes)
+
+        return cls._cheapest("JAX", policy, captured, trials(), GRAPH)
+
+    @classmethod
+    def _cheapest(
+        cls, runtime: str, policy: Policy, captured: EagerCapture, trials: Iterable[Trial], semantics: str
+    ) -> "RuntimeSetting":
+        """Return the cheapest of settings, as they are simulated, whose peak is within the budget of a policy."""
+        limit = policy.peak_memory if policy.limit is None else policy.limit
+        holds = captured.holds if semantics == EAGER else None
+        blocks, graph, found = policy.blocks, policy.graph, []
+        for arguments, decisions, saved in trials:
+            kept = [KEEP if b in blocks.refusals else each for b, each in enumerate(decisions)]
+            setting = Policy.of(graph, blocks, kept, saved, semantics=semantics, holds=holds)
+            share = percent(setting.overhead, graph.needed_compute)
+            found.append(cls(runtime, arguments, setting.peak_memory, setting.overhead, share))
+        fits = [each for each in found if each.peak_memory <= limit]
+        if not fits:
+            raise PlanError(
+                "{runtime} has no setting with a peak of at most {limit!w}; its lowest is {lowest!w}",
+                runtime=runtime,
+                limit=format_bytes(limit),
+                lowest=format_bytes(min(each.peak_memory for each in found)),
+            )
+        return min(fits, key=lambda each: (each.overhead, each.peak_memory, len(each.arguments)))
+
+
+def operator_of(captured: EagerCapture, block: str, v: int) -> str:
+    """Return the module below a block and the overload of a node: "mlp.up::aten.mm.default"."""
+    return f"{captured.paths[v].removeprefix(block).removeprefix('.')}::{captured.overloads[v]}"
+
+
+def is_savable(captured: EagerCapture, v: int) -> bool:
+    """True if a policy of PyTorch can save the output of a node."""
+    return savable(captured.overloads[v])
+
+
+def _blocks(policy: Policy, runtime: str) -> Blocks:
+    away = [each.name for each in policy.treatments if each.decision == OFFLOAD]
+    if away:
+        raise PlanError(
+            "{runtime} takes no offload of single blocks, and the plan has {blocks!l}; plan with no link",
+            runtime=runtime,
+            blocks=away,
+        )
+    return policy.blocks
+
+
+def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
+    """Nodes of a block whose outputs a policy leaves: the saved ones, or all of a block that is kept."""
+    treatment, names = policy.treatments[b], captured.graph.node_names()
+    saved = {f"{treatment.name}.{each}" for each in treatment.saved}
+    kept = treatment.decision == KEEP
+    members = policy.blocks.members[b].tolist()
+    return [v for v in members if (kept or names[v] in saved) and is_savable(captured, v)]
+
+
+def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
+    """Selectors of an operator of some blocks; one if all entries of a list have it."""
+    found: dict[str, None] = {}
+    stacks = [name.rpartition(".")[0] for name in blocks]
+    for b in sorted(inside):
+        whole = all(i in inside for i, stack in enumerate(stacks) if stack == stacks[b])
+        found[f"{stacks[b]}.*".lstrip(".") if whole else blocks[b]] = None
+    return [f"{head}{operator}" if operator.startswith("::") else f"{head}.{operator}" for head in found]
+
+
+def _marked(n: int, nodes: Sequence[int]) -> Bool:
+    marks = np.zeros(n, bool)
+    marks[list(nodes)] = True
+    return marks

@@ -1,0 +1,206 @@
+"""Plans of checkpoints by budget: the peak of a step, the blocks, and the forms of other runtimes."""
+
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from remat_algos.errors import BudgetError, PlanError
+from remat_algos.interop import torch as remat
+from remat_algos.interop.torch.checkpoints import _default_blocks
+from remat_algos.interop.torch.eager_capture import simulate_step
+from remat_algos.plan.policy import Treatment
+from tests.interop.test_torch_checkpoints import Attention, Block, InPlace, Model, Norm, Views, assert_same, gradients
+from tests.raising import raises
+
+X = torch.linspace(-1, 1, 64 * 8).view(64, 8)
+MODELS = {
+    "plain": lambda: Model(count=4),
+    "dropout": lambda: Model(count=4, draw=lambda: nn.Dropout(0.4)),
+    "attention": lambda: Model(Attention, count=4),
+    "in_place": lambda: Model(InPlace, count=4),
+    "views": lambda: Model(Views, count=4),
+    "batch_norm": lambda: Model(Norm, count=4),
+}
+
+
+@pytest.mark.parametrize("budget", ["100%", "75%", "55%", "least"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plan_keeps_its_budget_and_the_gradients(name, budget):
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    start = {key: each.clone() for key, each in model.state_dict().items()}
+    expected = gradients(model, X)
+    whole = simulate_step(model, (X,))
+    try:
+        plan = remat.plan_checkpoints(model, (X,), budget)
+    except BudgetError:
+        assert budget == "55%"
+        return
+    assert [each.name for each in plan.treatments] == [f"layers.{i}" for i in range(4)]
+    if budget.endswith("%"):
+        assert plan.peak_memory <= int(budget[:-1]) / 100 * whole
+    if name == "in_place":  # the mode of a trace counts what is written in place as the tensor itself
+        whole = None
+    model.load_state_dict(start)
+    with plan.apply(model):
+        assert_same(gradients(model, X), expected)
+        model.load_state_dict(start)
+        peak = simulate_step(model, (X,))
+    assert peak <= plan.peak_memory
+    assert plan.peak_memory <= 1.03 * peak
+
+
+def test_what_a_plan_saves_does_not_run_again():
+    torch.manual_seed(0)
+    model = Model(count=4)
+    plan = remat.plan_checkpoints(model, (X,), "75%")
+    ran = []
+
+    class Note(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            ran.append(operator)
+            return operator(*args, **(kwargs or {}))
+
+    with plan.apply(model), Note():
+        model(X).backward()
+    products = sum(operator is torch.ops.aten.addmm.default for operator in ran)
+    again = sum(
+        2 - 1 - any("addmm" in operator for operator in each.saved)  # the last product of a block does not run again
+        for each in plan.treatments
+        if each.decision == "recompute"
+    )
+    assert products == 1 + 2 * 4 + again
+
+
+def test_a_plan_for_one_batch_serves_others():
+    torch.manual_seed(0)
+    model = Model(Attention, count=4)
+    plan = remat.plan_checkpoints(model, (X,), "60%")
+    for x in (X[:8], torch.cat([X, X])):
+        expected = gradients(model, x)
+        with plan.apply(model):
+            assert_same(gradients(model, x), expected)
+
+
+def test_a_plan_of_a_model_on_meta_is_that_of_the_model():
+    model = Model(count=4)
+    plan = remat.plan_checkpoints(model, (X,), "70%")
+    other = remat.plan_checkpoints(Model(count=4).to("meta"), (X.to("meta"),), "70%")
+    assert other == plan
+    expected = gradients(model, X)
+    with pickle.loads(pickle.dumps(other)).apply(model):
+        assert_same(gradients(model, X), expected)
+
+
+class Both(nn.Module):
+    """An encoder and a decoder, with a small head."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.ModuleDict({"layers": nn.ModuleList(Block() for _ in range(2))})
+        self.decoder = nn.ModuleList(nn.Sequential(Block(), nn.Sequential(Block())) for _ in range(2))
+        self.head = nn.Sequential(nn.Linear(8, 2), nn.ReLU())
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (Both(), ["encoder.layers.0", "encoder.layers.1", "decoder.0", "decoder.1"]),
+        (nn.Sequential(Block(), nn.Sequential(Block(), Block())), ["0", "1"]),
+        (Block(), ["norm", "draw", "up", "down"]),
+        (Model(count=2), ["layers.0", "layers.1"]),
+    ],
+)
+def test_blocks_are_the_entries_of_the_lists_with_most_parameters(model, names):
+    assert _default_blocks(model) == names
+
+
+def test_blocks_are_chosen_by_pattern():
+    plan = remat.plan_checkpoints(Model(count=3), (X,), "80%", blocks="layers.*.up, layers.*.down")
+    assert [each.name for each in plan.treatments][:3] == ["layers.0.up", "layers.0.down", "layers.1.up"]
+    with pytest.raises(PlanError):
+        remat.plan_checkpoints(Model(), (X,), "80%", blocks="blocks.*")
+
+
+def test_a_device_holds_parameters_inputs_and_the_optimizer_too():
+    model = Model(count=4)
+    whole = remat.plan_checkpoints(model, (X,), "100%")
+    parameters = sum(each.nbytes for each in model.parameters())
+    assert whole.resident_memory == parameters + X.nbytes
+    left = int(0.8 * whole.peak_memory)
+    for options, beside in (({}, 0), ({"optimizer": "adamw"}, 2 * parameters), ({"reserve": 4096}, 4096)):
+        device = left + parameters + X.nbytes + beside
+        plan = remat.plan_checkpoints(model, (X,), {"device": device, **options})
+        assert plan.policy.limit == left
+        assert whole.peak_memory > left >= plan.peak_memory
+
+
+def test_a_rank_of_fsdp2_has_shards_two_blocks_and_their_gradients():
+    model = Model(count=4)
+    one = remat.plan_checkpoints(model, (X,), "100%")
+    plan = remat.plan_checkpoints(model, (X,), "100%", shards={"world": 4})
+    parameters = sum(each.nbytes for each in model.parameters())
+    block = sum(each.nbytes for each in model.layers[0].parameters())
+    rest = parameters - 4 * block
+    assert plan.resident_memory == X.nbytes + parameters / 4 + 2 * (2 * block + rest)
+    assert one.peak_memory - parameters < plan.peak_memory < one.peak_memory
+    assert "1 of 4 shards" in str(plan)
+
+
+class Counting(Block):
+    """Counts its calls in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * self.calls
+
+
+def test_a_block_that_changes_a_buffer_is_kept():
+    class Mixed(Model):
+        def __init__(self):
+            super().__init__(count=4)
+            self.layers[1] = Counting()
+
+    plan = remat.plan_checkpoints(Mixed(), (X,), "least")
+    assert [each.decision for each in plan.treatments][:2] == ["recompute", "keep"]
+
+
+def test_other_runtimes_get_their_nearest_setting_with_its_price():
+    torch.manual_seed(0)
+    model = Model(count=4)
+    plan = remat.plan_checkpoints(model, (X,), "70%")
+    for setting in (plan.torchtitan(), plan.megatron(), plan.jax()):
+        assert setting.peak_memory <= plan.policy.limit
+        assert setting.overhead >= 0
+        assert setting.share in str(setting)
+    flags = plan.megatron().arguments
+    assert flags[:5] == ("--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers") or (
+        flags[:2] == ("--recompute-granularity", "selective")
+    )
+    assert all(each.startswith("layers.") and "::aten." in each for each in plan.torchtitan().arguments)
+    whole = remat.plan_checkpoints(model, (X,), "100%")
+    assert whole.megatron().arguments == ()
+    assert "layers.*.up::aten.addmm.default" in whole.torchtitan().arguments
+    assert whole.torchtitan().overhead == whole.jax().overhead == 0
+    assert "up" in whole.jax().arguments
+
+
+def test_settings_of_other_runtimes_need_the_graph_and_no_offload():
+    with pytest.raises(PlanError):
+        remat.CheckpointPlan([Treatment("a", "keep")]).megatron()
+    model = Model(count=4)
+    plan = remat.plan_checkpoints(
+        model, (X,), "60%", cost=lambda flops, moved: flops, device=None, link={"out": "10TB/s", "into": "10TB/s"}
+    )
+    assert "offload" in [each.decision for each in plan.treatments]
+    with pytest.raises(PlanError):
+        plan.torchtitan()
+    expected = gradients(model, X)
+    with plan.apply(model):
+        assert_same(gradients(model, X), expected)
