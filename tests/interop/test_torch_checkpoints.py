@@ -41,7 +41,8 @@ class Block(nn.Module):
 class Model(nn.Module):
     def __init__(self, block=Block, count=3, **options):
         super().__init__()
-        self.inside = nn.Linear(8, 8)
+        width = options.get("width", 8)
+        self.inside = nn.Linear(width, width)
         self.layers = nn.ModuleList(block(**options) for _ in range(count))
 
     def forward(self, x):

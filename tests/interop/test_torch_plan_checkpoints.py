@@ -8,13 +8,12 @@ from torch import nn
 
 from remat_algos.errors import BudgetError, PlanError
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch.checkpoints import _default_blocks
+from remat_algos.interop.torch.checkpoints import GENERATOR_STATE, _default_blocks
 from remat_algos.interop.torch.eager_capture import simulate_step
 from remat_algos.plan.policy import Treatment
 from tests.interop.test_torch_checkpoints import Attention, Block, InPlace, Model, Norm, Views, assert_same, gradients
-from tests.raising import raises
 
-X = torch.linspace(-1, 1, 64 * 8).view(64, 8)
+X = torch.linspace(-1, 1, 1024 * 8).view(1024, 8)
 MODELS = {
     "plain": lambda: Model(count=4),
     "dropout": lambda: Model(count=4, draw=lambda: nn.Dropout(0.4)),
@@ -41,15 +40,34 @@ def test_a_plan_keeps_its_budget_and_the_gradients(name, budget):
     assert [each.name for each in plan.treatments] == [f"layers.{i}" for i in range(4)]
     if budget.endswith("%"):
         assert plan.peak_memory <= int(budget[:-1]) / 100 * whole
-    if name == "in_place":  # the mode of a trace counts what is written in place as the tensor itself
-        whole = None
     model.load_state_dict(start)
     with plan.apply(model):
         assert_same(gradients(model, X), expected)
         model.load_state_dict(start)
         peak = simulate_step(model, (X,))
-    assert peak <= plan.peak_memory
-    assert plan.peak_memory <= 1.03 * peak
+    assert peak <= plan.policy.peak_memory <= 1.03 * peak
+
+
+def test_the_allocator_never_takes_more_than_predicted():
+    model = Model(count=8, block=Block, width=64)
+    x = torch.ones(4096, 64)
+    for budget in ("100%", "70%", "50%", "least"):
+        plan = remat.plan_checkpoints(model, (x,), budget)
+        with plan.apply(model):
+            peak = measured(model, x)
+        assert peak <= plan.peak_memory <= 1.03 * peak
+
+
+def measured(model, x):
+    """Peak of the allocator in a step after another one."""
+
+    def step():
+        model.zero_grad(set_to_none=True)
+        model(x).backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    return remat.measure_peak(step, [*model.parameters(), *model.buffers(), x]).allocator
 
 
 def test_what_a_plan_saves_does_not_run_again():
@@ -78,7 +96,7 @@ def test_a_plan_for_one_batch_serves_others():
     torch.manual_seed(0)
     model = Model(Attention, count=4)
     plan = remat.plan_checkpoints(model, (X,), "60%")
-    for x in (X[:8], torch.cat([X, X])):
+    for x in (X[:512], torch.cat([X, X])):
         expected = gradients(model, x)
         with plan.apply(model):
             assert_same(gradients(model, x), expected)
@@ -109,7 +127,7 @@ class Both(nn.Module):
     [
         (Both(), ["encoder.layers.0", "encoder.layers.1", "decoder.0", "decoder.1"]),
         (nn.Sequential(Block(), nn.Sequential(Block(), Block())), ["0", "1"]),
-        (Block(), ["norm", "draw", "up", "down"]),
+        (Block(), [name for name, _ in Block().named_children()]),
         (Model(count=2), ["layers.0", "layers.1"]),
     ],
 )
@@ -118,7 +136,7 @@ def test_blocks_are_the_entries_of_the_lists_with_most_parameters(model, names):
 
 
 def test_blocks_are_chosen_by_pattern():
-    plan = remat.plan_checkpoints(Model(count=3), (X,), "80%", blocks="layers.*.up, layers.*.down")
+    plan = remat.plan_checkpoints(Model(count=3), (X,), "least", blocks="layers.*.up, layers.*.down")
     assert [each.name for each in plan.treatments][:3] == ["layers.0.up", "layers.0.down", "layers.1.up"]
     with pytest.raises(PlanError):
         remat.plan_checkpoints(Model(), (X,), "80%", blocks="blocks.*")
@@ -133,7 +151,7 @@ def test_a_device_holds_parameters_inputs_and_the_optimizer_too():
     for options, beside in (({}, 0), ({"optimizer": "adamw"}, 2 * parameters), ({"reserve": 4096}, 4096)):
         device = left + parameters + X.nbytes + beside
         plan = remat.plan_checkpoints(model, (X,), {"device": device, **options})
-        assert plan.policy.limit == left
+        assert left - 6 * GENERATOR_STATE <= plan.policy.limit <= left
         assert whole.peak_memory > left >= plan.peak_memory
 
 
@@ -145,7 +163,7 @@ def test_a_rank_of_fsdp2_has_shards_two_blocks_and_their_gradients():
     block = sum(each.nbytes for each in model.layers[0].parameters())
     rest = parameters - 4 * block
     assert plan.resident_memory == X.nbytes + parameters / 4 + 2 * (2 * block + rest)
-    assert one.peak_memory - parameters < plan.peak_memory < one.peak_memory
+    assert one.peak_memory - parameters <= plan.peak_memory <= one.peak_memory
     assert "1 of 4 shards" in str(plan)
 
 
@@ -180,9 +198,13 @@ def test_other_runtimes_get_their_nearest_setting_with_its_price():
         assert setting.overhead >= 0
         assert setting.share in str(setting)
     flags = plan.megatron().arguments
-    assert flags[:5] == ("--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers") or (
-        flags[:2] == ("--recompute-granularity", "selective")
-    )
+    assert flags[:5] == (
+        "--recompute-granularity",
+        "full",
+        "--recompute-method",
+        "block",
+        "--recompute-num-layers",
+    ) or (flags[:2] == ("--recompute-granularity", "selective"))
     assert all(each.startswith("layers.") and "::aten." in each for each in plan.torchtitan().arguments)
     whole = remat.plan_checkpoints(model, (X,), "100%")
     assert whole.megatron().arguments == ()
@@ -194,9 +216,9 @@ def test_other_runtimes_get_their_nearest_setting_with_its_price():
 def test_settings_of_other_runtimes_need_the_graph_and_no_offload():
     with pytest.raises(PlanError):
         remat.CheckpointPlan([Treatment("a", "keep")]).megatron()
-    model = Model(count=4)
+    model = Model(count=12)
     plan = remat.plan_checkpoints(
-        model, (X,), "60%", cost=lambda flops, moved: flops, device=None, link={"out": "10TB/s", "into": "10TB/s"}
+        model, (X,), "least", cost=lambda flops, moved: flops, device=None, link={"out": "10TB/s", "into": "10TB/s"}
     )
     assert "offload" in [each.decision for each in plan.treatments]
     with pytest.raises(PlanError):

@@ -40,6 +40,7 @@ from remat_algos.plan.record import from_file
 from remat_algos.wording import format_bytes, labelled, one_line
 
 FORMAT, VERSION = "remat-checkpoints", 1
+GENERATOR_STATE = 5056  # bytes, of the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,18 +305,35 @@ def plan_checkpoints(
     if limits.device is not None:
         left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
-    policy = plan_policy(graph, limits, cut, link=link, holds=captured.holds)
+    plan = partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds)
+    policy = plan(limits)
+    where = next((each.device for each in model.parameters()), torch.device("cpu")) if on is None else torch.device(on)
+    stashed = _stashed(policy, where)
+    if policy.limit is not None and stashed and policy.peak_memory + stashed > policy.limit:
+        policy = plan(max(policy.limit - (len(cut) + 1) * GENERATOR_STATE, 0))
+        stashed = _stashed(policy, where)
     return CheckpointPlan(
         _selected(policy, captured),
-        policy.peak_memory,
+        policy.peak_memory + stashed,
         policy.overhead,
         policy.bound.compute - graph.needed_compute,
         policy.gap,
         rank.extra,
-        "\n".join([str(policy), *labelled(rank.rows())]),
+        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(stashed)])]),
         policy,
         captured,
     )
+
+
+def _stashed(policy: Policy, where: torch.device) -> int:
+    """Bytes of the generator's states that checkpoints stash, and of one during a rerun; they are on the CPU."""
+    count = sum(each.decision != KEEP for each in policy.treatments)
+    return (count + 1) * GENERATOR_STATE if count and where.type in ("cpu", "meta") else 0
+
+
+def _notes(stashed: int) -> Iterator[tuple[str, str]]:
+    if stashed:
+        yield "states", f"{format_bytes(stashed)} of the random generator that checkpoints stash, next to this peak"
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
