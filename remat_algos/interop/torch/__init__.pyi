@@ -14,5 +14,6 @@ from .references import References as References
 from .report import GraphReport as GraphReport
 from .report import ModuleRow as ModuleRow
 from .report import ModuleTable as ModuleTable
+from .runtime_settings import RuntimeSetting as RuntimeSetting
 from .storages import Peaks as Peaks
 from .storages import measure_peak as measure_peak
