@@ -280,9 +280,13 @@ def test_an_unequal_block_has_a_kind_of_its_own(llama):
 
 def test_equal_neighbours_are_one_row(llama):
     policy = Policy.every(llama, Blocks.of(llama, "layers.*"), 1)
-    (row,) = policy.rows()
-    assert row[:3] == ("layers.0 to layers.3 (4)", "recompute", "none")
+    assert [row[:3] for row in policy.rows()] == [("layers.0 to layers.3 (4)", "recompute", "none")]
     assert len(list(Policy.every(llama, Blocks.of(llama, "layers.*"), 2).rows())) == 4
+    parts = Policy.every(llama, Blocks.of(llama, "layers.*.self_attn,layers.*.mlp"), 1)
+    assert [row[0] for row in parts.rows()] == [
+        "layers.0.self_attn to layers.3.self_attn (4)",
+        "layers.0.mlp to layers.3.mlp (4)",
+    ]
     labels = [line.split("  ")[0] for line in str(policy).splitlines()]
     assert labels[-4:] == ["peak", "overhead", "bound", "gap"]
 

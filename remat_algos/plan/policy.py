@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -301,16 +302,23 @@ class Policy:
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`, a row per group of equal neighbouring blocks."""
-        labels, kinds = self.graph.labels, [0] * len(self.treatments) if self.blocks is None else self.blocks.kinds
-        pairs = zip(self.treatments, kinds, strict=True)
-        for (_, decision, saved), group in groupby(pairs, key=lambda pair: (pair[1], pair[0].decision, pair[0].saved)):
-            of = [treatment for treatment, _ in group]
-            first = of[0]
-            name = first.name if len(of) == 1 else f"{first.name} to {of[-1].name} ({len(of)})"
-            price = labels.compute(first.compute + first.copies) if decision != KEEP else ""
-            kept = ", ".join(saved) or ("none" if decision != KEEP else "all")
-            yield name, decision, kept, format_bytes(first.memory), price
+        """Yield the cells under `COLUMNS`, a row per group of neighbours with one treatment at one price.
+
+        Of several stacks, such as `layers.*.attention` and `layers.*.mlp`, each has its own rows.
+        """
+        stacks: dict[str, list[Treatment]] = {}
+        for each in self.treatments:
+            stacks.setdefault(re.sub(r"\d+", "*", each.name), []).append(each)
+        for treatments in stacks.values():
+            for same, group in groupby(treatments, key=lambda each: replace(each, name="")):
+                names = [each.name for each in group]
+                name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+                if same.decision == KEEP:
+                    yield name, KEEP, "all", format_bytes(same.memory), ""
+                else:
+                    price = self.graph.labels.compute(same.compute + same.copies)
+                    saved = ", ".join(same.saved) or "none"
+                    yield name, same.decision, saved, format_bytes(same.memory), price
 
     def figures(self) -> Iterator[tuple[str, str]]:
         """Yield label and text of each line below the table."""
