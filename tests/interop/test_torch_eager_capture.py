@@ -374,3 +374,91 @@ def test_a_model_on_meta_has_the_gradients_of_the_cpu(door, loss):
             graph = door(Classifier(), (torch.zeros(2, 8), torch.zeros(2, dtype=torch.long))).graph
         sizes.append((graph.node_names(), graph.memory.tolist()))
     assert sizes[0] == sizes[1]
+
+
+class Keeps(torch.autograd.Function):
+    """Keeps a tensor for its gradient in an attribute."""
+
+    @staticmethod
+    def forward(context, x):
+        context.result = x.exp()
+        return 2 * context.result
+
+    @staticmethod
+    def backward(context, gradient):
+        return 2 * gradient * context.result
+
+
+def writes(block, x):
+    return x.add_(1)
+
+
+def checkpoints(block, x):
+    return checkpoint(torch.tanh, x, use_reentrant=False)
+
+
+def leaves(block, x):
+    block.result = x.tanh()
+    return block.result
+
+
+def updates(block, x):
+    block.average.mul_(0.9)
+    return x + block.average
+
+
+class Odd(nn.Module):
+    """Blocks of which each calls a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layers = nn.ModuleList(OddBlock(function) for _ in range(2))
+        self.first = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        results = [vars(layer).pop("result") for layer in self.layers if hasattr(layer, "result")]
+        return x.sum() + sum(each.sum() for each in results)
+
+
+class OddBlock(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(8, 8), function
+        self.register_buffer("average", torch.ones(8))
+
+    def forward(self, x):
+        return self.layer(self.function(self, x))
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (lambda block, x: Keeps.apply(x), True),
+        (writes, True),
+        (checkpoints, True),
+        (leaves, True),
+        (updates, True),
+        (lambda block, x: (x + 1).tanh_(), False),
+        (lambda block, x: f.batch_norm(x, torch.zeros(8), torch.ones(8), training=True), False),
+    ],
+    ids=["attribute", "input", "checkpoint", "result", "buffer", "in place", "norm"],
+)
+def test_a_block_that_cannot_run_again_is_refused(function, refused):
+    model, x = Odd(function), torch.randn(32, 8)
+    captured = capture_step(model, (x,))
+    assert sorted(captured.blocks.refusals) == ([0, 1] if refused else [])
+    assert trace(captured).max() == simulate_step(model, (x,))
+
+
+def test_a_view_that_is_written_is_captured():
+    class Model(nn.Linear):
+        def forward(self, x):
+            y = torch.zeros_like(x)
+            y[:, :4] = super().forward(x)[:, :4]
+            return y.square().mean()
+
+    model, x = Model(8, 8), torch.randn(32, 8)
+    assert trace(capture_step(model, (x,))).max() == simulate_step(model, (x,))

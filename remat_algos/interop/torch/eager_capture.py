@@ -40,6 +40,7 @@ FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
 KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 DataDependent = (DataDependentOutputException, DynamicOutputShapeException)
+RESIDENT = -1  # base of a value that is made in place in a resident
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 
@@ -238,6 +239,7 @@ class _Tracker(TorchDispatchMode):
         self.on_gpu = step.on_gpu
         self.quiet = self.backward = False
         self.between_nodes = False  # the engine runs no node of autograd: it adds gradients
+        self.viewed: set[int] = set()  # storages of which there have been views
         self.last: list[Any] = []  # weak references to the last results, whose nodes of autograd are not known yet
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -248,7 +250,13 @@ class _Tracker(TorchDispatchMode):
         result = self.result_of(operator, args, kwargs)
         summed = self.between_nodes and operator is torch.ops.aten.add.Tensor and _is_dense(args[0])
         self.record(operator, args, kwargs, result, summed)
-        self.last = [weakref.ref(each) for each in tensors(result)]
+        results = list(tensors(result))
+        storages = {id(each.untyped_storage()) for each in results}
+        if not operator._schema.is_mutable:
+            self.viewed |= storages & {id(each.untyped_storage()) for each in tensors((args, kwargs))}
+        elif not self.viewed.isdisjoint(storages):
+            return result  # to read the autograd node of a view that was written would run operators
+        self.last = [weakref.ref(each) for each in results]
         return result
 
     def result_of(self, operator: Any, args: Any, kwargs: Any) -> Any:
@@ -489,6 +497,7 @@ class _Recorder(_Tracker):
         self.released: list[int] = []
         self.place: dict[int, int] = {}  # by id of the storage: the value, or ~resident
         self.original: set[int] = set()  # storages of the forward part, not of an unpacked tensor
+        self.handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
         self.residents: list[tuple[str, str, int]] = []  # name, role, bytes
         self.sum: tuple[int, int] | None = None  # storages of the first gradient and of the sum, just added
         self.paths, self.outer = paths, [""]
@@ -573,6 +582,8 @@ class _Recorder(_Tracker):
         places = list(dict.fromkeys(map(self.place_of, given)))
         if self.backward:
             self.check_saved(given)
+            if torch.is_grad_enabled() and self.owner >= 0 and self.rows[self.owner].block >= 0:
+                self.refuse(self.rows[self.owner].block, "a part of it has a checkpoint already")
         results = list(tensors(result))
         sizes = stored_bytes(operator, args, kwargs, result)
         new = {
@@ -593,13 +604,13 @@ class _Recorder(_Tracker):
             if not self.backward:
                 self.original.add(id(each.untyped_storage()))
         for place in dict.fromkeys(map(self.place_of, written)):
-            x = self.add_value(0, base=self.base[place] if place >= 0 else None)
+            x = self.add_value(0, base=self.base[place] if place >= 0 else RESIDENT)
             values.append(x)
             self.version[place] = x
-            self.check_written(place)
+        self.check_written(written)
         if not values:
             values.append(self.add_value(0))
-        once = effect or any(self.place_of(each) < 0 for each in written) or _updates_state(operator, args, kwargs)
+        once = effect or _updates_state(operator, args, kwargs)
         owner = self.owner if self.backward else FORWARD
         self.rows.append(
             _OperatorRow(
@@ -629,11 +640,18 @@ class _Recorder(_Tracker):
                 if b >= 0:
                     self.refuse(b, "a gradient reads a tensor of it that was not saved by save_for_backward")
 
-    def check_written(self, place: int) -> None:
-        """Refuse a block that writes into a value from outside."""
-        if self.block >= 0 and not self.backward and place >= 0:
-            made_in = self.rows[self.producer[place]].block if self.producer[place] < len(self.rows) else self.block
-            if made_in != self.block:
+    def check_written(self, written: Sequence[torch.Tensor]) -> None:
+        """Refuse a block that writes into what is outside of it, except counters, which PyTorch's norms have."""
+        if self.block < 0 or self.backward:
+            return
+        for tensor in written:
+            place = self.place_of(tensor)
+            inside = place >= 0 and (
+                self.producer[place] == len(self.rows) or self.rows[self.producer[place]].block == self.block
+            )
+            if place < 0 and tensor.is_floating_point():
+                self.refuse(self.block, "it writes into a buffer, which a second run would change again")
+            elif place >= 0 and not inside:
                 self.refuse(self.block, "it writes into one of its inputs, which a second run would change again")
 
     def refuse(self, b: int, why: str) -> None:
@@ -659,6 +677,7 @@ class _Recorder(_Tracker):
         place = self.place_of(tensor)
         handle = _Handle(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, place, self.block)
         weakref.finalize(handle, self.release, place, self.block)
+        self.handles.add(handle)
         if self.block >= 0:
             self.blocks[self.block].rerun_end = len(self.rows)
         return handle
@@ -676,6 +695,15 @@ class _Recorder(_Tracker):
         self.place[id(storage)] = handle.place
         weakref.finalize(storage, self.forget, id(storage), handle.place)
         return tensor
+
+    def close(self) -> None:
+        """Note what is live at the end of the step."""
+        self.sum = None
+        for place in self.place.values():
+            if place >= 0:
+                self.live_until[place] = len(self.rows) - 1
+        for handle in self.handles:
+            self.release(handle.place, handle.block)
 
     def forget(self, storage: int, place: int) -> None:
         self.place.pop(storage, None)
@@ -699,7 +727,7 @@ class _Recorder(_Tracker):
         if self.backward:
             inside = [i for each, i in self.block_of.items() if f"{path}.".startswith(f"{each}.")]
             for i in inside or [i for each, i in self.block_of.items() if each.startswith(f"{path}.")]:
-                self.refuse(i, "it has a checkpoint already")
+                self.refuse(i, "a part of it has a checkpoint already")
         elif b >= 0 and self.block < 0:
             block, self.block = self.blocks[b], b
             block.calls += 1
@@ -845,7 +873,7 @@ def capture_step(
             hooks.callback(module.register_forward_pre_hook(recorder.enter_block, with_kwargs=True).remove)
         with recorder, saved_tensors_hooks(recorder.pack, recorder.unpack), _without_kernels() as operators:
             scalar = step.run(loss, recorder)
-            recorder.sum = None
+            recorder.close()
         _check_gradients(step, scalar, operators)
         return _assembled(recorder, step, scalar, cost, device, workspace)
 
@@ -1003,6 +1031,7 @@ def _blocks(recorder: _Recorder, graph: ComputationGraph, number: Mapping[int, i
             if (
                 b >= 0
                 and b != row.block
+                and recorder.base[x] != RESIDENT
                 and recorder.base[x] not in blocks[b].results
                 and not rows[recorder.producer[x]].cached
             ):
