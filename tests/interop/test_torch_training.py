@@ -4,6 +4,7 @@ import json
 import math
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 from docs import notebooks
 from remat_algos.interop.torch import backend
-from tests.benchmarks import torch_steps
+from tests.benchmarks import torch_runtimes, torch_steps
 from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,21 @@ PRINTED = {
     "frozen.py": r"^input 0 is float32\[8, 128\] on cpu, and was planned for as float32\[512, 128\] on cpu;",
     "static_buffers.py": r"^l_x_ was changed in place between .* computes .*tanh.* from it again; change it after",
 }
+CHECKPOINTS = {
+    "checkpoints_loop.py": (),
+    "checkpoints_compile.py": (),
+    "checkpoints_lightning.py": ("lightning",),
+    "checkpoints_accelerate.py": ("accelerate",),
+    "checkpoints_trainer.py": ("transformers", "accelerate", "peft"),
+    "checkpoints_trl.py": ("transformers", "accelerate", "datasets", "trl"),
+    "checkpoints_ddp.py": (),
+    "checkpoints_fsdp2.py": (),
+    "checkpoints_tensor_parallel.py": (),
+    "checkpoints_pipeline.py": (),
+}
+"""Scripts with a plan per block, and the packages that each needs."""
+QUICK = ("checkpoints_loop.py", "checkpoints_compile.py")
+HELPERS = {"network.py", "compare.py", "processes.py"}
 NEEDS = {
     "with_accelerate.py": ("accelerate",),
     "with_lightning.py": ("lightning",),
@@ -43,7 +59,8 @@ NEEDS = {
 
 def test_the_page_shows_every_script():
     written = {path.name for path in SCRIPTS.glob("*.py")}
-    assert written == {"network.py", *PRINTED}
+    assert written == {*HELPERS, *PRINTED, *CHECKPOINTS}
+    assert set(torch_runtimes.SCRIPTS) == set(CHECKPOINTS)
     assert set(re.findall(r"literalinclude} \.\./examples/torch_training/(\w+\.py)", PAGE)) == written
 
 
@@ -67,6 +84,14 @@ def test_a_script_trains_as_without_a_plan(name, tmp_path, monkeypatch, capsys):
     runpy.run_path(str(SCRIPTS / name), run_name="__main__")
     assert re.search(PRINTED[name], capsys.readouterr().out, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in CHECKPOINTS])
+def test_a_plan_per_block_trains_as_without_one_within_its_peak(name):
+    """`python -m pytest -m "slow or not slow" tests/interop/test_torch_training.py` runs all of them."""
+    for needed in CHECKPOINTS[name]:
+        pytest.importorskip(needed, reason=f"{needed} is not installed")
+    torch_runtimes.check(name, torch_runtimes.measured(name))
 
 
 def test_accelerate_and_the_trainer_know_no_backend_by_the_name_remat():

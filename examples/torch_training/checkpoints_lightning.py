@@ -1,0 +1,43 @@
+"""Lightning: the network inside the LightningModule has the plan, whatever the strategy."""
+
+import lightning
+import torch
+from compare import compare
+from network import batches, new_network
+
+from remat_algos.interop.torch import plan_checkpoints
+
+
+class Module(lightning.LightningModule):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def training_step(self, batch, index):
+        loss = self.net(*batch)
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+
+
+def train(net):
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        log_every_n_steps=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    data = torch.utils.data.DataLoader(batches(), batch_size=None)
+    trainer.fit(Module(net), data)
+    return net
+
+
+net, inputs = new_network(), batches(1)[0]
+plan = plan_checkpoints(net, inputs, "60%")
+plan.apply(net)
+compare(plan, train(net), train(new_network()), lambda model: model(*inputs).backward())

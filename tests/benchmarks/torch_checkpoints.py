@@ -1,0 +1,304 @@
+"""Plans per block of ten small models of transformers: gradients, peaks beside the allocator's, overhead, Python's cost.
+
+`python -m tests.benchmarks.torch_checkpoints` writes docs/results/torch_checkpoints.txt, tables of
+docs/torch_training.md, and ends with the figures that miss what is wanted; names of models choose, and write nothing.
+"""
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from remat_algos.interop.torch import plan_checkpoints
+from remat_algos.interop.torch.checkpoints import CheckpointPlan
+from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
+from remat_algos.interop.torch.selective import savable
+from remat_algos.interop.torch.storages import allocator_peak
+from remat_algos.plan.block_policies import plan_policy
+from remat_algos.plan.policy import Policy, Treatment
+from tests.benchmarks.occasion import RESULTS, Occasion
+
+LAYERS, WIDTH, HEADS, BATCH, TOKENS, VOCABULARY = 4, 128, 4, 4, 128, 256
+STEPS = (0, 1 / 4, 1 / 2, 3 / 4)
+"""Budgets: the lowest peak found, and this share of the way from there to the peak without a plan."""
+EVERY = (1, 2, 4)
+MOST_ABOVE, RATIO, PYTHON = 1.03, 0.6, 1.05  # wanted
+FLOOR = 0.01  # a smaller ratio of overheads counts as this in the mean
+COUNTS = 15  # steps of each kind, by turns, for the cost of Python
+
+Inputs = dict[str, torch.Tensor]
+
+
+def _text() -> Inputs:
+    tokens = torch.randint(3, VOCABULARY, (BATCH, TOKENS), generator=torch.Generator().manual_seed(2))
+    return {"input_ids": tokens, "labels": tokens}
+
+
+def _decoder(kind: str, layers: int = LAYERS, width: int = WIDTH, heads: int = HEADS, **more: Any) -> torch.nn.Module:
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        intermediate_size=11 * width // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        use_cache=False,
+        **more,
+    )
+    return getattr(transformers, f"{kind}ForCausalLM")(config)
+
+
+def _vit() -> tuple[torch.nn.Module, Inputs]:
+    config = transformers.ViTConfig(
+        hidden_size=WIDTH,
+        intermediate_size=4 * WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        image_size=64,
+        patch_size=8,
+        num_labels=10,
+    )
+    pixels = torch.randn(8, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+    return transformers.ViTForImageClassification(config), {"pixel_values": pixels, "labels": torch.arange(8)}
+
+
+def _bert() -> tuple[torch.nn.Module, Inputs]:
+    config = transformers.BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=4 * WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+    )
+    inputs = _text()
+    return transformers.BertForMaskedLM(config), inputs | {"attention_mask": torch.ones_like(inputs["input_ids"])}
+
+
+def _t5() -> tuple[torch.nn.Module, Inputs]:
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY,
+        d_model=WIDTH,
+        d_kv=WIDTH // HEADS,
+        d_ff=4 * WIDTH,
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        use_cache=False,
+        decoder_start_token_id=0,
+    )
+    return transformers.T5ForConditionalGeneration(config), _text()
+
+
+def _whisper() -> tuple[torch.nn.Module, Inputs]:
+    config = transformers.WhisperConfig(
+        vocab_size=VOCABULARY,
+        d_model=WIDTH,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=4 * WIDTH,
+        decoder_ffn_dim=4 * WIDTH,
+        num_mel_bins=16,
+        max_source_positions=TOKENS,
+        max_target_positions=TOKENS,
+        use_cache=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    features = torch.randn(BATCH, 16, 2 * TOKENS, generator=torch.Generator().manual_seed(2))
+    return transformers.WhisperForConditionalGeneration(config), {
+        "input_features": features,
+        "labels": _text()["labels"],
+    }
+
+
+def _lora() -> tuple[torch.nn.Module, Inputs]:
+    import peft
+
+    config = peft.LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    return peft.get_peft_model(_decoder("Llama"), config), _text()
+
+
+MODELS: dict[str, Callable[[], tuple[torch.nn.Module, Inputs]]] = {
+    "Llama": lambda: (_decoder("Llama"), _text()),
+    "Qwen3": lambda: (_decoder("Qwen3", num_key_value_heads=2, head_dim=32), _text()),
+    "Gemma": lambda: (_decoder("Gemma", num_key_value_heads=2, head_dim=32), _text()),
+    "Mixtral": lambda: (_decoder("Mixtral", num_key_value_heads=2, num_local_experts=4), _text()),
+    "ViT": _vit,
+    "BERT": _bert,
+    "T5": _t5,
+    "Whisper": _whisper,
+    "GPT-NeoX": lambda: (_decoder("GPTNeoX", attention_dropout=0.1, hidden_dropout=0.1), _text()),
+    "Llama + LoRA": _lora,
+}
+
+
+def new_model(name: str) -> tuple[torch.nn.Module, Inputs]:
+    """Return a model with the same numbers each time, in training, and its inputs."""
+    torch.manual_seed(1)
+    model, inputs = MODELS[name]()
+    return model.train(), inputs
+
+
+def step(model: torch.nn.Module, inputs: Inputs) -> None:
+    """One forward and backward part, from one seed."""
+    torch.manual_seed(3)
+    model(**inputs).loss.backward()
+
+
+def run(model: torch.nn.Module, inputs: Inputs) -> tuple[list[torch.Tensor], int]:
+    """Gradients of a step, and the allocator's peak in the next one."""
+    model.zero_grad(set_to_none=True)
+    step(model, inputs)
+    gradients = [each.grad for each in model.parameters() if each.grad is not None]
+    model.zero_grad(set_to_none=True)
+    known = [*model.parameters(), *model.buffers(), *inputs.values()]
+    return gradients, allocator_peak(lambda: step(model, inputs), known)
+
+
+def layers(model: torch.nn.Module) -> list[str]:
+    """Module paths of the layers that transformers checkpoints, in the order in which it counts them."""
+    return [name for name, module in model.named_modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+# ---------------------------------------------------------------- within a budget
+
+
+def within_budgets(name: str, missed: list[str]) -> Iterator[str]:
+    """Rows of a model: plans at four budgets, beside what the allocator counts."""
+    model, inputs = new_model(name)
+    expected, base = run(model, inputs)
+    lowest = plan_checkpoints(model, inputs, "least", blocks=layers(model))
+    for share in STEPS:
+        budget = int(lowest.peak_memory + share * (base - lowest.peak_memory))
+        plan = plan_checkpoints(model, inputs, budget, blocks=layers(model)) if share else lowest
+        with plan.apply(model):
+            gradients, peak = run(model, inputs)
+        equal = len(gradients) == len(expected) and all(map(torch.equal, gradients, expected))
+        above = plan.peak_memory / peak
+        place = f"{name} at {100 * plan.peak_memory / base:.0f} %"
+        if not equal:
+            missed.append(f"{place}: gradients differ")
+        if not 1 <= above <= MOST_ABOVE:
+            missed.append(f"{place}: predicted {plan.peak_memory}, measured {peak}")
+        figures = f"{base / 1e6:.2f} | {plan.peak_memory / 1e6:.3f} | {peak / 1e6:.3f} | {100 * (above - 1):+.2f} %"
+        yield f"| {name} | {figures} | {'every bit' if equal else 'no'} |"
+
+
+# ---------------------------------------------------------------- beside every_n_layers
+
+
+def beside_every(name: str, ratios: list[float], missed: list[str]) -> Iterator[str]:
+    """Rows of a model: `every_n_layers`, and the policy for the same simulated peak."""
+    model, inputs = new_model(name)
+    names = layers(model)
+    captured = capture_step(model, inputs, blocks=names, workspace=True)
+    one = captured.graph.needed_compute
+    for n in EVERY:
+        chosen = {each for i, each in enumerate(names) if i % n == 0}
+        today = _priced(captured, ["recompute" if each in chosen else "keep" for each in captured.blocks.names])
+        fresh, _ = new_model(name)
+        fresh.activation_checkpointing_enable(every_n_layers=n)
+        _, peak = run(fresh, inputs)
+        policy = plan_policy(captured.graph, today.peak_memory, captured.blocks, holds=captured.holds)
+        ratio = policy.overhead / today.overhead
+        ratios.append(ratio)
+        if ratio > 1:
+            missed.append(f"{name}, every_n_layers={n}: overhead {ratio:.2f} times as high")
+        bytes_of = f"{today.peak_memory / 1e6:.2f} | {peak / 1e6:.2f}"
+        shares = " | ".join(f"{100 * each.overhead / one:.2f} %" for each in (today, policy))
+        yield f"| {name} | {n} | {bytes_of} | {shares} | {ratio:.2f} |"
+
+
+def _priced(captured: EagerCapture, decisions: list[str]) -> Policy:
+    nothing = np.zeros(captured.graph.n_nodes, bool)
+    return Policy.of(captured.graph, captured.blocks, decisions, nothing, holds=captured.holds)
+
+
+# ---------------------------------------------------------------- the cost of Python
+
+
+def python_cost() -> tuple[float, float]:
+    """Median CPU seconds of a step of a Llama of 8 layers and width 256: without a plan, and with all outputs saved."""
+    torch.manual_seed(1)
+    model, inputs = _decoder("Llama", layers=8, width=256, heads=8).train(), _text()
+    plan = save_all(capture_step(model, inputs, blocks=layers(model)))
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for planned in (False, True) * (COUNTS + 1):
+        handle = plan.apply(model) if planned else None
+        model.zero_grad(set_to_none=True)
+        begin = time.process_time()
+        step(model, inputs)
+        seconds[planned].append(time.process_time() - begin)
+        if handle is not None:
+            handle.remove()
+    without, with_policy = (statistics.median(seconds[planned][1:]) for planned in (False, True))
+    return without, with_policy
+
+
+def save_all(captured: EagerCapture) -> CheckpointPlan:
+    """Checkpoint every block, and save the outputs of all its operators."""
+    treatments = []
+    for block, members in zip(captured.blocks.names, captured.blocks.members, strict=True):
+        operators = tuple(
+            f"{captured.paths[v].removeprefix(block).removeprefix('.')}::{captured.overloads[v]}#{captured.counts[v]}"
+            for v in members.tolist()
+            if savable(captured.overloads[v])
+        )
+        treatments.append(Treatment(block, "recompute", operators))
+    return CheckpointPlan(tuple(treatments))
+
+
+def main(names: list[str]) -> None:
+    """Measure, print and write."""
+    torch.set_num_threads(1)
+    missed: list[str] = []
+    ratios: list[float] = []
+    lines: list[str] = []
+
+    def put(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    size = f"{LAYERS} layers of width {WIDTH}, {BATCH} x {TOKENS} tokens, float32 on a CPU, one thread"
+    put(Occasion.now().paragraph("python -m tests.benchmarks.torch_checkpoints"))
+    put(f"\n{size[0].upper()}{size[1:]}; MB without parameters and inputs, gradients included.\n")
+    put("| model | MB without a plan | predicted | measured | prediction above | gradients equal |")
+    put("| --- | --- | --- | --- | --- | --- |")
+    for name in names or MODELS:
+        for row in within_budgets(name, missed):
+            put(row)
+    put("\nThe overhead is simulated, as a share of one step; `policy` has at most the simulated peak of `every_n_layers`.\n")
+    put("| model | every_n_layers | MB simulated | measured | its overhead | of the policy | ratio |")
+    put("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in names or MODELS:
+        for row in beside_every(name, ratios, missed):
+            put(row)
+    mean = math.exp(statistics.fmean(math.log(max(each, FLOOR)) for each in ratios))
+    put(f"\nThe ratio of the overheads is {mean:.2f} in the geometric mean, and {max(ratios):.2f} at most.")
+    if mean > RATIO:
+        missed.append(f"ratio of overheads {mean:.2f}, wanted {RATIO}")
+    without, planned = python_cost()
+    put(
+        f"\nA policy that saves every output costs Python {planned / without:.3f} times the CPU time of a step without one:"
+        f" a Llama of 8 layers of width 256, {BATCH} x {TOKENS} tokens, {1000 * planned:.0f} beside {1000 * without:.0f} ms,"
+        f" medians of {COUNTS} steps by turns."
+    )
+    if planned / without > PYTHON:
+        missed.append(f"Python costs {planned / without:.3f} times a step, wanted {PYTHON}")
+    if not names:
+        (RESULTS / "torch_checkpoints.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if missed:
+        sys.exit("\nmissed:\n" + "\n".join(missed))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
