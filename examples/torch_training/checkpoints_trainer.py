@@ -23,7 +23,9 @@ def new_model():
         num_attention_heads=4,
         use_cache=False,
     )
-    model = get_peft_model(LlamaForCausalLM(config), LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    model = get_peft_model(
+        LlamaForCausalLM(config), LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    )
     model.enable_input_require_grads()  # the Trainer asks for it where there are checkpoints
     return model
 

@@ -1,4 +1,4 @@
-"""Plans per block of ten small models of transformers: gradients, peaks beside the allocator's, overhead, Python's cost.
+"""Plans per block of ten models of transformers: gradients, peaks, overhead beside `every_n_layers`, cost of Python.
 
 `python -m tests.benchmarks.torch_checkpoints` writes docs/results/torch_checkpoints.txt, tables of
 docs/torch_training.md, and ends with the figures that miss what is wanted; names of models choose, and write nothing.
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from transformers.modeling_layers import GradientCheckpointingLayer
-
-from remat_algos.interop.torch import plan_checkpoints
 from remat_algos.interop.torch.checkpoints import CheckpointPlan
 from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
 from remat_algos.interop.torch.selective import savable
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from remat_algos.interop.torch import plan_checkpoints
 from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.plan.block_policies import plan_policy
 from remat_algos.plan.policy import Policy, Treatment
@@ -276,7 +276,7 @@ def main(names: list[str]) -> None:
     for name in names or MODELS:
         for row in within_budgets(name, missed):
             put(row)
-    put("\nThe overhead is simulated, as a share of one step; `policy` has at most the simulated peak of `every_n_layers`.\n")
+    put("\nOverheads are simulated, as shares of one step; the policy has at most the simulated peak of `every_n_layers`.\n")
     put("| model | every_n_layers | MB simulated | measured | its overhead | of the policy | ratio |")
     put("| --- | --- | --- | --- | --- | --- | --- |")
     for name in names or MODELS:
@@ -288,9 +288,9 @@ def main(names: list[str]) -> None:
         missed.append(f"ratio of overheads {mean:.2f}, wanted {RATIO}")
     without, planned = python_cost()
     put(
-        f"\nA policy that saves every output costs Python {planned / without:.3f} times the CPU time of a step without one:"
-        f" a Llama of 8 layers of width 256, {BATCH} x {TOKENS} tokens, {1000 * planned:.0f} beside {1000 * without:.0f} ms,"
-        f" medians of {COUNTS} steps by turns."
+        f"\nA policy that saves every output takes {planned / without:.3f} times the CPU time of a step without one: a "
+        f"Llama of 8 layers of width 256, {BATCH} x {TOKENS} tokens, {1000 * planned:.0f} beside {1000 * without:.0f} ms, "
+        f"medians of {COUNTS} steps by turns."
     )
     if planned / without > PYTHON:
         missed.append(f"Python costs {planned / without:.3f} times a step, wanted {PYTHON}")

@@ -4,7 +4,6 @@ import json
 import math
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
