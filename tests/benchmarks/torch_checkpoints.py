@@ -14,14 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+import remat_algos as ra
+from remat_algos.errors import BudgetError
+from remat_algos.interop.torch import plan_checkpoints
 from remat_algos.interop.torch.checkpoints import CheckpointPlan
 from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
 from remat_algos.interop.torch.selective import savable
-from transformers.modeling_layers import GradientCheckpointingLayer
-
-from remat_algos.interop.torch import plan_checkpoints
 from remat_algos.interop.torch.storages import allocator_peak
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.block_policies import plan_policy
+from remat_algos.plan.blocks import Blocks, Holds
 from remat_algos.plan.policy import Policy, Treatment
 from tests.benchmarks.occasion import RESULTS, Occasion
 
@@ -29,9 +33,18 @@ LAYERS, WIDTH, HEADS, BATCH, TOKENS, VOCABULARY = 4, 128, 4, 4, 128, 256
 STEPS = (0, 1 / 4, 1 / 2, 3 / 4)
 """Budgets: the lowest peak found, and this share of the way from there to the peak without a plan."""
 EVERY = (1, 2, 4)
+LARGE = {"llama_7b": "layers.*", "gpt2_xl": "h.*", "vit_h_14": "encoder.layers.*", "mixtral_8x7b": "layers.*"}
+DEVICE = "h100-sxm"
 MOST_ABOVE, RATIO, PYTHON = 1.03, 0.6, 1.05  # wanted
 FLOOR = 0.01  # a smaller ratio of overheads counts as this in the mean
 COUNTS = 15  # steps of each kind, by turns, for the cost of Python
+
+WITHIN = """\
+| model | MB without a plan | predicted | measured | prediction above | gradients equal |
+| --- | --- | --- | --- | --- | --- |"""
+BESIDE = """\
+| model | every_n_layers | its peak | its overhead | of the policy | ratio |
+| --- | --- | --- | --- | --- | --- |"""
 
 Inputs = dict[str, torch.Tensor]
 
@@ -201,26 +214,74 @@ def beside_every(name: str, ratios: list[float], missed: list[str]) -> Iterator[
     model, inputs = new_model(name)
     names = layers(model)
     captured = capture_step(model, inputs, blocks=names, workspace=True)
-    one = captured.graph.needed_compute
     for n in EVERY:
         chosen = {each for i, each in enumerate(names) if i % n == 0}
         today = _priced(captured, ["recompute" if each in chosen else "keep" for each in captured.blocks.names])
         fresh, _ = new_model(name)
         fresh.activation_checkpointing_enable(every_n_layers=n)
         _, peak = run(fresh, inputs)
-        policy = plan_policy(captured.graph, today.peak_memory, captured.blocks, holds=captured.holds)
-        ratio = policy.overhead / today.overhead
-        ratios.append(ratio)
-        if ratio > 1:
-            missed.append(f"{name}, every_n_layers={n}: overhead {ratio:.2f} times as high")
-        bytes_of = f"{today.peak_memory / 1e6:.2f} | {peak / 1e6:.2f}"
-        shares = " | ".join(f"{100 * each.overhead / one:.2f} %" for each in (today, policy))
-        yield f"| {name} | {n} | {bytes_of} | {shares} | {ratio:.2f} |"
+        place = f"{name}, every_n_layers={n}"
+        policy = cheapest(captured.graph, today, captured.blocks, place, missed, captured.holds)
+        yield row_beside(name, n, today, peak, policy, ratios, missed)
 
 
 def _priced(captured: EagerCapture, decisions: list[str]) -> Policy:
     nothing = np.zeros(captured.graph.n_nodes, bool)
     return Policy.of(captured.graph, captured.blocks, decisions, nothing, holds=captured.holds)
+
+
+def large(name: str, ratios: list[float], missed: list[str]) -> Iterator[str]:
+    """Rows of a model of the zoo in its own size, with the times of a roofline, nothing run."""
+    graph = ra.differentiate(f"model:{name}?cost=roofline&device={DEVICE}&dtype=bfloat16")
+    blocks = Blocks.of(graph, LARGE[name])
+    for n in EVERY:
+        decisions = ["keep" if i % n else "recompute" for i in range(len(blocks))]
+        today = Policy.of(graph, blocks, decisions, np.zeros(graph.n_nodes, bool))
+        policy = cheapest(graph, today, blocks, f"{name}, every_n_layers={n}", missed)
+        yield row_beside(f"{name}, {len(blocks)} blocks", n, today, None, policy, ratios, missed)
+
+
+def cheapest(
+    graph: ComputationGraph, today: Policy, blocks: Blocks, place: str, missed: list[str], holds: Holds | None = None
+) -> Policy | None:
+    """Return the policy for the peak of another, which is within it itself."""
+    try:
+        return plan_policy(graph, today.peak_memory, blocks, holds=holds)
+    except BudgetError as error:
+        missed.append(f"{place}: {error}")
+        return None
+
+
+def row_beside(
+    name: str,
+    n: int,
+    today: Policy,
+    measured: int | None,
+    policy: Policy | None,
+    ratios: list[float],
+    missed: list[str],
+) -> str:
+    """Return a row of `every_n_layers` and the policy for its peak; the ratio of the overheads is kept."""
+    one, scale = today.graph.needed_compute, 1e6 if measured else 1e9
+    peaks = f"{today.peak_memory / scale:.2f} {'MB' if measured else 'GB'}"
+    if measured:
+        peaks += f", measured {measured / scale:.2f}"
+    figures = f"{peaks} | {100 * today.overhead / one:.2f} %"
+    if policy is None:
+        return f"| {name} | {n} | {figures} | none found | |"
+    ratio = policy.overhead / today.overhead
+    ratios.append(ratio)
+    if ratio > 1:
+        missed.append(f"{name}, every_n_layers={n}: overhead {ratio:.2f} times as high")
+    return f"| {name} | {n} | {figures} | {100 * policy.overhead / one:.2f} % | {ratio:.2f} |"
+
+
+def mean_ratio(ratios: list[float], missed: list[str]) -> str:
+    """Return the sentence of the geometric mean; a ratio below 0.01 counts as 0.01."""
+    mean = math.exp(statistics.fmean(math.log(max(each, FLOOR)) for each in ratios))
+    if mean > RATIO:
+        missed.append(f"ratio of overheads {mean:.2f}, wanted {RATIO}")
+    return f"\nThe ratio of the overheads is {mean:.2f} in the geometric mean, and {max(ratios):.2f} at most.\n"
 
 
 # ---------------------------------------------------------------- the cost of Python
@@ -257,45 +318,46 @@ def save_all(captured: EagerCapture) -> CheckpointPlan:
     return CheckpointPlan(tuple(treatments))
 
 
-def main(names: list[str]) -> None:
-    """Measure, print and write."""
-    torch.set_num_threads(1)
-    missed: list[str] = []
+def lines(names: list[str], missed: list[str]) -> Iterator[str]:
+    """Yield the lines of the page, as they are measured."""
+    yield Occasion.now().paragraph("python -m tests.benchmarks.torch_checkpoints")
+    yield f"\n{LAYERS} layers of width {WIDTH}, {BATCH} x {TOKENS} tokens, float32 on a CPU with one thread:\n"
+    yield WITHIN
+    for name in names or MODELS:
+        yield from within_budgets(name, missed)
+    yield "\nOverheads are simulated, as shares of one step. The policy is for the peak of `every_n_layers`:\n"
+    yield BESIDE
     ratios: list[float] = []
-    lines: list[str] = []
-
-    def put(line: str) -> None:
-        lines.append(line)
-        print(line, flush=True)
-
-    size = f"{LAYERS} layers of width {WIDTH}, {BATCH} x {TOKENS} tokens, float32 on a CPU, one thread"
-    put(Occasion.now().paragraph("python -m tests.benchmarks.torch_checkpoints"))
-    put(f"\n{size[0].upper()}{size[1:]}; MB without parameters and inputs, gradients included.\n")
-    put("| model | MB without a plan | predicted | measured | prediction above | gradients equal |")
-    put("| --- | --- | --- | --- | --- | --- |")
     for name in names or MODELS:
-        for row in within_budgets(name, missed):
-            put(row)
-    put("\nOverheads are simulated, as shares of one step; the policy has at most the simulated peak of `every_n_layers`.\n")
-    put("| model | every_n_layers | MB simulated | measured | its overhead | of the policy | ratio |")
-    put("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in names or MODELS:
-        for row in beside_every(name, ratios, missed):
-            put(row)
-    mean = math.exp(statistics.fmean(math.log(max(each, FLOOR)) for each in ratios))
-    put(f"\nThe ratio of the overheads is {mean:.2f} in the geometric mean, and {max(ratios):.2f} at most.")
-    if mean > RATIO:
-        missed.append(f"ratio of overheads {mean:.2f}, wanted {RATIO}")
+        yield from beside_every(name, ratios, missed)
+    yield mean_ratio(ratios, missed)
+    if not names:
+        yield f"Models of the zoo in bfloat16, times of a roofline of {DEVICE}, simulated as eager PyTorch runs them:\n"
+        yield BESIDE
+        ratios = []
+        for name in LARGE:
+            yield from large(name, ratios, missed)
+        yield mean_ratio(ratios, missed)
     without, planned = python_cost()
-    put(
-        f"\nA policy that saves every output takes {planned / without:.3f} times the CPU time of a step without one: a "
-        f"Llama of 8 layers of width 256, {BATCH} x {TOKENS} tokens, {1000 * planned:.0f} beside {1000 * without:.0f} ms, "
-        f"medians of {COUNTS} steps by turns."
-    )
     if planned / without > PYTHON:
         missed.append(f"Python costs {planned / without:.3f} times a step, wanted {PYTHON}")
+    yield (
+        f"A policy that saves every output takes {planned / without:.3f} times the CPU time of a step without one: "
+        f"{1000 * planned:.0f} and {1000 * without:.0f} ms, medians of {COUNTS} steps by turns, of a Llama of 8 layers of "
+        f"width 256 on {BATCH} x {TOKENS} tokens."
+    )
+
+
+def main(names: list[str]) -> None:
+    """Measure, print and write; exit with what misses the wanted figures."""
+    torch.set_num_threads(1)
+    missed: list[str] = []
+    kept = []
+    for line in lines(names, missed):
+        print(line, flush=True)
+        kept.append(line)
     if not names:
-        (RESULTS / "torch_checkpoints.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (RESULTS / "torch_checkpoints.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
     if missed:
         sys.exit("\nmissed:\n" + "\n".join(missed))
 
