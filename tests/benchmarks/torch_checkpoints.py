@@ -343,8 +343,8 @@ def lines(names: list[str], missed: list[str]) -> Iterator[str]:
         missed.append(f"Python costs {planned / without:.3f} times a step, wanted {PYTHON}")
     yield (
         f"A policy that saves every output takes {planned / without:.3f} times the CPU time of a step without one: "
-        f"{1000 * planned:.0f} and {1000 * without:.0f} ms, medians of {COUNTS} steps by turns, of a Llama of 8 layers of "
-        f"width 256 on {BATCH} x {TOKENS} tokens."
+        f"{1000 * planned:.0f} and {1000 * without:.0f} ms, medians of {COUNTS} steps by turns, of a Llama of 8 layers "
+        f"of width 256 on {BATCH} x {TOKENS} tokens."
     )
 
 
