@@ -16,10 +16,10 @@ def compare(plan, trained, expected, step):
     """Compare parameters bit for bit, and print the peaks of one more step."""
     for ours, theirs in zip(trained.parameters(), expected.parameters(), strict=True):
         assert torch.equal(ours, theirs)
-    print_peaks(plan, peak(trained, step), peak(expected, step))
+    print_peaks(plan.peak_memory, peak(trained, step), peak(expected, step))
     print("parameters are equal to those without a plan, bit for bit")
 
 
-def print_peaks(plan, measured, without):
+def print_peaks(predicted, measured, without):
     """One line for the table of the page."""
-    print(f"peak predicted {plan.peak_memory}, measured {measured}, without a plan {without} bytes")
+    print(f"peak predicted {predicted}, measured {measured}, without a plan {without} bytes")
