@@ -19,12 +19,16 @@ SAME = re.compile(r"^(parameters|gradients) are (.*), bit for bit$", re.MULTILIN
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The runtime of a script as the table names it, its packages, processes, and what the prediction is of."""
+    """The runtime of a script as the table names it, its packages, its processes, and how good its prediction is.
+
+    A prediction is between the measured bytes and `above` times as many; None if it is of something else: a
+    microbatch, or the model that is not compiled.
+    """
 
     runtime: str
     packages: tuple[str, ...] = ()
     processes: int = 1
-    exact: bool = True  # one process, eager: the prediction is of the bytes that are measured
+    above: float | None = 1.03
 
 
 SCRIPTS = {
@@ -34,10 +38,10 @@ SCRIPTS = {
     "checkpoints_trl.py": Script("SFTTrainer", ("trl",)),
     "checkpoints_accelerate.py": Script("accelerate", ("accelerate",)),
     "checkpoints_ddp.py": Script("DDP", processes=2),
-    "checkpoints_fsdp2.py": Script("FSDP2", processes=2, exact=False),
-    "checkpoints_tensor_parallel.py": Script("tensor parallel", processes=2, exact=False),
-    "checkpoints_pipeline.py": Script("pipeline stages", processes=2, exact=False),
-    "checkpoints_compile.py": Script("torch.compile", exact=False),
+    "checkpoints_fsdp2.py": Script("FSDP2", processes=2, above=1.25),
+    "checkpoints_tensor_parallel.py": Script("tensor parallel", processes=2, above=1.5),
+    "checkpoints_pipeline.py": Script("pipeline stages", processes=2, above=None),
+    "checkpoints_compile.py": Script("torch.compile", above=None),
 }
 
 
@@ -66,8 +70,8 @@ def check(name: str, found: Measured) -> None:
     assert found.peaks
     for predicted, peak, without in found.peaks:
         assert peak < without
-        if SCRIPTS[name].exact:
-            assert peak <= predicted <= 1.03 * peak, (predicted, peak)
+        above = SCRIPTS[name].above
+        assert above is None or peak <= predicted <= above * peak, (predicted, peak)
 
 
 def cells(name: str, found: Measured) -> str:
