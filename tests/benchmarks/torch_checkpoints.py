@@ -4,6 +4,7 @@
 docs/torch_training.md, and ends with the figures that miss what is wanted; names of models choose, and write nothing.
 """
 
+import contextlib
 import math
 import statistics
 import sys
@@ -33,7 +34,13 @@ LAYERS, WIDTH, HEADS, BATCH, TOKENS, VOCABULARY = 4, 128, 4, 4, 128, 256
 STEPS = (0, 1 / 4, 1 / 2, 3 / 4)
 """Budgets: the lowest peak found, and this share of the way from there to the peak without a plan."""
 EVERY = (1, 2, 4)
-LARGE = {"llama_7b": "layers.*", "gpt2_xl": "h.*", "vit_h_14": "encoder.layers.*", "mixtral_8x7b": "layers.*"}
+LARGE = {
+    "llama_7b": ("layers.*", "self_attn", "mlp"),
+    "gpt2_xl": ("h.*", "attn", "mlp"),
+    "vit_h_14": ("encoder.layers.*", "self_attention", "mlp"),
+    "mixtral_8x7b": ("layers.*", "self_attn", "moe"),
+}
+"""Models of the zoo: their layers, and the modules of a layer; policies are for layers, or for these."""
 DEVICE = "h100-sxm"
 MOST_ABOVE, RATIO, PYTHON = 1.03, 0.6, 1.05  # wanted
 FLOOR = 0.01  # a smaller ratio of overheads counts as this in the mean
@@ -182,6 +189,13 @@ def layers(model: torch.nn.Module) -> list[str]:
     return [name for name, module in model.named_modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
+def modules(model: torch.nn.Module, names: list[str]) -> list[str]:
+    """Module paths of the children of layers; of a list of modules those of its entries."""
+    paths = [f"{name}.{child}" for name in names for child, _ in model.get_submodule(name).named_children()]
+    lists = [name for name in paths if isinstance(model.get_submodule(name), torch.nn.ModuleList)]
+    return [name for name in paths if name not in lists] + (modules(model, lists) if lists else [])
+
+
 # ---------------------------------------------------------------- within a budget
 
 
@@ -213,43 +227,37 @@ def beside_every(name: str, ratios: list[float], missed: list[str]) -> Iterator[
     """Rows of a model: `every_n_layers`, and the policy for the same simulated peak."""
     model, inputs = new_model(name)
     names = layers(model)
-    captured = capture_step(model, inputs, blocks=names, workspace=True)
+    captured = [capture_step(model, inputs, blocks=each) for each in (names, modules(model, names))]
+    whole = captured[0]
     for n in EVERY:
         chosen = {each for i, each in enumerate(names) if i % n == 0}
-        today = _priced(captured, ["recompute" if each in chosen else "keep" for each in captured.blocks.names])
+        decisions = ["recompute" if each in chosen else "keep" for each in whole.blocks.names]
+        nothing = np.zeros(whole.graph.n_nodes, bool)
+        today = Policy.of(whole.graph, whole.blocks, decisions, nothing, holds=whole.holds)
         fresh, _ = new_model(name)
         fresh.activation_checkpointing_enable(every_n_layers=n)
         _, peak = run(fresh, inputs)
-        place = f"{name}, every_n_layers={n}"
-        policy = cheapest(captured.graph, today, captured.blocks, place, missed, captured.holds)
-        yield row_beside(name, n, today, peak, policy, ratios, missed)
-
-
-def _priced(captured: EagerCapture, decisions: list[str]) -> Policy:
-    nothing = np.zeros(captured.graph.n_nodes, bool)
-    return Policy.of(captured.graph, captured.blocks, decisions, nothing, holds=captured.holds)
+        found = [_within(each.graph, today.peak_memory, each.blocks, each.holds) for each in captured]
+        yield row_beside(name, n, today, peak, found, ratios, missed)
 
 
 def large(name: str, ratios: list[float], missed: list[str]) -> Iterator[str]:
     """Rows of a model of the zoo in its own size, with the times of a roofline, nothing run."""
     graph = ra.differentiate(f"model:{name}?cost=roofline&device={DEVICE}&dtype=bfloat16")
-    blocks = Blocks.of(graph, LARGE[name])
+    layer, *modules = LARGE[name]
+    blocks = Blocks.of(graph, layer)
     for n in EVERY:
         decisions = ["keep" if i % n else "recompute" for i in range(len(blocks))]
         today = Policy.of(graph, blocks, decisions, np.zeros(graph.n_nodes, bool))
-        policy = cheapest(graph, today, blocks, f"{name}, every_n_layers={n}", missed)
-        yield row_beside(f"{name}, {len(blocks)} blocks", n, today, None, policy, ratios, missed)
+        cuts = (layer, ",".join(f"{layer}.{module}" for module in modules))
+        found = [_within(graph, today.peak_memory, cut) for cut in cuts]
+        yield row_beside(f"{name}, {len(blocks)} layers", n, today, None, found, ratios, missed)
 
 
-def cheapest(
-    graph: ComputationGraph, today: Policy, blocks: Blocks, place: str, missed: list[str], holds: Holds | None = None
-) -> Policy | None:
-    """Return the policy for the peak of another, which is within it itself."""
-    try:
-        return plan_policy(graph, today.peak_memory, blocks, holds=holds)
-    except BudgetError as error:
-        missed.append(f"{place}: {error}")
-        return None
+def _within(graph: ComputationGraph, limit: int, blocks: Blocks | str, holds: Holds | None = None) -> Policy | None:
+    with contextlib.suppress(BudgetError):
+        return plan_policy(graph, limit, blocks, holds=holds)
+    return None
 
 
 def row_beside(
@@ -257,23 +265,24 @@ def row_beside(
     n: int,
     today: Policy,
     measured: int | None,
-    policy: Policy | None,
+    found: list[Policy | None],
     ratios: list[float],
     missed: list[str],
 ) -> str:
-    """Return a row of `every_n_layers` and the policy for its peak; the ratio of the overheads is kept."""
+    """Return a row of `every_n_layers` and the cheapest policy for its peak; the ratio of the overheads is kept."""
     one, scale = today.graph.needed_compute, 1e6 if measured else 1e9
     peaks = f"{today.peak_memory / scale:.2f} {'MB' if measured else 'GB'}"
     if measured:
         peaks += f", measured {measured / scale:.2f}"
-    figures = f"{peaks} | {100 * today.overhead / one:.2f} %"
-    if policy is None:
-        return f"| {name} | {n} | {figures} | none found | |"
-    ratio = policy.overhead / today.overhead
+    if found[0] is None:
+        missed.append(f"{name}, every_n_layers={n}: no policy of layers within its peak")
+    overhead = min((each.overhead for each in found if each is not None), default=math.inf)
+    ratio = overhead / today.overhead
     ratios.append(ratio)
     if ratio > 1:
         missed.append(f"{name}, every_n_layers={n}: overhead {ratio:.2f} times as high")
-    return f"| {name} | {n} | {figures} | {100 * policy.overhead / one:.2f} % | {ratio:.2f} |"
+    shares = " | ".join(f"{100 * each / one:.2f} %" for each in (today.overhead, overhead))
+    return f"| {name} | {n} | {peaks} | {shares} | {ratio:.2f} |"
 
 
 def mean_ratio(ratios: list[float], missed: list[str]) -> str:
@@ -325,7 +334,8 @@ def lines(names: list[str], missed: list[str]) -> Iterator[str]:
     yield WITHIN
     for name in names or MODELS:
         yield from within_budgets(name, missed)
-    yield "\nOverheads are simulated, as shares of one step. The policy is for the peak of `every_n_layers`:\n"
+    yield "\nOverheads are simulated, as shares of one step. The policy has at most the simulated peak of its neighbour,"
+    yield "with checkpoints around layers or around the modules of layers:\n"
     yield BESIDE
     ratios: list[float] = []
     for name in names or MODELS:
