@@ -334,7 +334,7 @@ def lines(names: list[str], missed: list[str]) -> Iterator[str]:
     yield WITHIN
     for name in names or MODELS:
         yield from within_budgets(name, missed)
-    yield "\nOverheads are simulated, as shares of one step. The policy has at most the simulated peak of its neighbour,"
+    yield "\nOverheads are simulated, as shares of one step. The policy has at most the simulated peak next to it,"
     yield "with checkpoints around layers or around the modules of layers:\n"
     yield BESIDE
     ratios: list[float] = []
