@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -249,6 +250,19 @@ def test_a_policy_costs_less_than_what_is_set_today(semantics):
             ratios.append(policy.overhead / today.overhead)
     assert max(ratios) <= 1
     assert np.exp(np.mean(np.log(ratios))) <= 0.6
+
+
+@pytest.mark.parametrize(("depth", "equal", "most"), [(32, True, 2.0), (50, False, 5.0)])
+def test_a_policy_is_found_in_seconds(depth, equal, most):
+    graph = ra.differentiate(f"model:llama_7b?depth={depth}&{ROOFLINE}")
+    if not equal:
+        noise = np.random.default_rng(0).uniform(0.5, 2, (2, graph.n_values))
+        memory, compute = graph.memory * noise[0], graph.compute * noise[1, : graph.n_nodes]
+        graph = graph.with_costs(memory=memory.astype(int), compute=compute.astype(int))
+    assert len(set(cut(graph).kinds.tolist())) == (1 if equal else depth)
+    begun = time.process_time()
+    _ = ra.plan_policy(graph, "50%", "layers.*").bound
+    assert time.process_time() - begun <= most
 
 
 # ---------------------------------------------------------------- types, files, errors
