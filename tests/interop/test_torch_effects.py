@@ -25,7 +25,8 @@ def _(x, name):
     return None
 
 
-torch.library._register_effectful_op("remat_test::note", torch._higher_order_ops.effects._EffectType.ORDERED)
+effects = torch._higher_order_ops.effects
+effects._register_effectful_op(torch.ops.remat_test.note.default, effects._EffectType.ORDERED)
 
 
 @torch.library.custom_op("remat_test::fill", mutates_args={"into"})

@@ -18,6 +18,7 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.costs import Call, price
+from remat_algos.interop.torch.eager_capture import no_gradient
 from remat_algos.interop.torch.private_names import (
     OUTSIDE,
     RECOMPUTE,
@@ -173,16 +174,6 @@ def check_choice(name: str, option: str, choices: tuple[str, str]) -> None:
         raise ArgumentError(
             "{name} is {option!r}; give {first!r} or {second!r}", name=name, option=option, first=first, second=second
         )
-
-
-def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
-    """Return the error for parameters whose gradient ends at an operator without one."""
-    return GraphError(
-        "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
-        "register one (torch.library.register_autograd)",
-        operator=operator,
-        names=list(names) or ["what is before it"],
-    )
 
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

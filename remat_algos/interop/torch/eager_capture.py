@@ -27,7 +27,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import GraphError
-from remat_algos.interop.torch.capture_model import no_gradient
 from remat_algos.interop.torch.costs import Call, price
 from remat_algos.interop.torch.storages import stored_bytes
 from remat_algos.ir.arrays import from_lists, indptr_of
@@ -908,6 +907,16 @@ def _without_kernels() -> Iterator[list[str]]:
             operators.append(operator)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
+    """Return the error for parameters whose gradient ends at an operator without one."""
+    return GraphError(
+        "PyTorch has no gradient of {operator}, so {names!l} would have none; use an operator with a gradient, or "
+        "register one (torch.library.register_autograd)",
+        operator=operator,
+        names=list(names) or ["what is before it"],
+    )
 
 
 def _check_gradients(step: _FakeStep, loss: torch.Tensor, operators: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
 
 import contextlib
+import inspect
 import re
 import threading
 import warnings
@@ -19,7 +20,7 @@ from torch.utils import checkpoint
 
 from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
 
-OLDEST, NEWEST = "2.13", "2.14"
+OLDEST, NEWEST = "2.9", "2.15"
 """Versions of PyTorch that tests/torch_versions.py has passed with these names."""
 
 
@@ -45,7 +46,7 @@ try:
     from torch._dynamo.utils import counters as _counters
     from torch._dynamo.utils import graph_break_reasons as _graph_break_reasons
     from torch._functorch._aot_autograd import descriptors
-    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as compile_joint  # noqa: F401
+    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as _compile_joint
     from torch._functorch.aot_autograd import aot_export_joint_with_descriptors as _export_joint
     from torch._guards import CompileContext as CompileContext
     from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
@@ -118,6 +119,15 @@ class BoxedCode(CodeGen):
         lines = [f"def {self._func_name}(self, args_list){maybe_return_annotation}:"]
         lines += [f"{name} = args_list[{i}]" for i, name in enumerate(names)]
         return "\n    ".join([*lines, "args_list.clear()"])
+
+
+def compile_joint(joint: Any, **functions: Any) -> Any:
+    """Compile an exported joint graph with `partition_fn`, `fw_compiler` and `bw_compiler`."""
+    if "partition_fn" in inspect.signature(_compile_joint).parameters:
+        return _compile_joint(joint, **functions)
+    for name, function in functions.items():  # PyTorch 2.9 reads them there
+        setattr(joint._aot_state.aot_config, name, function)
+    return _compile_joint(joint)
 
 
 def origin(about: Any) -> Any:
@@ -463,6 +473,8 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
         reasons = [text for text, n in _counters["unimplemented"].items() if n > before.get(text, 0)]
         named = [each for each in breaks if each.reason == _STEP] + [Break("", each) for each in frames]
         unnamed = [each for each in breaks if each.reason != _STEP]
+        if not named and not _RECORDS_SKIPPED:
+            named = [Break("", [(inspect.getfile(_in_frame), 0, "", "")]) for _ in reasons]
         # PyTorch records these places and these reasons separately: they are joined only if it is clear which belong.
         if len(reasons) == 1:
             reasons *= len(named)
@@ -474,6 +486,8 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
     return end
 
 
+# Before PyTorch 2.13 the place of a function that is left out as a whole is not recorded.
+_RECORDS_SKIPPED = hasattr(_dynamo_state, "skip_reasons")
 _STEP, _SUPPRESSED = "step_unsupported", "an error was suppressed during compilation"
 _SKIPPED = re.compile(r"^(.*) \((.*):(\d+)\): ")
 _TRACED = re.compile(r'File "(.*)", line (\d+), in (.*)\n *(.*)')

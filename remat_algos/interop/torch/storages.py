@@ -129,7 +129,7 @@ def storages(result: Any) -> list[tuple[int, int]]:
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
     """Key and bytes of the storages that an operator really uses for its results."""
-    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: read.meta.get("val"))
     sizes = stored_bytes(node.target, args, kwargs, node.meta.get("val"))
     return [(key, size) for (key, _), size in zip(storages(node.meta.get("val")), sizes, strict=True)]
 
