@@ -17,8 +17,8 @@ from remat_algos.cost.devices import AnyLink
 from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
+from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, kept_bytes
 from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
-from remat_algos.interop.torch.planning import TrainingRequest, byte_limit
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, is_savable, operator_of
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
@@ -381,8 +381,9 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     if isinstance(budget, Budget):
         return budget, 0, 0
     optimizer, reserve = options.pop("optimizer", None), options.pop("reserve", 0)
-    request = TrainingRequest.of(Budget(**options), optimizer=optimizer, reserve=reserve)
-    return Budget(**options), request.beside(graph), byte_limit(reserve)
+    limits = Budget(**options)
+    check_reserved(limits, optimizer, False, reserve)
+    return limits, kept_bytes(graph, optimizer), byte_limit(reserve)
 
 
 @dataclass(frozen=True, slots=True)

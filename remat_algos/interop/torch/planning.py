@@ -15,10 +15,11 @@ from torch import fx
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
 from remat_algos.cost.node_costs import AnyDevice, Cost
-from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, GraphError
+from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError
 from remat_algos.interop.torch.calls import STATE, wait_for_copies
 from remat_algos.interop.torch.capture_model import RNG, Captured, check_choice, read_joint_graph, tidy
 from remat_algos.interop.torch.costs import PROFILE, check_times, price
+from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, gradient_bytes, kept_bytes
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
 from remat_algos.interop.torch.private_names import (
@@ -40,7 +41,7 @@ from remat_algos.interop.torch.private_names import (
     specialize_sizes,
 )
 from remat_algos.interop.torch.references import References
-from remat_algos.interop.torch.report import GraphReport, gradient_bytes, saved_bytes
+from remat_algos.interop.torch.report import GraphReport, saved_bytes
 from remat_algos.interop.torch.storages import STORAGES, tensors
 from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -50,7 +51,6 @@ from remat_algos.plan.request import Request, check_link_goes_with
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import counted, did_you_mean
-from remat_algos.zoo.optimizers import OPTIMIZERS
 
 Reread = Mapping[int | str, Sequence[str]]
 """Nodes recomputed from an input, by its place among the arguments, or by the name of a parameter or buffer."""
@@ -116,21 +116,7 @@ class TrainingRequest:
             Budget.of(self.budget)  # checks it
         check_choice("rng", self.rng, RNG)
         check_choice("infeasible", self.infeasible, ("warn", "raise"))
-        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
-            raise ArgumentError(
-                "optimizer is {optimizer!r}; give one of {optimizers!l}, or reserve",
-                optimizer=self.optimizer,
-                optimizers=list(OPTIMIZERS),
-            )
-        device, reserve = getattr(self.budget, "device", None), byte_limit(self.reserve)
-        if device is None and (reserve or self.accumulate):
-            raise ArgumentTypeError(
-                'reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one'
-            )
-        if device is not None and reserve > byte_limit(device):
-            raise ArgumentError(
-                "reserve {reserve} is above device {device}; nothing is left", reserve=self.reserve, device=device
-            )
+        check_reserved(self.budget, self.optimizer, self.accumulate, self.reserve)
         if self.device not in (None, PROFILE) and not isinstance(self.device, Device):
             object.__setattr__(self, "device", get_device(self.device))
         if self.link is not None:
@@ -166,8 +152,7 @@ class TrainingRequest:
 
     def beside(self, graph: ComputationGraph) -> int:
         """Bytes that a device budget counts in addition to a graph's peak and residents."""
-        n_copies = self.accumulate + (0 if self.optimizer is None else len(OPTIMIZERS[self.optimizer].states))
-        return n_copies * gradient_bytes(graph)
+        return kept_bytes(graph, self.optimizer, self.accumulate)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
         """Return the computation graph of a joint graph."""
@@ -455,13 +440,6 @@ class Partitioner:
             most[place][0] + sum(most[p][1] for p in places if p < place) + sum(most[p][2] for p in places if p > place)
             for place in places
         )
-
-
-def byte_limit(amount: Amount) -> int:
-    """Bytes of an amount that is not a share."""
-    limit = Budget(device=amount).memory_limit(0, 0)
-    assert limit is not None
-    return limit
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:

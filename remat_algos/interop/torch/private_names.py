@@ -20,8 +20,8 @@ from torch.utils import checkpoint
 
 from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
 
-OLDEST, NEWEST = "2.9", "2.15"
-"""Versions of PyTorch that tests/torch_versions.py has passed with these names."""
+OLDEST, NEWEST = "2.12", "2.15"
+"""Versions of PyTorch with which tests/interop passes; older ones do not mark regions of checkpoints."""
 
 
 def _moved(error: object) -> ImportError:
@@ -35,18 +35,22 @@ def _moved(error: object) -> ImportError:
     return ImportError(msg)
 
 
+if torch.torch_version.TorchVersion(torch.__version__) < OLDEST:
+    raise _moved("it is older")
+
 try:
     from torch._decomp import decompositions
     from torch._dynamo import config as _dynamo_config
     from torch._dynamo.backends.common import aot_autograd as aot_autograd
     from torch._dynamo.eval_frame import OptimizeContext as _CompiledCalls
     from torch._dynamo.eval_frame import dynamo_tls as _dynamo_state
+    from torch._dynamo.eval_frame import innermost_backend as _innermost_backend
     from torch._dynamo.external_utils import wrap_inline as _in_frame
     from torch._dynamo.trace_rules import check as _is_skipped
     from torch._dynamo.utils import counters as _counters
     from torch._dynamo.utils import graph_break_reasons as _graph_break_reasons
     from torch._functorch._aot_autograd import descriptors
-    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as _compile_joint
+    from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors as compile_joint  # noqa: F401
     from torch._functorch.aot_autograd import aot_export_joint_with_descriptors as _export_joint
     from torch._guards import CompileContext as CompileContext
     from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
@@ -54,7 +58,7 @@ try:
     from torch._ops import HigherOrderOperator as HigherOrderOperator
     from torch._subclasses import fake_tensor
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    from torch.fx.graph import CodeGen
+    from torch.fx.graph import _BoxedCodeGen as BoxedCode  # noqa: F401
     from torch.utils._pytree import keystr as path_text  # noqa: F401
     from torch.utils._pytree import tree_flatten_with_path as leaves_with_paths  # noqa: F401
 
@@ -66,8 +70,7 @@ try:
     _BACKWARD = descriptors.GradAOTOutput, descriptors.BackwardTokenAOTOutput
     _SUBCLASS_PARTS = descriptors.SubclassGetAttrAOTInput, descriptors.SubclassGetAttrAOTOutput
     Saved = descriptors.SavedForBackwardsAOTOutput
-    # Before PyTorch 2.12 every tensor is saved with a check of its version.
-    SavedUnchecked = getattr(descriptors, "SavedForBackwardsNoVcCheckAOTOutput", Saved)
+    SavedUnchecked = descriptors.SavedForBackwardsNoVcCheckAOTOutput
     DataDependent = (
         fake_tensor.DataDependentOutputException,
         fake_tensor.DynamicOutputShapeException,
@@ -109,25 +112,6 @@ def inductor() -> tuple[Any, Any]:
     except ImportError as error:
         raise _moved(error) from error
     return compile_fx, config
-
-
-class BoxedCode(CodeGen):
-    """Code of a graph that takes a list of inputs and empties it, so that each is released after its last read."""
-
-    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
-        names = [each.split(":")[0].split("=")[0].strip() for each in free_vars if each != "self"]
-        lines = [f"def {self._func_name}(self, args_list){maybe_return_annotation}:"]
-        lines += [f"{name} = args_list[{i}]" for i, name in enumerate(names)]
-        return "\n    ".join([*lines, "args_list.clear()"])
-
-
-def compile_joint(joint: Any, **functions: Any) -> Any:
-    """Compile an exported joint graph with `partition_fn`, `fw_compiler` and `bw_compiler`."""
-    if "partition_fn" in inspect.signature(_compile_joint).parameters:
-        return _compile_joint(joint, **functions)
-    for name, function in functions.items():  # PyTorch 2.9 reads them there
-        setattr(joint._aot_state.aot_config, name, function)
-    return _compile_joint(joint)
 
 
 def origin(about: Any) -> Any:
@@ -528,9 +512,7 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
     original = _CompiledCalls.__call__
 
     def attach(context: Any, function: Any) -> Any:
-        backend = context.callback
-        while hasattr(backend, "_torchdynamo_orig_backend"):
-            backend = backend._torchdynamo_orig_backend
+        backend = _innermost_backend(context.callback)
         options = keywords_of(backend).get("options")
         watcher = watcher_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
         if watcher is None:

@@ -10,9 +10,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.errors import GraphError
+from remat_algos.interop.torch.device_bytes import gradient_bytes
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.stable_names import allocated_bytes
-from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
@@ -247,11 +247,6 @@ def _allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 def saved_bytes(simulation: Simulation) -> int:
     """Bytes that stay from the forward part to the backward part."""
     return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
-
-
-def gradient_bytes(graph: ComputationGraph) -> int:
-    """Bytes of the results of the backward part."""
-    return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
 
 
 def waiting_gradients(simulation: Simulation) -> int:
