@@ -457,7 +457,7 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
         reasons = [text for text, n in _counters["unimplemented"].items() if n > before.get(text, 0)]
         named = [each for each in breaks if each.reason == _STEP] + [Break("", each) for each in frames]
         unnamed = [each for each in breaks if each.reason != _STEP]
-        if not named and not _RECORDS_SKIPPED:
+        if not broken and not _RECORDS_SKIPPED:
             named = [Break("", [(inspect.getfile(_in_frame), 0, "", "")]) for _ in reasons]
         # PyTorch records these places and these reasons separately: they are joined only if it is clear which belong.
         if len(reasons) == 1:
