@@ -718,4 +718,4 @@ def test_operators_compute_whole_waves_of_an_a100():
     """A product of 64 x 64 elements is one tile of 108."""
     flops = [10**9, 10**9, 0]
     costs, unit = operator_costs("occupancy", flops, [0, 0, 1500], [64 * 64, 108 * 64 * 64, 0])
-    assert (costs.tolist(), unit) == ([4000 + 108 * 100_000, 4000 + 100_000, 4001], "")
+    assert (costs.tolist(), unit) == ([5000 + round(108 * 1e9 / 19_500), 5000 + round(1e9 / 19_500), 5001], "ns")

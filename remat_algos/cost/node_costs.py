@@ -118,9 +118,6 @@ def _roofline(flops: Int64 | Float64, moved: Int64, device: Device, dtype: str) 
 Cost = str | Callable[[int, int], float]
 """A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 
-WEIGHTS = Device("weights", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34, multiprocessors=108)
-"""Weights without a device: 4000 for an operator, 1 for 10,000 FLOPs or 1500 bytes. They are no times."""
-
 OPERATOR_COSTS = ("roofline", "occupancy", "flops")
 """The methods of counting that have a name."""
 
@@ -140,18 +137,18 @@ def operator_costs(
     device: AnyDevice | None = None,
     dtypes: Sequence[str] | None = None,
 ) -> tuple[Int64, str]:
-    """Return the cost of running each operator of a captured model once, int64[n], and its unit: "ns", "FLOPs", or "".
+    """Return the cost of running each operator of a captured model once, int64[n], and its unit: "ns" or "FLOPs".
 
-    "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes / 1500,
-    without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles of 64 x 64,
-    one on each multiprocessor. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here. The FLOP/s of a
-    device depend on `dtypes`; "" counts as float32. The other arguments are those of `compute_costs`.
+    "roofline": the time on a device, in ns, by default on `DEFAULT_DEVICE`; 0 without FLOPs and bytes. "occupancy": the
+    same, with products in whole waves of tiles of 64 x 64, one on each multiprocessor. "flops": FLOPs. A callable gives
+    the ns of (FLOPs, bytes), rounded here. The FLOP/s of a device depend on `dtypes`; "" counts as float32. The other
+    arguments are those of `compute_costs`.
 
     Examples
     --------
     >>> costs, unit = operator_costs("roofline", [10**9, 0], [10**6, 3 * 10**6], [1000, 0])
     >>> costs.tolist(), unit
-    ([104000, 6000], '')
+    ([56282, 6471], 'ns')
     >>> operator_costs("roofline", [10**9], [10**6], [1000], device="h100-sxm", dtypes=["bfloat16"])[1]
     'ns'
     >>> operator_costs(lambda flops, moved: flops / 1e3, [10**6], [0], [0])[0].tolist()
@@ -172,11 +169,9 @@ def operator_costs(
     if cost not in OPERATOR_COSTS:
         raise unknown_name("cost", cost, OPERATOR_COSTS)
     ops = [""] * len(flops)
-    if device is None:
-        weights = None if cost == "flops" else WEIGHTS
-        costs, unit = compute_costs(ops, flops, bytes_moved, cost=cost, device=weights, products=products)
-        return costs, unit if weights is None else ""
-    card = device if isinstance(device, Device) else get_device(device)
+    if cost not in DEVICE_COSTS:
+        return compute_costs(ops, flops, bytes_moved, cost=cost)
+    card = device if isinstance(device, Device) else get_device(DEFAULT_DEVICE if device is None else device)
     kinds = np.array([kind or "float32" for kind in dtypes or [""] * len(flops)])
     ns = np.zeros(len(flops), np.int64)
     for kind in dict.fromkeys(kinds.tolist()):

@@ -70,10 +70,10 @@ def capture(
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x without a symbol there is "x[0]".
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        "roofline": 4000, and the larger of FLOPs / 10,000 and bytes / 1500, without a unit: no times of a real device.
-        "occupancy": the same, with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs,
-        bytes). FLOPs are those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the
-        bodies of If, Loop and Scan; other operators have none.
+        "roofline": the time on an A100 80GB in ns, the longer of computing and moving bytes. "occupancy": the same,
+        with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are
+        those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the bodies of If,
+        Loop and Scan; other operators have none.
 
     Returns
     -------

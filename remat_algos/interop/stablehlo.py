@@ -67,9 +67,9 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
         "arg1[0]" if the module has no symbol for it.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        "roofline": 4000, and the larger of FLOPs / 10,000 and bytes / 1500, without a unit: no times of a real device.
-        "occupancy": the same, with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs,
-        bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations have none.
+        "roofline": the time on an A100 80GB in ns, the longer of computing and moving bytes. "occupancy": the same,
+        with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are
+        those of dot_general and convolution, also in branches and loops; other operations have none.
 
     Returns
     -------

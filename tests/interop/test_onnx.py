@@ -141,11 +141,11 @@ def test_an_mlp_is_trained_and_planned():
     assert ra.solve(training, "least").peak_memory <= ra.simulate(training, range(training.n_nodes)).peak_memory
 
 
-def test_costs_are_weights_of_a_roofline_or_ns_of_a_function():
+def test_costs_are_times_on_an_a100_or_those_of_a_function():
     graph = capture(mlp(), {"batch": 8})
     moved = 512 + 2048 + 128 + 1024
-    assert graph.labels.compute_unit == ""
-    assert graph.compute[0] == round(4000 + max(8192 / 1e4, moved / 1.5e3))
+    assert graph.labels.compute_unit == "ns"
+    assert graph.compute[0] == round(5000 + max(8192 / 19_500, moved / 2039))
     counted = capture(mlp(), {"batch": 8}, cost=lambda flops, bytes_moved: bytes_moved)
     assert counted.compute[0] == moved
 
@@ -153,7 +153,7 @@ def test_costs_are_weights_of_a_roofline_or_ns_of_a_function():
 def test_with_occupancy_products_compute_whole_waves():
     """The first layer has 8 x 32 results of 108 x 64 x 64 in a wave; operators without FLOPs stay as they are."""
     roofline, occupied = (capture(mlp(), {"batch": 8}, cost=cost) for cost in ("roofline", "occupancy"))
-    assert occupied.compute[0] == round(4000 + 8192 * (108 * 64 * 64 / 256) / 1e4)
+    assert occupied.compute[0] == round(5000 + 8192 * (108 * 64 * 64 / 256) / 19_500)
     products = occupied.compute != roofline.compute
     assert [op for op, product in zip(occupied.labels.ops, products, strict=True) if product] == ["Gemm", "MatMul"]
 

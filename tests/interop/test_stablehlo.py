@@ -70,9 +70,9 @@ def test_a_training_step_is_planned_below_its_own_order():
     assert ra.solve(graph, "least").peak_memory <= ra.simulate(graph, range(graph.n_nodes)).peak_memory
 
 
-def test_costs_are_weights_of_a_roofline():
+def test_costs_are_times_on_an_a100():
     graph = capture(lowered(jnp.sin, shaped(1000, 1000)))
-    assert (graph.compute.tolist(), graph.labels.compute_unit) == ([4000 + round(8e6 / 1.5e3)], "")
+    assert (graph.compute.tolist(), graph.labels.compute_unit) == ([5000 + round(8e6 / 2039)], "ns")
 
 
 def test_with_occupancy_products_compute_whole_waves():
@@ -84,7 +84,7 @@ def test_with_occupancy_products_compute_whole_waves():
     module = lowered(both, shaped(8, 8), shaped(8, 8))
     roofline, occupied = (capture(module, cost=cost) for cost in ("roofline", "occupancy"))
     place = occupied.labels.ops.index("dot_general")
-    assert occupied.compute[place] == round(4000 + 2 * 8**3 * (108 * 64 * 64 / 64) / 1e4)
+    assert occupied.compute[place] == round(5000 + 2 * 8**3 * (108 * 64 * 64 / 64) / 19_500)
     assert (occupied.compute != roofline.compute).sum() == 1
 
 

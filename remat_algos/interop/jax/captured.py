@@ -144,8 +144,7 @@ def capture(
         Cost of an equation: "roofline", its time on the device; "occupancy", the same with matrix products and
         convolutions in whole waves of tiles; "flops", those of the latter; or ns by a function of (FLOPs, bytes moved).
     device : Device, str or path, optional
-        A name of the table, or a file. A link needs it, or a function. Without it the first two costs have no unit:
-        4000, and the larger of FLOPs / 10,000 and bytes / 1500.
+        A name of the table, or a file; by default "A100 80GB". With a link give the one that runs the plan.
 
     Returns
     -------

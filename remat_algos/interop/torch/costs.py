@@ -113,8 +113,8 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
     """Raise ValueError if costs are no times, as a link needs them."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
-            'a link needs costs that are times, and cost "{cost}" without a device gives none; give device= a'
-            ' name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
+            'a link needs costs that are times of your device, and cost "{cost}" without a device gives none; give'
+            ' device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here',
             cost=cost,
         )
 
