@@ -37,7 +37,7 @@ from remat_algos.plan.block_policies import plan_policy
 from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks
 from remat_algos.plan.policy import Policy, Treatment
 from remat_algos.plan.record import from_file
-from remat_algos.wording import format_bytes, labelled, one_line
+from remat_algos.wording import format_bytes, labelled, listed, one_line
 
 FORMAT, VERSION = "remat-checkpoints", 1
 GENERATOR_STATE = 5056  # bytes, of the CPU
@@ -170,7 +170,8 @@ class CheckpointPlan:
     def kwargs(self) -> dict[str, Any]:
         """`gradient_checkpointing_kwargs` of transformers, for a trainer that checkpoints each block in the plan.
 
-        They count the calls of one model; read them anew for another.
+        They are for one model; read them anew for another. A callable has no JSON: for loggers that write the
+        arguments of the trainer as JSON, such as TensorBoard's, use `plan.apply(model)` before training instead.
         """
         offloaded = [each.name for each in self.treatments if each.decision == OFFLOAD]
         if offloaded:
@@ -317,7 +318,7 @@ def plan_checkpoints(
         policy.bound.compute - graph.needed_compute,
         policy.gap,
         rank.extra,
-        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(stashed)])]),
+        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(policy.blocks, stashed)])]),
         policy,
         captured,
     )
@@ -329,7 +330,9 @@ def _stashed(policy: Policy, where: torch.device) -> int:
     return (count + 1) * GENERATOR_STATE if count and where.type in ("cpu", "meta") else 0
 
 
-def _notes(stashed: int) -> Iterator[tuple[str, str]]:
+def _notes(blocks: Blocks, stashed: int) -> Iterator[tuple[str, str]]:
+    for reason in dict.fromkeys(blocks.refusals.values()):
+        yield "refused", f"{listed([blocks.names[b] for b, each in blocks.refusals.items() if each == reason])}: {reason}"
     if stashed:
         yield "states", f"{format_bytes(stashed)} of the random generator that checkpoints stash, next to this peak"
 
