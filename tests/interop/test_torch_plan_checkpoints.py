@@ -12,7 +12,17 @@ from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
 from remat_algos.interop.torch.eager_capture import simulate_step
 from remat_algos.plan.policy import Treatment
-from tests.interop.test_torch_checkpoints import AUTOCAST, MODELS, Attention, Block, Model, assert_same, gradients
+from tests.interop.test_torch_checkpoints import (
+    ADDMM,
+    AUTOCAST,
+    MODELS,
+    Attention,
+    Block,
+    Model,
+    assert_same,
+    gradients,
+    ran_in,
+)
 
 X = torch.linspace(-1, 1, 1024 * 8).view(1024, 8)
 WHOLE = {"nested", "shared"}
@@ -80,16 +90,8 @@ def test_what_a_plan_saves_does_not_run_again():
     torch.manual_seed(0)
     model = Model(count=4)
     plan = remat.plan_checkpoints(model, (X,), "75%")
-    ran = []
-
-    class Note(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-            ran.append(operator)
-            return operator(*args, **(kwargs or {}))
-
-    with plan.apply(model), Note():
-        model(X).backward()
-    products = sum(operator is torch.ops.aten.addmm.default for operator in ran)
+    with plan.apply(model):
+        products = ran_in(model).count(ADDMM)
     again = sum(
         2 - 1 - any("addmm" in operator for operator in each.saved)  # the last product of a block does not run again
         for each in plan.treatments

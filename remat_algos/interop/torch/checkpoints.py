@@ -332,7 +332,8 @@ def _stashed(policy: Policy, where: torch.device) -> int:
 
 def _notes(blocks: Blocks, stashed: int) -> Iterator[tuple[str, str]]:
     for reason in dict.fromkeys(blocks.refusals.values()):
-        yield "refused", f"{listed([blocks.names[b] for b, each in blocks.refusals.items() if each == reason])}: {reason}"
+        names = [blocks.names[b] for b, each in blocks.refusals.items() if each == reason]
+        yield "refused", f"{listed(names)}: {reason}"
     if stashed:
         yield "states", f"{format_bytes(stashed)} of the random generator that checkpoints stash, next to this peak"
 
