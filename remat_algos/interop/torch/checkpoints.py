@@ -318,7 +318,7 @@ def plan_checkpoints(
         policy.bound.compute - graph.needed_compute,
         policy.gap,
         rank.extra,
-        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(policy.blocks, stashed)])]),
+        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(cut, stashed)])]),
         policy,
         captured,
     )

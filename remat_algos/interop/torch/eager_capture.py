@@ -55,17 +55,17 @@ def tensors(arguments: Any) -> Iterator[torch.Tensor]:
             yield from tensors(each)
 
 
-def _mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
+def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
     """Return nested arguments with a function applied to each tensor."""
     if isinstance(arguments, torch.Tensor):
         return function(arguments)
     if isinstance(arguments, dict):
-        contents = {name: _mapped(function, each) for name, each in arguments.items()}
+        contents = {name: mapped(function, each) for name, each in arguments.items()}
         return contents if type(arguments) is dict else type(arguments)(**contents)
     if isinstance(arguments, tuple) and hasattr(arguments, "_fields"):
-        return type(arguments)(*(_mapped(function, each) for each in arguments))
+        return type(arguments)(*(mapped(function, each) for each in arguments))
     if isinstance(arguments, tuple | list):
-        return type(arguments)(_mapped(function, each) for each in arguments)
+        return type(arguments)(mapped(function, each) for each in arguments)
     return arguments
 
 
@@ -141,7 +141,7 @@ class _FakeStep:
                 parameters[name] = fake(tensor)
                 names.setdefault(id(parameters[name]), name)
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
-        return cls(model, fakes, names, parameters, _mapped(fake, args), _mapped(fake, keywords), on)
+        return cls(model, fakes, names, parameters, mapped(fake, args), mapped(fake, keywords), on)
 
     def run(self, loss: Any, tracker: "_Tracker") -> torch.Tensor:
         """Run forward and backward with the fake parameters, which checkpoints read again, and return the loss."""
@@ -284,7 +284,7 @@ class _Tracker(TorchDispatchMode):
             self.mode.__enter__()
 
     def fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        args, kwargs = _mapped(self.fake, args), _mapped(self.fake, dict(kwargs))
+        args, kwargs = mapped(self.fake, args), mapped(self.fake, dict(kwargs))
         if self.on is not None and kwargs.get("device") == torch.device("cpu"):
             kwargs["device"] = self.on
         if str(operator) == "aten._grouped_mm.default" and args[0].dtype != torch.bfloat16:
@@ -572,7 +572,7 @@ class _Recorder(_Tracker):
     def record(self, operator: Any, args: Any, kwargs: Any, result: Any, summed: bool) -> None:
         self.sum = None
         block = self.blocks[self.block] if self.block >= 0 and not self.backward else None
-        cached = _is_cached_cast(operator, args)
+        cached = is_cached_cast(operator, args)
         count = 0
         if block is not None and not cached:
             count = block.counts[operator]
@@ -621,7 +621,7 @@ class _Recorder(_Tracker):
                 residents,
                 values,
                 Call.of(operator, args, kwargs, result),
-                _draws(operator, args, kwargs),
+                draws(operator, args, kwargs),
                 once,
                 cached,
                 owner,
@@ -750,7 +750,7 @@ class _Recorder(_Tracker):
             self.block = -1
 
 
-def _is_cached_cast(operator: Any, args: Any) -> bool:
+def is_cached_cast(operator: Any, args: Any) -> bool:
     """True for the cast of a parameter, which autocast may have in its cache when a block runs again."""
     return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
@@ -774,9 +774,9 @@ def _updates_state(operator: Any, args: Any, kwargs: Any) -> bool:
     return named.get("running_mean") is not None and bool(named.get("training", named.get("train", True)))
 
 
-def _draws(operator: Any, args: Any, kwargs: Any) -> bool:
+def draws(operator: Any, args: Any, kwargs: Any) -> bool:
     """True if an operator draws from a generator; attention and dropout do only with a probability in training."""
-    if torch.Tag.nondeterministic_seeded not in operator.tags:
+    if torch.Tag.nondeterministic_seeded not in getattr(operator, "tags", ()):
         return False
     named = dict(zip([each.name for each in operator._schema.arguments], args, strict=False)) | dict(kwargs)
     return named.get("dropout_p", 1.0) != 0 and named.get("train", True) is not False

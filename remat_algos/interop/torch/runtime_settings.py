@@ -89,9 +89,9 @@ class RuntimeSetting:
 
         def trials() -> Iterable[Trial]:
             for count in range(len(blocks) + 1):
-                flags = f"--recompute-granularity full --recompute-method block --recompute-num-layers {count}"
+                first = f"--recompute-granularity full --recompute-method block --recompute-num-layers {count}"
                 decisions = [RECOMPUTE] * count + [KEEP] * (len(blocks) - count)
-                yield tuple(flags.split()) if count else (), decisions, np.zeros(n, bool)
+                yield tuple(first.split()) if count else (), decisions, np.zeros(n, bool)
             everything = [v for members in blocks.members for v in members.tolist()]
             again = {
                 module: {v for v in everything if re.search(rf"(^|[._])({names})", captured.paths[v])}
@@ -136,7 +136,7 @@ class RuntimeSetting:
         """Return the cheapest of settings, as they are simulated, whose peak is within the budget of a policy."""
         limit = policy.peak_memory if policy.limit is None else policy.limit
         holds = captured.holds if semantics == EAGER else None
-        blocks, graph, found = policy.blocks, policy.graph, []
+        blocks, graph, found = _blocks(policy, runtime), policy.graph, []
         for arguments, decisions, saved in trials:
             kept = [KEEP if b in blocks.refusals else each for b, each in enumerate(decisions)]
             setting = Policy.of(graph, blocks, kept, saved, semantics=semantics, holds=holds)
@@ -171,6 +171,7 @@ def _blocks(policy: Policy, runtime: str) -> Blocks:
             runtime=runtime,
             blocks=away,
         )
+    assert policy.blocks is not None
     return policy.blocks
 
 
@@ -179,7 +180,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
     treatment, names = policy.treatments[b], captured.graph.node_names()
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP
-    members = policy.blocks.members[b].tolist()
+    members = _blocks(policy, "").members[b].tolist()
     return [v for v in members if (kept or names[v] in saved) and is_savable(captured, v)]
 
 

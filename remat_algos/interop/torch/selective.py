@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError
-from remat_algos.interop.torch.eager_capture import _draws as draws
-from remat_algos.interop.torch.eager_capture import _mapped as mapped
+from remat_algos.interop.torch.eager_capture import draws, is_cached_cast, mapped
 from remat_algos.interop.torch.stable_names import is_compiling
 from remat_algos.interop.torch.storages import tensors
 
@@ -57,11 +56,6 @@ def savable(name: str) -> bool:
 def _runs_once(operator: Any) -> bool:
     """True for collectives with a result of their own; their wait is free."""
     return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional") and "wait" not in str(operator)
-
-
-def is_cached_cast(operator: Any, args: Any) -> bool:
-    """True for the cast of a parameter, which autocast may have in its cache when a block runs again."""
-    return operator is torch.ops.aten._to_copy.default and args[0].is_leaf and args[0].requires_grad
 
 
 # ---------------------------------------------------------------- one call of a block
@@ -150,7 +144,7 @@ class _Rerun(_Mode):
     def __enter__(self) -> "_Rerun":
         self.places.clear()
         self.operators = {operator for operator, _ in self.outputs.values}
-        return super().__enter__()  # type: ignore[return-value]
+        return super().__enter__()
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
