@@ -286,6 +286,31 @@ def test_blocks_are_cut_by_module_paths(llama):
     assert (np.diff(blocks.trigger) < 0).all()
 
 
+@pytest.mark.parametrize("again", ["layers.*,layers.*", "layers.*,layers.0", ["layers.1", "layers.*"]])
+def test_a_block_that_two_patterns_name_is_one(llama, again):
+    once, twice = Blocks.of(llama, "layers.*"), Blocks.of(llama, again)
+    assert once.names == twice.names
+    assert [a.tolist() for a in once.members] == [a.tolist() for a in twice.members]
+
+
+def test_members_ascend_and_are_of_one_block(llama):
+    blocks = Blocks.of(llama, "layers.*")
+    first, second, *others = blocks.members
+    for wrong in (first[::-1], np.append(first[0], first)):
+        with raises(ra.PlanError, name="layers.0"):
+            replace(blocks, members=(wrong, second, *others))
+        with raises(ra.PlanError, name="layers.0"):
+            Blocks.from_members(llama, blocks.names, (wrong, second, *others))
+    with raises(ra.PlanError, node=int(first[-1])):
+        Blocks.from_members(llama, blocks.names, (first, np.append(first[-1], second), *others))
+
+
+@pytest.mark.parametrize("pattern", ["", "layers.*,", ",layers.*", "layers.*|", ["layers.*", " "]])
+def test_an_empty_pattern_is_refused(llama, pattern):
+    with pytest.raises(ra.PlanError, match="empty part"):
+        ra.plan_policy(llama, "60%", pattern)
+
+
 def test_an_unequal_block_has_a_kind_of_its_own(llama):
     compute = llama.compute.copy()
     compute[llama.node_id("layers.2.mlp.silu")] += 1

@@ -31,6 +31,7 @@ from remat_algos.schedule.schedule import Schedule
 
 DECISIONS = KEEP, RECOMPUTE, OFFLOAD = ("keep", "recompute", "offload")
 SEMANTICS = EAGER, GRAPH = ("eager", "graph")
+NO_NODES = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +81,8 @@ class Blocks:
     inputs: tuple[Int32, ...]
     trigger: Int32
     release: Int32
-    draws: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
-    fixed: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    draws: Int32 = field(default_factory=NO_NODES.copy)
+    fixed: Int32 = field(default_factory=NO_NODES.copy)
     refusals: Mapping[int, str] = field(default_factory=dict)
 
     __repr__ = brief
@@ -98,6 +99,12 @@ class Blocks:
             if len(rows) != count:
                 raise wrong_length(name, len(rows), count, "block")
             object.__setattr__(self, name, tuple(frozen(row, np.int32, name) for row in rows))
+        for name, members in zip(self.names, self.members, strict=True):
+            if (np.diff(members) <= 0).any():
+                raise PlanError("the members of block {name!r} must ascend", name=name)
+        nodes, times = np.unique(np.concatenate([*self.members, NO_NODES]), return_counts=True)
+        if (times > 1).any():
+            raise PlanError("node {node} is a member of two blocks", node=int(nodes[times > 1][0]))
         object.__setattr__(self, "refusals", MappingProxyType(dict(self.refusals)))
 
     def __len__(self) -> int:
@@ -122,8 +129,10 @@ class Blocks:
             it that need each other.
         """
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
-        patterns = [part for text in texts for part in str(text).split(",")]
-        found = _matched(graph, [part.strip() for part in patterns])
+        patterns = [part.strip() for text in texts for part in str(text).split(",")]
+        if "" in patterns:
+            raise PlanError('the pattern {pattern!r} has an empty part; give module paths, "layers.*"', pattern=pattern)
+        found = _matched(graph, patterns)
         names = tuple(sorted(found, key=lambda name: found[name][0]))
         members = [np.array(found[name], np.int32) for name in names]
         for name, block in zip(names, members, strict=True):
@@ -230,7 +239,7 @@ def block_schedule(
     step = np.full(graph.n_nodes, -1)
     step[order[::-1]] = np.arange(order.size)[::-1]  # of the first run
     loads, stays = [], []
-    owned = np.bincount(np.concatenate([*blocks.inputs, np.zeros(0, np.int32)]), minlength=graph.n_values) == 1
+    owned = np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) == 1
     for b, at in places.items():
         nodes, inputs = reruns[b][0], blocks.inputs[b]
         release = int(step[blocks.release[b]]) + 1
@@ -319,7 +328,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
     """Return the needed forward nodes of each block, by its module path."""
     names = graph.node_names()
     forward = np.flatnonzero(graph.forward & graph.needed).tolist()
-    found: dict[str, list[int]] = {}
+    found: dict[str, set[int]] = {}
     for pattern in patterns:
         path = re.compile(r"\.".join("[^.]+" if part == "*" else re.escape(part) for part in pattern.split(".")))
         matched = {v: path.match(names[v] + ".") for v in forward}
@@ -334,7 +343,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
                 modules=[path for path in paths if path],
             )
         for v, name in hits.items():
-            found.setdefault(name, []).append(v)
+            found.setdefault(name, set()).add(v)
     owner: dict[int, str] = {}
     for name, block in found.items():
         for v in block:
