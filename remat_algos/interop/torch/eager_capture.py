@@ -135,7 +135,8 @@ class _FakeStep:
                 fakes[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
             return fakes[id(tensor)]
 
-        parameters, names = {}, {}
+        parameters: dict[str, torch.Tensor] = {}
+        names: dict[int, str] = {}
         for call in (model.named_parameters, model.named_buffers):
             for name, tensor in call(remove_duplicate=False):
                 parameters[name] = fake(tensor)
@@ -974,8 +975,8 @@ def _assembled(
         output=[x in outputs for x in order],
         forward_of=[row.owner for row in rows],
         resident=Resident(
-            [size for _, _, size in recorder.residents],
-            [ROLES.index(role) for _, role, _ in recorder.residents],
+            np.array([size for _, _, size in recorder.residents], np.int64),
+            np.array([ROLES.index(role) for _, role, _ in recorder.residents], np.int8),
             resident_indptr,
             resident_indices,
             tuple(_free_names([name for name, _, _ in recorder.residents], names)),
@@ -1070,12 +1071,12 @@ def _blocks(recorder: _Recorder, graph: ComputationGraph, number: Mapping[int, i
         names=tuple(blocks[b].path for b in ran),
         members=tuple(np.array(members[b], np.int32) for b in ran),
         kinds=np.array(numbers, np.int32),
-        rerun_end=end,
+        rerun_end=np.array(end, np.int32),
         inputs=tuple(inputs),
-        trigger=triggered,
-        release=release,
-        draws=draws,
-        fixed=fixed,
+        trigger=np.array(triggered, np.int32),
+        release=np.array(release, np.int32),
+        draws=np.array(draws, np.int32),
+        fixed=np.array(fixed, np.int32),
         refusals=refusals,
     )
 
