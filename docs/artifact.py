@@ -295,6 +295,22 @@ ITEMS = (
         needs=("torch", "transformers"),
     ),
     Item(
+        "torch_checkpoints",
+        "checkpoint plans of ten models: predicted and measured peaks, and overheads beside checkpoints of every n-th layer",
+        "python -m tests.benchmarks.torch_checkpoints",
+        ("docs/results/torch_checkpoints.txt",),
+        times=rf"(?m){OCCASION}",
+        needs=("torch", "transformers", "peft"),
+    ),
+    Item(
+        "torch_runtimes",
+        "checkpoint plans in ten runtimes of PyTorch: predicted and measured peaks, and results as without a plan",
+        "python -m tests.benchmarks.torch_runtimes",
+        ("docs/results/torch_runtimes.txt",),
+        times=rf"(?m){OCCASION}",
+        needs=("torch", "transformers", "peft", "trl", "accelerate", "lightning"),
+    ),
+    Item(
         "jax_mlp",
         "bytes of a function of JAX by plans, and by XLA",
         "python examples/jax_mlp.py",

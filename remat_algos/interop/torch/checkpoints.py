@@ -170,7 +170,7 @@ class CheckpointPlan:
     def kwargs(self) -> dict[str, Any]:
         """`gradient_checkpointing_kwargs` of transformers, for a trainer that checkpoints each block in the plan.
 
-        They are for one model; read them anew for another. A callable has no JSON: for loggers that write the
+        They are for one model; read them again for another. A callable has no JSON: for loggers that write the
         arguments of the trainer as JSON, such as TensorBoard's, use `plan.apply(model)` before training instead.
         """
         offloaded = [each.name for each in self.treatments if each.decision == OFFLOAD]

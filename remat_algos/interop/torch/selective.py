@@ -300,7 +300,7 @@ class TrainedBlocks:
         if (place is None and seen == count) or (early and self.short == seen):
             raise ArgumentError(
                 "the plan is for {count} blocks, and the trainer checkpoints {seen!w}; plan for this model, and read "
-                "plan.kwargs anew for each model",
+                "plan.kwargs once for each model",
                 count=count,
                 seen="more" if seen == count else seen,
             )
