@@ -296,7 +296,7 @@ ITEMS = (
     ),
     Item(
         "torch_checkpoints",
-        "checkpoint plans of ten models: predicted and measured peaks, and overheads beside checkpoints of every n-th layer",
+        "checkpoint plans of ten models: predicted and measured peaks, and overheads beside every_n_layers",
         "python -m tests.benchmarks.torch_checkpoints",
         ("docs/results/torch_checkpoints.txt",),
         times=rf"(?m){OCCASION}",

@@ -18,7 +18,9 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/interop/test_torch*.py"
-EAGER = [f"tests/interop/test_torch_{name}.py" for name in ("checkpoints", "eager_capture", "versions")]
+EAGER = [
+    f"tests/interop/test_torch_{name}.py" for name in ("checkpoints", "eager_capture", "plan_checkpoints", "versions")
+]
 """Files of tests that need no private names of PyTorch; the other files of `TESTS` are about the compiled backend."""
 UNAVAILABLE = 3
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import remat_algos.interop.torch as remat
 
 PRIVATE = "remat_algos.interop.torch.private_names"
-EAGER = ("checkpoints", "costs", "eager_capture", "selective", "stable_names", "storages")
+EAGER = ("checkpoints", "costs", "eager_capture", "runtime_settings", "selective", "stable_names", "storages")
 """Modules that work with versions of PyTorch without the private names of the compiled backend."""
 
 
