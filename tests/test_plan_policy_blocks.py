@@ -346,6 +346,68 @@ def test_a_saved_policy_is_simulated_again(llama, tmp_path, semantics):
         Policy.load(tmp_path / "policy.json", chain())
 
 
+def _without(name):
+    return lambda record: record.pop(name)
+
+
+def _row(**entries):
+    return lambda record: record["blocks"][0].update(entries)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        *((_without(name), name) for name in ("graph_hash", "semantics", "limit", "peak_memory", "overhead")),
+        (lambda record: record.update(semantics="lazy"), "lazy"),
+        (lambda record: record.update(semantics=["eager"]), "eager or graph"),
+        (lambda record: record.update(limit="abc"), "abc"),
+        (lambda record: record.update(limit=5), "limit of 5 B"),
+        (lambda record: record.update(peak_memory=True), "peak_memory"),
+        (lambda record: record.update(overhead="1"), "overhead"),
+        (lambda record: record.update(blocks={}), "list of blocks"),
+        (lambda record: record.update(blocks=[]), "list of blocks"),
+        (lambda record: record.update(link=5), "link"),
+        (lambda record: record["blocks"].__setitem__(0, "x"), "name"),
+        (lambda record: record["blocks"][0].pop("name"), "name"),
+        (lambda record: record["blocks"][0].pop("decision"), "decision"),
+        (lambda record: record["blocks"].append(record["blocks"][0]), "other blocks"),
+        (lambda record: record["blocks"].pop(), "claims"),
+        (_row(name=3), "module path"),
+        (_row(name="layers.*"), "other blocks"),
+        (_row(decision="bogus"), "bogus"),
+        (_row(decision=None), "decision"),
+        (_row(saved="self_attn.q_proj"), "self_attn.q_proj"),
+        (_row(saved=["no_such"]), "no_such"),
+        (_row(saved=[3]), "saved"),
+        (_row(saved=[["mlp.up"]]), "mlp.up"),
+    ],
+)
+def test_a_damaged_policy_is_refused_in_a_sentence(llama, tmp_path, damage, said):
+    ra.plan_policy(llama, "50%", "layers.*", link="pcie5").save(tmp_path / "policy.json")
+    record = json.loads((tmp_path / "policy.json").read_text())
+    damage(record)
+    (tmp_path / "policy.json").write_text(json.dumps(record))
+    with pytest.raises(ra.PlanError) as caught:
+        Policy.load(tmp_path / "policy.json", llama)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("policy.json: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_semantics_and_decisions_are_known_words(llama):
+    plan = ra.solve(llama, "60%", effort="fast")
+    blocks, nothing = Blocks.of(llama, "layers.*"), mask(llama, [])
+    for refused in (
+        lambda: plan.policy("layers.*", "lazy"),
+        lambda: Policy.of(llama, blocks, ["recompute"] * 4, nothing, semantics="lazy"),
+        lambda: Policy.every(llama, blocks, 2, "lazy"),
+    ):
+        with raises(ArgumentError, semantics="lazy"):
+            refused()
+    with raises(ArgumentError, name="layers.1", decision="bogus"):
+        Policy.of(llama, blocks, ["recompute", "bogus", "keep", "keep"], nothing)
+
+
 def test_the_policy_nearest_to_a_plan_saves_what_the_plan_keeps(llama):
     plan = ra.solve(llama, "60%", effort="fast")
     policy = plan.policy(blocks="layers.*")

@@ -29,7 +29,6 @@ from remat_algos.plan.blocks import (
     KEEP,
     OFFLOAD,
     RECOMPUTE,
-    SEMANTICS,
     Blocks,
     Holds,
     block_schedule,
@@ -101,8 +100,6 @@ def plan_policy(
     >>> policy.peak_memory <= policy.limit, policy.treatments[0].decision
     (True, 'recompute')
     """
-    if semantics not in SEMANTICS:
-        raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
     asked = Budget.of(budget)
     if asked.overhead is not None:
         raise ArgumentError(

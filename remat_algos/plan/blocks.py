@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, checked_arguments
-from remat_algos.errors import PlanError
+from remat_algos.errors import ArgumentError, PlanError
 from remat_algos.ir.arrays import (
     NO_PAIRS,
     NO_TRIPLES,
@@ -210,6 +210,15 @@ def block_schedule(
         What runs again: all members that are not saved, as in eager PyTorch, where values also live longer than their
         last read; or only what gradients need, as in compiled graphs.
     """
+    if semantics not in SEMANTICS:
+        raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
+    for name, decision in zip(blocks.names, decisions, strict=True):
+        if decision not in DECISIONS:
+            raise ArgumentError(
+                "the decision of block {name!r} is {decision!r}; use keep, recompute or offload",
+                name=name,
+                decision=decision,
+            )
     saved = saved | not_rerun(graph)
     reruns = {
         b: eager_rerun(blocks, b, saved) if semantics == EAGER else graph_rerun(graph, blocks, b, saved)

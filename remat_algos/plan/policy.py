@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +21,7 @@ from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields
+from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields, is_count
 from remat_algos.ir.graph import ComputationGraph, remembered
 from remat_algos.plan.blocks import (
     DECISIONS,
@@ -30,12 +30,13 @@ from remat_algos.plan.blocks import (
     KEEP,
     OFFLOAD,
     RECOMPUTE,
+    SEMANTICS,
     Blocks,
     Holds,
     block_schedule,
     not_rerun,
 )
-from remat_algos.plan.record import from_file
+from remat_algos.plan.record import COUNT, from_file, link_of
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import fine_percent, percent
@@ -43,6 +44,23 @@ from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, t
 
 FORMAT, VERSION = "remat-policy", 1
 COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
+ENTRIES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "graph_hash": (lambda given: isinstance(given, str), "a text"),
+    "semantics": (lambda given: given in SEMANTICS, "eager or graph"),
+    "limit": (lambda given: given is None or is_count(given), f"{COUNT}, or null"),
+    "peak_memory": (is_count, COUNT),
+    "overhead": (lambda given: isinstance(given, int | float) and not isinstance(given, bool), "a number"),
+    "blocks": (lambda given: isinstance(given, list) and bool(given), "a list of blocks"),
+}
+ROW: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda given: isinstance(given, str), "a module path"),
+    "decision": (lambda given: given in DECISIONS, "keep, recompute or offload"),
+    "saved": (
+        lambda given: isinstance(given, list) and all(isinstance(each, str) for each in given),
+        "a list of names of operators",
+    ),
+}
+"""Entries of the JSON of a policy and of each of its blocks: what they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,16 +360,23 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
     """Return the policy of a record; PlanError if it is of another graph or its figures are not those simulated."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
+    _check(record, ENTRIES, "the policy")
+    rows = record["blocks"]
+    for row in rows:
+        _check({"saved": [], **row} if isinstance(row, dict) else {}, ROW, "a block of the policy")
     if record["graph_hash"] != graph.source_hash:
         raise PlanError("the policy is of another graph; plan one for this graph")
-    rows = record["blocks"]
-    blocks = Blocks.of(graph, [row["name"] for row in rows]) if blocks is None else blocks
-    if list(blocks.names) != [row["name"] for row in rows]:
-        raise PlanError("the policy has other blocks than the graph: {names!l}", names=[row["name"] for row in rows])
+    names = [row["name"] for row in rows]
+    blocks = Blocks.of(graph, names) if blocks is None else blocks
+    if list(blocks.names) != names:
+        raise PlanError("the policy has other blocks than the graph: {names!l}", names=names)
     saved = np.zeros(graph.n_nodes, bool)
-    for row in rows:
-        saved[[graph.node_id(f"{row['name']}.{each}") for each in row.get("saved", ())]] = True
-    link = None if "link" not in record else Link.of(record["link"])
+    for row, members in zip(rows, blocks.members, strict=True):
+        places = {graph.labels[v].removeprefix(f"{row['name']}."): v for v in members.tolist()}
+        for each in row.get("saved", ()):
+            if each not in places:
+                raise PlanError("block {name!r} has no operator {operator!r}", name=row["name"], operator=each)
+            saved[places[each]] = True
     policy = Policy.of(
         graph,
         blocks,
@@ -360,7 +385,7 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
         semantics=record["semantics"],
         holds=holds,
         limit=record["limit"],
-        link=link,
+        link=link_of(record),
     )
     for name in ("peak_memory", "overhead"):
         if record[name] != getattr(policy, name):
@@ -370,7 +395,28 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
                 claimed=record[name],
                 found=getattr(policy, name),
             )
+    if policy.limit is not None and policy.peak_memory > policy.limit:
+        raise PlanError(
+            "the policy has a peak of {peak!b}, above its limit of {limit!b}",
+            peak=policy.peak_memory,
+            limit=policy.limit,
+        )
     return policy
+
+
+def _check(record: Mapping[str, Any], entries: Mapping[str, tuple[Callable[[Any], bool], str]], of: str) -> None:
+    """Raise PlanError if an entry is missing, or is not what is expected."""
+    for name, (fits, expected) in entries.items():
+        if name not in record:
+            raise PlanError('{of!w} has no "{name}"', of=of, name=name)
+        if not fits(record[name]):
+            raise PlanError(
+                '"{name}" of {of!w} is {given!r}; expected {expected!w}',
+                name=name,
+                of=of,
+                given=record[name],
+                expected=expected,
+            )
 
 
 def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> str:
