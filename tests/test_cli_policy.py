@@ -9,6 +9,7 @@ from remat_algos.plan.blocks import Blocks
 from remat_algos.plan.policy import Policy
 
 MODEL = "model:llama_7b?depth=4&cost=roofline&device=h100-sxm&dtype=bfloat16"
+FAST = "20000GB/s"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,33 @@ def test_the_policy_nearest_to_a_plan_stands_beside_its_figures(remat, graph, tm
     assert said.record["plan"]["overhead"] == plan.overhead
     assert said.record["peak_memory"] == plan.policy("layers.*").peak_memory
     assert remat("policy", MODEL, file, "--blocks", "layers.*", "--budget", "60%").code == 2
+    several = remat("policy", MODEL, file, "--blocks", "layers.*|layers.*.mlp")
+    assert several.code == 2
+    assert "2 cuts" in several.err
+
+
+def test_what_stands_beside_a_plan_with_a_link_has_the_link(remat, graph, tmp_path):
+    file = tmp_path / "plan.json"
+    assert remat("solve", MODEL, "--budget", "40%", "--effort", "fast", "--link", FAST, "-o", file).fine
+    words = ["policy", MODEL, file, "--blocks", "layers.*", "--semantics", "graph"]
+    said = remat(*words, "--against", "every_n=1", "--json").record["against"]
+    alone, rival = (
+        ra.plan_policy(graph, said["peak_memory"], "layers.*", semantics="graph", link=link) for link in (None, FAST)
+    )
+    assert rival.overhead < alone.overhead
+    assert said["policy_overhead"] == rival.overhead
+
+
+def test_a_setting_counts_the_blocks_of_each_stack_of_the_first_cut(remat, graph):
+    stacks = "layers.*.self_attn,layers.*.mlp"
+    words = ["policy", MODEL, "--blocks", f"{stacks}|layers.*", "--against", "every_n=2"]
+    today = Policy.every(graph, Blocks.of(graph, stacks), 2)
+    assert [each.name for each in today.treatments if each.decision == "recompute"] == [
+        f"layers.{b}.{part}" for b in (0, 2) for part in ("self_attn", "mlp")
+    ]
+    said = remat(*words, "--json").record["against"]
+    assert (said["overhead"], said["blocks"]) == (today.overhead, stacks)
+    assert f"blocks {stacks}" in " ".join(" ".join(remat(*words).lines).split())
 
 
 def test_a_link_offers_a_third_treatment(remat):

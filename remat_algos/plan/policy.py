@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -45,18 +46,18 @@ from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, t
 FORMAT, VERSION = "remat-policy", 1
 COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
 ENTRIES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "graph_hash": (lambda given: isinstance(given, str), "a text"),
-    "semantics": (lambda given: given in SEMANTICS, "eager or graph"),
-    "limit": (lambda given: given is None or is_count(given), f"{COUNT}, or null"),
+    "graph_hash": (lambda entry: isinstance(entry, str), "a text"),
+    "semantics": (lambda entry: entry in SEMANTICS, "eager or graph"),
+    "limit": (lambda entry: entry is None or is_count(entry), f"{COUNT}, or null"),
     "peak_memory": (is_count, COUNT),
-    "overhead": (lambda given: isinstance(given, int | float) and not isinstance(given, bool), "a number"),
-    "blocks": (lambda given: isinstance(given, list) and bool(given), "a list of blocks"),
+    "overhead": (lambda entry: isinstance(entry, int | float) and not isinstance(entry, bool), "a number"),
+    "blocks": (lambda entry: isinstance(entry, list) and bool(entry), "a list of blocks"),
 }
 ROW: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda given: isinstance(given, str), "a module path"),
-    "decision": (lambda given: given in DECISIONS, "keep, recompute or offload"),
+    "name": (lambda entry: isinstance(entry, str), "a module path"),
+    "decision": (lambda entry: entry in DECISIONS, "keep, recompute or offload"),
     "saved": (
-        lambda given: isinstance(given, list) and all(isinstance(each, str) for each in given),
+        lambda entry: isinstance(entry, list) and all(isinstance(each, str) for each in entry),
         "a list of names of operators",
     ),
 }
@@ -168,6 +169,12 @@ class Policy:
                 raise PlanError("block {name} can only be kept: {reason!w}", name=blocks.names[b], reason=reason)
         saved = saved | not_rerun(graph)
         simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
+        if link is not None and link.host is not None and simulation.host_peak > link.host:
+            raise PlanError(
+                "the policy stores {host_peak!b} on the host, over the {host!b} of its link",
+                host_peak=simulation.host_peak,
+                host=link.host,
+            )
         stays = np.zeros(graph.n_values, np.int64)
         for x, _ in simulation.saved:
             stays[x] = graph.memory[x]
@@ -195,8 +202,13 @@ class Policy:
 
     @classmethod
     def every(cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER) -> Policy:
-        """Return the policy that checkpoints each n-th block, from the first, and saves nothing in it."""
-        decisions = [RECOMPUTE if b % n == 0 and b not in blocks.refusals else KEEP for b in range(len(blocks))]
+        """Return the policy that checkpoints each n-th block of a stack, from the first, and saves nothing in it."""
+        ran = Counter[str]()
+        decisions = [KEEP] * len(blocks)
+        for b, name in enumerate(blocks.names):
+            if ran[_stack(name)] % n == 0 and b not in blocks.refusals:
+                decisions[b] = RECOMPUTE
+            ran[_stack(name)] += 1
         return cls.of(graph, blocks, decisions, np.zeros(graph.n_nodes, bool), semantics=semantics)
 
     @classmethod
@@ -326,7 +338,7 @@ class Policy:
         """
         stacks: dict[str, list[Treatment]] = {}
         for each in self.treatments:
-            stacks.setdefault(re.sub(r"\d+", "*", each.name), []).append(each)
+            stacks.setdefault(_stack(each.name), []).append(each)
         for treatments in stacks.values():
             for same, group in groupby(treatments, key=lambda each: replace(each, name="")):
                 names = [each.name for each in group]
@@ -354,6 +366,11 @@ class Policy:
 
     def __str__(self) -> str:
         return "\n".join([*tabulated(COLUMNS, self.rows()), *labelled(self.figures())])
+
+
+def _stack(name: str) -> str:
+    """The module path with * for each number: `layers.*.mlp`."""
+    return re.sub(r"\d+", "*", name)
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
@@ -411,10 +428,10 @@ def _check(record: Mapping[str, Any], entries: Mapping[str, tuple[Callable[[Any]
             raise PlanError('{of!w} has no "{name}"', of=of, name=name)
         if not fits(record[name]):
             raise PlanError(
-                '"{name}" of {of!w} is {given!r}; expected {expected!w}',
+                '"{name}" of {of!w} is {entry!r}; expected {expected!w}',
                 name=name,
                 of=of,
-                given=record[name],
+                entry=record[name],
                 expected=expected,
             )
 

@@ -1,9 +1,10 @@
-"""remat policy: checkpoints per block within a budget, or nearest to a plan, beside what is set today."""
+"""remat policy: checkpoints per block within a budget, or nearest to a plan, beside a setting in use now."""
 
 from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result, print_row, print_text
@@ -37,12 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "budget", "device")
     blocks = (
         "module paths of the blocks, such as 'layers.*', where * is one part of a name; a comma between those of "
-        "several stacks, a bar between cuts of which the cheapest is taken"
+        "several stacks; with a bar between several cuts of the model each is planned, and the cheapest policy is taken"
     )
     parser.add_argument("--blocks", metavar="PATTERN", required=True, help=blocks)
     semantics = "what is recomputed: all that is not saved (eager PyTorch, the default), or only what gradients need"
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
-    against = "price a setting of today too: every_n=2 checkpoints each second block, and saves nothing in it"
+    against = (
+        "show what a setting that you use now costs: every_n=2 checkpoints each second block of every stack, and saves "
+        "nothing in it; of several cuts the first is meant"
+    )
     parser.add_argument("--against", metavar="SETTING", type=every, help=against)
     add(parser, "copies", link=f"inputs of checkpointed blocks may also go to the host over this link: {LINKS}")
     add(parser, output="write the policy as JSON")
@@ -50,26 +54,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Find the policy, or that nearest to the plan; print it beside the plan and the setting of today."""
-    link, semantics = link_of(arguments), arguments.semantics
+    link, semantics, cuts = link_of(arguments), arguments.semantics, arguments.blocks.split("|")
     if arguments.plan is None:
         graph, note = graph_of(arguments)
         plan = None
     else:
         check_solved(arguments, arguments.plan)
         plan = Plan.load(arguments.plan, read_source(arguments))
-        graph, note = plan.graph, ""
+        if len(cuts) > 1:
+            raise RematError("--blocks has {count} cuts; with PLAN give one, without a bar", count=len(cuts))
+        graph, note, link = plan.graph, "", plan.link
     limited = arguments.budget is not None or arguments.device is not None
     if plan is None and not limited and arguments.against is None:
         raise RematError("give PLAN, --budget SIZE, or --against every_n=2 for the budget of that setting")
-    blocks = Blocks.of(graph, arguments.blocks.split("|")[0])
+    blocks = Blocks.of(graph, cuts[0])
     today = None if arguments.against is None else Policy.every(graph, blocks, arguments.against, semantics)
-    cuts = arguments.blocks if "|" in arguments.blocks else blocks
-    rival = None if today is None else plan_policy(graph, today.peak_memory, cuts, semantics=semantics, link=link)
+    find = partial(plan_policy, graph, blocks=arguments.blocks, semantics=semantics, link=link)
+    rival = None if today is None else find(today.peak_memory)
     if plan is not None:
         policy = plan.policy(blocks, semantics)
     elif limited:
         budget = Budget(arguments.budget, device=arguments.device)
-        policy = plan_policy(graph, budget, cuts, semantics=semantics, link=link)
+        policy = find(budget)
     else:
         assert rival is not None
         policy = rival
@@ -79,6 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     if today is not None and rival is not None:
         record["against"] = {
             "every_n": arguments.against,
+            "blocks": cuts[0],
             "peak_memory": today.peak_memory,
             "overhead": today.overhead,
             "policy_overhead": rival.overhead,
@@ -91,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     if plan is not None:
         print_row("plan", f"{_figures(plan)} ({plan.method})")
     if today is not None and rival is not None:
-        print_row(f"every_n={arguments.against}", _figures(today))
+        print_row(f"every_n={arguments.against}", f"{_figures(today)}, with blocks {cuts[0]}")
         print_row("", f"{_overhead(rival)} by the policy within that peak")
     if arguments.output:
         print_row("written", arguments.output)
