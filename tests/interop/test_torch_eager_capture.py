@@ -1,6 +1,7 @@
 """A captured eager step has the memory of a real one, operator for operator."""
 
 import contextlib
+import copy
 from collections import Counter
 from dataclasses import fields
 from functools import partial
@@ -13,7 +14,7 @@ from torch.nn import functional as f
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import remat_algos.interop.torch as remat
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, PlanError
 from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
 from remat_algos.plan.policy import Policy
 from tests.raising import raises
@@ -205,6 +206,135 @@ def test_a_capture_changes_neither_parameters_nor_buffers_nor_gradients():
     capture_step(model, inputs)
     assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
     assert all(each.grad is None for each in model.parameters())
+
+
+class Stateful(nn.Module):
+    """Three blocks, of which the last is the first again; each calls a function before its layer."""
+
+    def __init__(self, function=lambda block, x: x, finish=lambda block, x: None):
+        super().__init__()
+        first, second = StatefulBlock(function), StatefulBlock(function)
+        second.layer.weight = first.layer.weight
+        self.layers, self.finish = nn.ModuleList([first, second, first]), finish
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        self.finish(self.layers[0], x)
+        return x.square().mean()
+
+
+class StatefulBlock(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.norm, self.function = nn.Linear(8, 8), nn.BatchNorm1d(8), function
+        self.register_buffer("average", torch.ones(8))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.table, self.past, self.named, self.plain = None, [], {"depths": [1]}, torch.ones(8)
+
+    def forward(self, x):
+        return self.norm(self.layer(self.function(self, x)))
+
+
+def lazy_table(block, x):
+    if block.table is None:
+        block.table = torch.linspace(0, 1, x.shape[-1])
+    return x * block.table
+
+
+def last(block, x):
+    block.last = x.relu()
+    return block.last
+
+
+def moving_average(block, x):
+    block.average = 0.9 * block.average + 0.1 * x.detach().mean()
+    return x
+
+
+def counter(block, x):
+    block.calls += 1
+    return x * (1 + block.calls)
+
+
+def containers(block, x):
+    block.past.append(x)
+    block.named["depths"].append(2)
+    block.named["x"] = x.detach()
+    return x
+
+
+def plain_tensor(block, x):
+    return x + block.plain.mul_(2)
+
+
+def other_modes(block, x):
+    block.eval()
+    vars(block).pop("past", None)
+    block.register_forward_hook(lambda *_: None)
+    block.new = nn.Linear(8, 8)
+    return x
+
+
+def no_gradients(block, x):
+    torch.set_grad_enabled(False)
+
+
+def error(block, x):
+    raise LookupError
+
+
+def error_in_backward(block, x):
+    x.register_hook(partial(error, block))
+
+
+STATES = {
+    "shared": (),
+    "lazy": (lazy_table,),
+    "last": (last,),
+    "buffer": (moving_average,),
+    "counter": (counter,),
+    "containers": (containers,),
+    "plain": (plain_tensor,),
+    "modes": (other_modes,),
+    "gradients": (last, no_gradients),
+    "forward": (last, error),
+    "backward": (last, error_in_backward),
+}
+
+
+def contents(entry):
+    """Ids of all entries of modules and of the containers in them, and the numbers of tensors."""
+    if isinstance(entry, nn.Module):
+        entry = vars(entry)
+    entries = entry if isinstance(entry, dict) else dict(enumerate(entry))
+    nested = {
+        name: contents(each) for name, each in entries.items() if isinstance(each, dict | list | tuple | nn.Module)
+    }
+    numbers = {name: each.tolist() for name, each in entries.items() if type(each) in (torch.Tensor, nn.Parameter)}
+    return {"ids": {name: id(each) for name, each in entries.items()}, "nested": nested, "numbers": numbers}
+
+
+@pytest.mark.parametrize("case", STATES)
+@pytest.mark.parametrize("door", [capture_step, simulate_step, remat.plan_checkpoints], ids=lambda door: door.__name__)
+def test_a_capture_leaves_the_model_as_it_was(door, case):
+    model, x = Stateful(*STATES[case]), torch.randn(16, 8)
+    model.layers[0].norm.eval()
+    before, generator = contents(model), torch.get_rng_state()
+    options = {"budget": "least", "blocks": "layers.*"} if door is remat.plan_checkpoints else {}
+    fails = {"gradients": GraphError, "forward": LookupError, "backward": LookupError}.get(case)
+    with pytest.raises(fails) if fails else contextlib.suppress(PlanError):
+        door(model, (x,), **options)
+    assert torch.is_grad_enabled()
+    assert contents(model) == before
+    assert torch.equal(generator, torch.get_rng_state())
+    copy.deepcopy(model)
+    if not fails:
+        trained = list(model.parameters())
+        loss = model(x)
+        assert type(loss) is torch.Tensor
+        loss.backward()
+        assert all(each.grad is not None for each in trained)
 
 
 def test_blocks_say_when_they_run_again_and_what_is_held():

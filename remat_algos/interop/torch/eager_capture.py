@@ -4,7 +4,7 @@ import contextlib
 import gc
 import warnings
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -69,6 +69,52 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
     return arguments
 
 
+# ---------------------------------------------------------------- what a step leaves as it was
+
+
+class _Attributes:
+    """What the attributes of a module refer to, in its submodules and in the containers of these too."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.before: dict[int, tuple[Any, Any]] = {}  # by id: containers and copies of them
+        pending: list[Any] = [module]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, nn.Module):
+                each = vars(each)
+            if isinstance(each, tuple):
+                pending += each
+            elif isinstance(each, dict | list | set | deque) and id(each) not in self.before:
+                self.before[id(each)] = each, _copied(each)
+                pending += each.values() if isinstance(each, dict) else each
+
+    def changes(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield containers whose entries are others by now, and the entries before and now."""
+        for each, before in self.before.values():
+            now = _copied(each)
+            if _ids(before) != _ids(now):
+                yield each, before, now
+
+    def restore(self) -> None:
+        for each, before, _ in list(self.changes()):
+            each.clear()
+            if isinstance(each, dict):
+                for name, entry in before.items():
+                    each[name] = entry
+            elif isinstance(each, set):
+                each.update(before)
+            else:
+                each.extend(before)
+
+
+def _copied(container: Any) -> Any:
+    return dict(container) if isinstance(container, dict) else list(container)
+
+
+def _ids(entries: Any) -> list[int]:
+    return [id(each) for each in (*entries, *(entries.values() if isinstance(entries, dict) else ()))]
+
+
 # ---------------------------------------------------------------- a step on fake tensors
 
 
@@ -117,6 +163,7 @@ class _FakeStep:
     args: tuple[Any, ...]
     keywords: dict[str, Any]
     on: torch.device | None
+    numbers: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)  # before they were overwritten
 
     @classmethod
     def of(cls, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> "_FakeStep":
@@ -137,10 +184,12 @@ class _FakeStep:
 
         parameters: dict[str, torch.Tensor] = {}
         names: dict[int, str] = {}
-        for call in (model.named_parameters, model.named_buffers):
-            for name, tensor in call(remove_duplicate=False):
-                parameters[name] = fake(tensor)
-                names.setdefault(id(parameters[name]), name)
+        for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
+            # once in each module that has it: of two names of one module, the second would put the fake back
+            for path, module in model.named_modules():
+                for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
+                    parameters[name] = fake(tensor)
+                    names.setdefault(id(parameters[name]), name)
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         return cls(model, fakes, names, parameters, mapped(fake, args), mapped(fake, keywords), on)
 
@@ -160,7 +209,8 @@ class _FakeStep:
                 return scalar
 
         parameters = {f"model.{name}": each for name, each in self.parameters.items()}
-        return torch.func.functional_call(Whole(self.model), parameters, (self.args, self.keywords))
+        whole, given = Whole(self.model), (self.args, self.keywords)
+        return torch.func.functional_call(whole, parameters, given, tie_weights=False)
 
     @property
     def on_gpu(self) -> bool:
@@ -234,7 +284,7 @@ class _Tracker(TorchDispatchMode):
 
     def __init__(self, mode: Any, step: _FakeStep) -> None:
         super().__init__()
-        self.mode = mode
+        self.mode, self.step = mode, step
         self.on = None if step.on is None else _place(step.on)
         self.on_gpu = step.on_gpu
         self.quiet = self.backward = False
@@ -280,6 +330,8 @@ class _Tracker(TorchDispatchMode):
         kwargs = {name: torch.device("cpu") if name == "device" else each for name, each in kwargs.items()}
         self.mode.__exit__(None, None, None)
         try:
+            written = [each for each in _written(operator, args, kwargs) if self.is_outside(each)]
+            self.step.numbers += [(each, each.detach().clone()) for each in written]
             return operator(*args, **kwargs)
         finally:
             self.mode.__enter__()
@@ -307,6 +359,10 @@ class _Tracker(TorchDispatchMode):
         return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or _place(device))
 
     def alias(self, twin: torch.Tensor, tensor: torch.Tensor) -> None:
+        raise NotImplementedError
+
+    def is_outside(self, tensor: torch.Tensor) -> bool:
+        """True for a tensor that no operator of the step has made."""
         raise NotImplementedError
 
     def start_backward(self) -> None:
@@ -389,6 +445,9 @@ class _Peak(_Tracker):
         self.seen.add(id(twin.untyped_storage()))
         weakref.finalize(twin.untyped_storage(), self.seen.discard, id(twin.untyped_storage()))
 
+    def is_outside(self, tensor: torch.Tensor) -> bool:
+        return id(tensor.untyped_storage()) not in self.seen
+
     def freed(self, storage: int, size: int) -> None:
         self.seen.discard(storage)
         self.live -= size
@@ -417,7 +476,7 @@ def simulate_step(
 
 @contextlib.contextmanager
 def _fake_step(model: nn.Module, inputs: Any, keywords: Any, on: Any) -> Iterator[tuple[_FakeStep, Any]]:
-    """Context of a step on fake tensors, without collections of cyclic garbage within."""
+    """Context of a step on fake tensors, without collections of cyclic garbage within; the model stays as it was."""
     on = None if on is None else torch.device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (
@@ -426,11 +485,18 @@ def _fake_step(model: nn.Module, inputs: Any, keywords: Any, on: Any) -> Iterato
     gc.collect()
     collects = gc.isenabled()
     gc.disable()
+    attributes, gradients, numbers = _Attributes(model), torch.is_grad_enabled(), []
     try:
         step = _FakeStep.of(model, inputs, keywords, on, mode)
+        numbers = step.numbers
         with mode, emulated:
             yield step, mode
     finally:
+        attributes.restore()
+        torch.set_grad_enabled(gradients)
+        with torch.no_grad():
+            for tensor, before in reversed(numbers):
+                tensor.copy_(before)
         if collects:
             gc.enable()
 
@@ -542,6 +608,9 @@ class _Recorder(_Tracker):
 
     def alias(self, twin: torch.Tensor, tensor: torch.Tensor) -> None:
         self.track(twin, self.place_of(tensor))
+
+    def is_outside(self, tensor: torch.Tensor) -> bool:
+        return self.place.get(id(tensor.untyped_storage()), RESIDENT) < 0
 
     def track(self, tensor: torch.Tensor, place: int) -> None:
         storage = tensor.untyped_storage()
