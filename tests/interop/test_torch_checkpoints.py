@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch.selective import savable
+from remat_algos.interop.torch.selective import NORMS, savable
 from remat_algos.plan.policy import Treatment
 from tests.raising import raises
 
@@ -418,6 +418,89 @@ def test_a_compiler_takes_a_model_with_a_plan(saved):
         assert_same(gradients(model, X, call=compiled), expected)
 
 
+# ---------------------------------------------------------------- blocks that run other operators again
+
+
+class Lazy(nn.Module):
+    """Makes a table in its first call, with or without gradients, from what comes in or from nothing."""
+
+    def __init__(self, made, width=8):
+        super().__init__()
+        self.made, self.table = made, None
+        self.one, self.other = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = self.made(x.detach())
+        return x + torch.sigmoid(self.other(torch.sigmoid(self.one(x)))) * torch.sigmoid(self.table)
+
+
+TABLES = {
+    "of the input": lambda x: torch.sigmoid(x),
+    "without gradients": torch.no_grad()(lambda x: torch.sigmoid(x)),
+    "of a shape of its own": lambda x: torch.sigmoid(torch.zeros(8)),
+    "of a type of its own": lambda x: torch.sigmoid(x.double()).float(),
+    "by other operators": lambda x: torch.cat([x, x])[: len(x)] * 2,
+}
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_saved_output_never_answers_another_call(name, place):
+    torch.manual_seed(0)
+    model = Model(lambda: Lazy(TABLES[name]), count=2)
+    expected = gradients(copy.deepcopy(model), X)
+    with plan_of((f"::aten.sigmoid.default#{place}",), count=2).apply(model):
+        try:
+            found = gradients(model, X)
+        except BackendError:
+            pass
+        else:
+            assert_same(found, expected)
+        for layer in model.layers:  # a table that is there is no obstacle
+            assert layer.table is not None
+        assert_same(gradients(model, X), expected)
+
+
+def test_a_call_among_operators_without_gradients_is_told_from_another():
+    class Masked(Lazy):
+        def forward(self, x):
+            if self.table is None:
+                self.table = torch.no_grad()(torch.sigmoid)(x)
+            with torch.no_grad():
+                mask = torch.sigmoid(2 * x)
+            return x + self.one(x) * mask * self.table
+
+    model = Model(lambda: Masked(None), count=1)
+    with plan_of(("::aten.sigmoid.default#0",)).apply(model):
+        with pytest.raises(BackendError, match="its forward did not"):
+            model(X).backward()
+        expected = gradients(copy.deepcopy(model), X)
+        assert_same(gradients(model, X), expected)
+
+
+@torch.library.custom_op("remat_tests::noisy", mutates_args=())
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rand_like(x)
+
+
+noisy.register_autograd(lambda ctx, gradient: gradient * 2.0)
+
+
+@pytest.mark.parametrize("saved", [("noisy", 0), ("noisy", 1), ("native_dropout", 0)])
+def test_an_operator_that_draws_without_saying_so_may_be_saved(saved):
+    class Noisy(Block):
+        def forward(self, x):
+            return super().forward(torch.tanh(torch.dropout(noisy(torch.tanh(noisy(x))), 0.3, True)))
+
+    name = "remat_tests.noisy.default" if saved[0] == "noisy" else "aten.native_dropout.default"
+    torch.manual_seed(0)
+    model = Model(lambda: Noisy(lambda: nn.Dropout(0.4)), count=2)
+    expected = gradients(model, X)
+    with plan_of((f"::{name}#{saved[1]}",), count=2).apply(model):
+        assert_same(gradients(model, X), expected)
+
+
 # ---------------------------------------------------------------- trainers
 
 
@@ -458,6 +541,35 @@ def test_a_trainer_runs_each_block_with_its_own_treatment():
     model.kwargs = plan.kwargs
     assert_same(gradients(model, X, steps=3), expected)
     assert reruns(model) == [1, 2, 2]
+
+
+class NormTwice(Block):
+    """Calls a batch norm twice; `options` of it."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.batch = nn.Sequential(nn.BatchNorm1d(8, **options))
+
+    def forward(self, x):
+        return super().forward(self.batch(x) + self.batch(x * x))
+
+
+@pytest.mark.parametrize("way", ["kwargs", "apply"])
+@pytest.mark.parametrize("options", [{}, {"momentum": None}, {"track_running_stats": False}])
+@pytest.mark.parametrize("saved", [(), (f"up::{ADDMM}#0",), ("::aten.native_batch_norm.default#1",)])
+def test_batch_norms_update_their_statistics_once(saved, options, way):
+    torch.manual_seed(0)
+    model = Trained(lambda: NormTwice(**options))
+    start = copy.deepcopy(model.state_dict())
+    expected = gradients(model, X, steps=3)
+    model.load_state_dict(start)
+    plan = plan_of("keep", saved, saved)
+    if way == "apply":
+        plan.apply(model)
+    else:
+        model.kwargs = plan.kwargs
+    assert_same(gradients(model, X, steps=3), expected)
+    assert all(each.momentum == options.get("momentum", 0.1) for each in model.modules() if isinstance(each, NORMS))
 
 
 DISTURBANCES = {

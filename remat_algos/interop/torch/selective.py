@@ -19,6 +19,7 @@ from remat_algos.interop.torch.eager_capture import draws, is_cached_cast, mappe
 from remat_algos.interop.torch.stable_names import is_compiling
 from remat_algos.interop.torch.storages import tensors
 
+aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
 """Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
 KEEP_ALL = None
@@ -58,16 +59,42 @@ def _runs_once(operator: Any) -> bool:
     return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional") and "wait" not in str(operator)
 
 
+@cache
+def _is_counted(operator: Any) -> bool:
+    """True for operators that a rerun repeats: no views, changes in place, or reads of numbers and attributes."""
+    changes = getattr(getattr(operator, "_schema", None), "is_mutable", False)
+    reads = operator is aten._local_scalar_dense.default or getattr(operator, "namespace", "") == "prim"
+    return not (changes or reads or getattr(operator, "is_view", False))
+
+
+@cache
+def _is_foreign(operator: Any) -> bool:
+    """True for operators registered outside of PyTorch, which may draw without the tag that says so."""
+    return getattr(operator, "namespace", "") not in ("aten", "prims", "_c10d_functional", "c10d_functional")
+
+
+def _generators(arguments: Any) -> list[torch.Tensor]:
+    """States of the random generators that an operator on these arguments may draw from."""
+    on_gpu = {each.device for each in tensors(arguments) if each.is_cuda}
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in on_gpu)]
+
+
+def _signature(args: Any) -> Any:
+    """What tells the arguments of a call from others of its operator."""
+    return torch.is_grad_enabled(), [(each.shape, each.dtype) for each in args if isinstance(each, torch.Tensor)]
+
+
 # ---------------------------------------------------------------- one call of a block
 
 
 class _Snapshot:
-    """Saved outputs of an operator, and the versions at which they were saved."""
+    """Saved outputs of an operator, the versions at which they were saved, the call, and whether it drew."""
 
-    __slots__ = ("outputs", "versions")
+    __slots__ = ("call", "drawn", "outputs", "versions")
 
-    def __init__(self, outputs: Any) -> None:
+    def __init__(self, outputs: Any, call: Any = None, drawn: bool = False) -> None:
         self.outputs, self.versions = outputs, [each._version for each in tensors(outputs)]
+        self.call, self.drawn = call, drawn
 
     def detached(self) -> "_Snapshot":
         self.outputs = mapped(torch.Tensor.detach, self.outputs)
@@ -92,6 +119,7 @@ class _Outputs:
         for name, place in saved:
             self.places.setdefault(overload(name), set()).add(place)
         self.values: dict[tuple[Any, int], _Snapshot] = {}
+        self.sequence: list[Any] = []  # operators of the forward part, which a rerun has to repeat
         self.drawn = False  # a draw is saved
         self.redraw = False  # and one after it is not, so the generator has to move on in the rerun
 
@@ -107,6 +135,7 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self.outputs = outputs
         self.places = Counter[Any]()
+        self.all_count = not _is_distributed()  # else not those without gradients: `fully_shard` may gather in one run
 
     def _place(self, operator: Any) -> int:
         place = self.places[operator]
@@ -118,17 +147,27 @@ class _Forward(_Mode):
     """Stores the outputs of saved operators."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        result, outputs = operator(*args, **kwargs), self.outputs
+        kwargs, outputs = kwargs or {}, self.outputs
+        if is_cached_cast(operator, args):
+            return operator(*args, **kwargs)
         saves = _runs_once(operator)
-        if saves or (operator in outputs.places and not is_cached_cast(operator, args)):
+        if saves or operator in outputs.places:
             place = self._place(operator)
             saves = saves or place in outputs.places[operator]
         if saves:
-            outputs.values[operator, place] = _Snapshot(result)
-            outputs.drawn |= draws(operator, args, kwargs)
-        elif outputs.drawn and draws(operator, args, kwargs):
-            outputs.redraw = True
+            before = _generators((args, kwargs)) if _is_foreign(operator) else []
+            result = operator(*args, **kwargs)
+            drawn = draws(operator, args, kwargs) or not all(
+                map(torch.equal, before, _generators((args, kwargs)) if before else [])
+            )
+            outputs.values[operator, place] = _Snapshot(result, _signature(args), drawn)
+            outputs.drawn |= drawn
+        else:
+            result = operator(*args, **kwargs)
+            if outputs.drawn and (_is_foreign(operator) or draws(operator, args, kwargs)):
+                outputs.redraw = True
+        if _is_counted(operator) and (self.all_count or torch.is_grad_enabled()):
+            outputs.sequence.append(operator)
         return result
 
     def __exit__(self, *error: Any) -> None:
@@ -143,18 +182,30 @@ class _Rerun(_Mode):
 
     def __enter__(self) -> "_Rerun":
         self.places.clear()
+        self.sequence = iter(self.outputs.sequence)
         self.operators = {operator for operator, _ in self.outputs.values}
         return super().__enter__()
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if operator in self.operators and not is_cached_cast(operator, args):
+        kwargs, stored = kwargs or {}, None
+        if is_cached_cast(operator, args):
+            return operator(*args, **kwargs)
+        if operator in self.operators:
             stored = self.outputs.values.pop((operator, self._place(operator)), None)
-            if stored is not None:
-                if self.outputs.redraw and draws(operator, args, kwargs):
-                    operator(*args, **kwargs)
-                return stored.read()
-        return operator(*args, **kwargs)
+        known = stored is None or stored.call == _signature(args)
+        if _is_counted(operator) and (self.all_count or torch.is_grad_enabled()):
+            known = known and next(self.sequence, None) is operator
+        if not known:
+            raise BackendError(
+                "the rerun of a block comes to {operator} where its forward did not; if the block makes a table, a "
+                "mask or a cache in its first call, call the model once before training",
+                operator=str(operator),
+            )
+        if stored is None:
+            return operator(*args, **kwargs)
+        if self.outputs.redraw and stored.drawn:
+            operator(*args, **kwargs)
+        return stored.read()
 
 
 class _Kept(saved_tensors_hooks):
@@ -244,21 +295,28 @@ class _UnchangedStatistics:
 
     def __init__(self, norms: Sequence[Any], rerun: Any) -> None:
         self.norms, self.rerun = norms, rerun
-        self.before: list[tuple[Any, float | None, int]] = []
+        self.before: dict[Any, tuple[float | None, int]] = {}
 
     def __enter__(self) -> None:
-        active = [each for each in self.norms if each.training and each.track_running_stats]
-        self.before = [(each, each.momentum, each.num_batches_tracked._version) for each in active]
-        for norm in active:
-            norm.momentum = 0.0
+        for norm in self.norms:
+            self.freeze(norm)
         self.rerun.__enter__()
 
+    def freeze(self, module: Any, args: Any = None) -> None:
+        """Leave the statistics of a module as they are, if it is a batch norm; a hook before its forward."""
+        if isinstance(module, NORMS) and module.training and module.track_running_stats and module not in self.before:
+            self.before[module] = module.momentum, module.num_batches_tracked._version
+            module.momentum = 0.0
+
     def __exit__(self, *error: Any) -> None:
-        self.rerun.__exit__(*error)
-        for norm, momentum, version in self.before:
-            norm.momentum = momentum
-            if norm.num_batches_tracked._version != version:
-                norm.num_batches_tracked.sub_(1)
+        try:
+            self.rerun.__exit__(*error)
+        finally:
+            for norm, (momentum, version) in self.before.items():
+                norm.momentum = momentum
+                if count := norm.num_batches_tracked._version - version:
+                    norm.num_batches_tracked.sub_(count)
+            self.before = {}
 
 
 def batch_norms(block: nn.Module) -> tuple[nn.Module, ...]:
@@ -341,16 +399,19 @@ class _BlockForward:
 
 
 class _BlockRerun:
-    """The context in which a block of a trainer runs again."""
+    """The context in which a block of a trainer runs again; its batch norms become known as they are called."""
 
     def __init__(self, forward: _BlockForward) -> None:
         self.forward = forward
 
     def __enter__(self) -> None:
-        self.forward.rerun.__enter__()
+        self.statistics = _UnchangedStatistics((), self.forward.rerun)
+        self.hook = register_module_forward_pre_hook(self.statistics.freeze)
+        self.statistics.__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        self.forward.rerun.__exit__(*error)
+        self.hook.remove()
+        self.statistics.__exit__(*error)
 
 
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
