@@ -33,7 +33,7 @@ def models(draw, blocks=(2, 3), operators=(3, 4), equal=None, large=6):
         rows = []
         for i in range(size):
             before = sorted(draw(st.sets(st.integers(-1, i - 1), min_size=1, max_size=2)))
-            costs = [draw(st.integers(1, large)) for _ in range(2)] + [draw(st.sampled_from([0, 0, 2]))]
+            costs = [draw(st.integers(1, large)), draw(st.integers(0, large)), draw(st.sampled_from([0, 0, 2]))]
             rows.append((before if i else [-1], *costs, draw(st.integers(0, 9)) == 0, draw(st.integers(0, 9)) == 0))
         return rows
 
@@ -406,6 +406,44 @@ def test_semantics_and_decisions_are_known_words(llama):
             refused()
     with raises(ArgumentError, name="layers.1", decision="bogus"):
         Policy.of(llama, blocks, ["recompute", "bogus", "keep", "keep"], nothing)
+
+
+def test_blocks_of_which_nothing_runs_again_may_be_offloaded(llama):
+    blocks = Blocks.of(llama, "layers.*")
+    kept, offloaded = (
+        Policy.of(llama, blocks, [each] * 4, llama.forward.copy(), semantics="graph", link=LINK)
+        for each in ("keep", "offload")
+    )
+    assert offloaded.simulation.overhead == 0
+    assert offloaded.overhead > 0
+    assert offloaded.simulation.peak_memory <= kept.simulation.peak_memory
+
+
+def test_the_host_has_room_for_what_goes_there(llama):
+    blocks = Blocks.of(llama, "layers.*")
+    free = ra.plan_policy(llama, "least", blocks, link="nvlink-c2c")
+    assert free.simulation.host_peak > 17 << 20
+    with raises(ra.PlanError, host=1):
+        Policy.of(llama, blocks, ["offload"] * 4, mask(llama, []), link=replace(free.link, host=1))
+
+
+def test_an_operator_of_cost_0_spares_those_before_it(tmp_path):
+    names = ("first", *(f"layers.{b}.{part}" for b in range(3) for part in ("dear", "free", "wide", "tail")), "loss")
+    nodes = [
+        {
+            "name": name,
+            "compute": 100 if name.endswith("dear") else 0 if name.endswith("free") else 1,
+            "reads": list(names[max(0, i - 1) : i]),
+            "values": [{"memory": 40 if name.endswith(("dear", "wide")) else 2, "output": name == "loss"}],
+            "saved": list(names[max(0, i - 1) : i]) if name.endswith(("wide", "tail", "loss")) else [],
+        }
+        for i, name in enumerate(names)
+    ]
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps({"format": "remat-graph", "version": 1, "nodes": nodes}))
+    graph = ra.differentiate(str(file))
+    for limit, overhead, cost in exact(graph, "graph"):
+        assert overhead == cost, limit
 
 
 def test_the_policy_nearest_to_a_plan_saves_what_the_plan_keeps(llama):

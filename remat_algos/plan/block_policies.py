@@ -54,7 +54,7 @@ def plan_policy(
     link: AnyLink | None = None,
     holds: Holds | None = None,
 ) -> Policy:
-    """Find the cheapest policy per block whose peak stays within a budget.
+    """Search for the cheapest policy per block whose peak stays within a budget.
 
     Each block is kept whole, or checkpointed: its operators run again right before its first gradient, except for
     those whose outputs stay. So do `torch.utils.checkpoint`, and the trainers built on it, without another runtime.
@@ -81,7 +81,7 @@ def plan_policy(
     Returns
     -------
     Policy
-        Its simulated peak is within the budget.
+        The cheapest found. Its simulated peak is within the budget; `bound` says how much cheaper another could be.
 
     Raises
     ------
@@ -446,7 +446,7 @@ class _BlockOptions:
 
     def subsets(self) -> Bool:
         """bool[o, k]: sets of members whose outputs stay, those of least cost for the bytes that they keep."""
-        candidates = np.flatnonzero(self.free & ((self.compute > 0) | self.draws))
+        candidates = np.flatnonzero(self.free & ((self.compute > 0) | self.draws | (not self.eager)))
         if not self.eager:
             candidates = candidates[~self.leaves[candidates]]
         if candidates.size <= ALL_SUBSETS:

@@ -51,13 +51,13 @@ class Blocks:
     kinds : int32[b]
         Equal blocks have one number: the same operations, bytes, costs and reads by place in the block.
     rerun_end : int32[b]
-        Members with this id or a larger one are not run again.
+        Node id: members from it on are not run again.
     inputs : tuple of int32[i]
         Values that the closure of a checkpoint holds.
     trigger : int32[b]
         Backward node before which the block runs again; -1 if no gradient needs it.
     release : int32[b]
-        Backward node after which the inputs and saved outputs that nothing has read are freed; -1 with such a trigger.
+        Backward node after which the checkpoint frees its inputs and the saved outputs not read; -1 if `trigger` is -1.
     draws : int32[d]
         Members that take random numbers.
     fixed : int32[f]
@@ -168,7 +168,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
-    """Lives of values in eager PyTorch beyond their reads, -1 where they are not longer.
+    """How long Python and autograd keep values after their last use in eager PyTorch; -1 where they do not.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def block_schedule(
     semantics: str = EAGER,
     holds: Holds | None = None,
 ) -> Schedule:
-    """Return the schedule of a policy: each block that is not kept runs again before its first gradient.
+    """Return the schedule of a policy: each checkpointed block runs again before its first gradient.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def graph_rerun(graph: ComputationGraph, blocks: Blocks, b: int, saved: Bool) ->
         elif gradients.size or any(again[j] for j in others if j is not None):
             again[i] = True
             first = min(first, int(gradients.min(initial=first)))
-    return members[again], int(first)
+    return members[again], int(first) if again.any() else int(blocks.trigger[b])
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> Int32:

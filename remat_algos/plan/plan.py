@@ -289,7 +289,7 @@ class Plan:
 
         See Also
         --------
-        remat_algos.plan_policy : The cheapest policy within a budget.
+        remat_algos.plan_policy : The cheapest policy found within a budget.
         """
         from remat_algos.plan.policy import Policy
 

@@ -244,7 +244,7 @@ class Policy:
         """Return the decision of a schedule about each tensor, for other frameworks.
 
         It has the values that cross from the forward to the backward part, and those that are recomputed or offloaded.
-        Values of one node share the cost of its runs.
+        The price of a value is that of its node, which may make other values too.
         """
         graph, (listed, decision) = simulation.graph, _decisions(simulation)
         extra = np.maximum(simulation.runs - 1, 0) * graph.compute
@@ -360,7 +360,7 @@ class Policy:
         for label, amount, what in (
             ("overhead", self.overhead, "more than one pass"),
             ("bound", extra, f"for every schedule ({bound.source})"),
-            ("gap", self.overhead - extra, "between the two"),
+            ("gap", self.overhead - extra, "between overhead and bound"),
         ):
             yield label, f"{graph.labels.compute(amount)}, {fine_percent(amount, one_pass)} {what}"
 

@@ -98,7 +98,8 @@ def run(arguments: argparse.Namespace) -> None:
     if plan is not None:
         print_row("plan", f"{_figures(plan)} ({plan.method})")
     if today is not None and rival is not None:
-        print_row(f"every_n={arguments.against}", f"{_figures(today)}, with blocks {cuts[0]}")
+        of = f", with blocks {cuts[0]}" if len(cuts) > 1 else ""
+        print_row(f"every_n={arguments.against}", f"{_figures(today)}{of}")
         print_row("", f"{_overhead(rival)} by the policy within that peak")
     if arguments.output:
         print_row("written", arguments.output)

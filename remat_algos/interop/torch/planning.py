@@ -79,7 +79,7 @@ class TrainingRequest:
     device : Device, str or path, optional
         The device whose times the costs "roofline" and "occupancy" are: a name of the table, or a file; "profile", for
         the cost "profile": the time of each kind of operator, measured here. A link needs it, or another cost that is a
-        time. Without it costs have no unit.
+        time. Without it the times are those of an "A100 80GB".
     workspace : bool
         Run each kind of operator once, to measure its workspace.
     infeasible : {"warn", "raise"}
