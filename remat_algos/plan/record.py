@@ -209,7 +209,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise PlanError(error.template, **error.fields) from error
     except ValueError as error:
         raise PlanError(
-            "{name!p}: {error!w}; give the whole of what `remat solve -o` wrote", name=file.name, error=error
+            "{name!p}: {error!w}; give the whole of the file that was saved", name=file.name, error=error
         ) from error
     if not isinstance(record, dict):
         raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)

@@ -356,8 +356,9 @@ def test_what_a_plan_does_not_fit_is_refused_and_nothing_is_changed():
         with raises(PlanError, **fields):
             plan.apply(other)
         assert all("forward" not in each.__dict__ for each in other.modules())
-    with raises(ArgumentError, name="aten.nothing.default"):
-        plan_of(("::aten.nothing.default#0",)).apply(model)
+    for name in ("aten.nothing.default", "aten.addmm.__name__", "nothing.addmm.default"):
+        with raises(ArgumentError, name=name):
+            plan_of((f"::{name}#0",)).apply(model)
     with raises(PlanError, operator="addmm"):
         plan_of(("addmm",))
     with raises(PlanError, block="layers.0", decision="drop", known=["keep", "recompute", "offload"]):
@@ -373,6 +374,28 @@ def test_a_forward_that_was_replaced_since_is_not_lost():
     with raises(PlanError, kind="Block"):
         handle.remove()
     assert "forward" in model.layers[0].__dict__
+
+
+def test_an_error_inside_is_not_replaced_by_that_of_the_plan():
+    def fail(model):
+        with plan_of((), count=3).apply(model):
+            model.layers[1].forward = lambda x: x
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        fail(Model())
+
+
+def test_a_trainer_that_checkpoints_after_the_plan_is_refused():
+    model = Model()
+    with plan_of((), count=3).apply(model):
+        model.layers[1].gradient_checkpointing = True
+        with raises(PlanError, kind="Block"):
+            model(X)
+        with torch.no_grad():
+            model(X)
+        model.eval()
+        model(X).backward()
 
 
 def test_two_gradients_of_one_graph_and_gradients_of_gradients():
@@ -682,6 +705,8 @@ DAMAGES = {
     "saved": lambda record: record["blocks"][1].update(saved=["mm"]),
     "missing": lambda record: record["blocks"][1].pop("memory"),
     "peak": lambda record: record.update(peak_memory="100"),
+    "negative": lambda record: record.update(peak_memory=-3.5),
+    "no_number": lambda record: record.update(overhead=float("nan")),
     "gap": lambda record: record.pop("gap"),
     "report": lambda record: record.update(report="text"),
 }

@@ -2,12 +2,13 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from remat_algos.errors import BudgetError, PlanError
+from remat_algos.errors import ArgumentError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
 from remat_algos.interop.torch.eager_capture import simulate_step
@@ -23,6 +24,7 @@ from tests.interop.test_torch_checkpoints import (
     gradients,
     ran_in,
 )
+from tests.raising import raises
 
 X = torch.linspace(-1, 1, 1024 * 8).view(1024, 8)
 WHOLE = {"nested", "shared"}
@@ -235,3 +237,56 @@ def test_settings_of_other_runtimes_need_the_graph_and_no_offload():
     expected = gradients(model, X)
     with plan.apply(model):
         assert_same(gradients(model, X), expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": {}},
+        {"budget": {"dev": "1GiB"}},
+        {"budget": {"device": "1GiB", "other": 1}},
+        {"budget": {"memory": "4MiB", "optimizer": "adamw"}},
+        {"budget": "80%", "shards": {"wrld": 2}},
+        {"budget": "80%", "shards": {"world": 0}},
+        {"budget": "80%", "shards": {"world": 2, "other": 1}},
+    ],
+)
+def test_wrong_entries_are_refused_in_a_sentence(options):
+    with pytest.raises(ArgumentError):
+        remat.plan_checkpoints(Model(), (X,), **options)
+
+
+def test_gradients_of_earlier_batches_count_on_a_device():
+    model = Model(count=4)
+    once, again = (
+        remat.plan_checkpoints(model, (X,), {"device": "1MiB", "optimizer": "sgd", "accumulate": accumulate})
+        for accumulate in (False, True)
+    )
+    assert once.policy.limit - again.policy.limit == sum(each.nbytes for each in model.parameters())
+
+
+def test_a_model_with_a_plan_is_not_planned():
+    model = Model()
+    with remat.plan_checkpoints(model, (X,), "80%").apply(model), raises(PlanError, block="layers.0"):
+        remat.plan_checkpoints(model, (X,), "80%")
+
+
+def test_a_budget_that_fails_names_itself_and_the_lowest_peak_succeeds():
+    model = Model(count=6)
+    lowest = remat.plan_checkpoints(model, (X,), "least")
+    assert remat.plan_checkpoints(model, (X,), lowest.peak_memory).peak_memory == lowest.peak_memory
+    for limit in (lowest.peak_memory - 1, lowest.policy.peak_memory - 1):
+        with raises(BudgetError, limit=limit, reached=lowest.peak_memory):
+            remat.plan_checkpoints(model, (X,), limit)
+
+
+def test_a_budget_that_fails_says_which_blocks_can_only_be_kept():
+    with raises(BudgetError, count=3, blocks=3):
+        remat.plan_checkpoints(Model(Counting), (X,), "30%")
+
+
+def test_settings_without_names_say_what_they_do():
+    plan = remat.plan_checkpoints(Model(count=4), (X,), "100%")
+    empty = {"arguments": (), "peak_memory": 1, "overhead": 0, "share": ""}
+    assert "no recomputation" in str(replace(plan.megatron(), **empty))
+    assert all("everything is recomputed" in str(replace(each, **empty)) for each in (plan.jax(), plan.torchtitan()))

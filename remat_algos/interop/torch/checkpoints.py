@@ -1,6 +1,7 @@
 """Plans of checkpoints per block, run by PyTorch's trainers."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from torch import nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink
 from remat_algos.cost.node_costs import AnyDevice
-from remat_algos.errors import PlanError
+from remat_algos.errors import ArgumentError, BudgetError, PlanError, extended
 from remat_algos.files import write_whole
 from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, kept_bytes
 from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
@@ -39,6 +40,7 @@ from remat_algos.plan.policy import Policy, Treatment
 from remat_algos.plan.record import from_file
 from remat_algos.wording import format_bytes, labelled, listed, one_line
 
+BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
 FORMAT, VERSION = "remat-checkpoints", 1
 GENERATOR_STATE = 5056  # bytes, of the CPU
 
@@ -147,8 +149,7 @@ class CheckpointPlan:
                     "plan.kwargs instead of plan.apply(model)",
                     module=name or type(model).__name__,
                 )
-            if _is_wrapped(module):
-                raise PlanError("block {block!r} has a plan already; remove that first", block=name)
+        _check_free(model)
         wrapped = []
         for each in self.treatments:
             block = modules[each.name]
@@ -251,7 +252,7 @@ def plan_checkpoints(
     budget : Budget, int, str or mapping
         Bytes of the peak, parameters and inputs apart: "20GiB", "50%" of the peak without checkpoints, or "least". With
         {"device": "24GiB", "optimizer": "adamw"} parameters, inputs and the states of the optimizer count too;
-        "reserve" keeps bytes free.
+        "accumulate" counts gradients of earlier batches, and "reserve" keeps bytes free.
     keywords : mapping, optional
         Arguments by name, next to a sequence.
     blocks : str or sequence of str, optional
@@ -278,9 +279,9 @@ def plan_checkpoints(
     GraphError
         If the result is no loss, or a parameter would have no gradient.
     PlanError
-        If no block matches, or none can be checkpointed.
+        If the model has a plan already, no block matches, or none can be checkpointed.
     BudgetError
-        With the lowest peak that was reached.
+        With the lowest peak that was reached, and why blocks can only be kept.
 
     Examples
     --------
@@ -293,24 +294,25 @@ def plan_checkpoints(
     >>> plan.treatments[0].decision, plan.treatments[3].decision, plan.peak_memory <= plan.policy.limit
     ('recompute', 'keep', True)
     """
+    _check_free(model)
+    world = 1 if shards is None else shards.get("world")
+    if not is_count(world) or not world or set(shards or ()) - {"world"}:
+        raise ArgumentError('shards is {shards!r}; give the number of ranks as "world"', shards=shards)
     names = _default_blocks(model) if blocks is None else blocks
     captured = capture_step(
         model, inputs, keywords=keywords, loss=loss, on=on, blocks=names, cost=cost, device=device, workspace=workspace
     )
     cut = _with_refusals(model, captured)
-    rank = _Rank.of(model, captured.graph, cut.names, 1 if shards is None else shards["world"])
+    rank = _Rank.of(model, captured.graph, cut.names, world)
     limits, states, reserve = _limits(budget, captured.graph)
     graph = rank.graph(captured.graph)
     if limits.device is not None:
         left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
     plan = partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds)
-    policy = plan(limits)
     where = next((each.device for each in model.parameters()), torch.device("cpu")) if on is None else torch.device(on)
+    policy = _within(plan, limits, where)
     stashed = _stashed(policy, where)
-    if policy.limit is not None and stashed and policy.peak_memory + stashed > policy.limit:
-        policy = replace(plan(max(policy.limit - (len(cut) + 1) * GENERATOR_STATE, 0)), limit=policy.limit)
-        stashed = _stashed(policy, where)
     return CheckpointPlan(
         _selected(policy, captured),
         policy.peak_memory + stashed,
@@ -322,6 +324,42 @@ def plan_checkpoints(
         policy,
         captured,
     )
+
+
+def _within(plan: Callable[[Any], Policy], limits: Budget, where: torch.device) -> Policy:
+    """Return the policy within limits with the states that checkpoints stash, or else that of the lowest peak."""
+    policy = None
+    try:
+        policy = plan(limits)
+        if policy.limit is None or policy.peak_memory + _stashed(policy, where) <= policy.limit:
+            return policy
+        left = policy.limit - (len(policy.treatments) + 1) * GENERATOR_STATE
+        return replace(plan(max(left, 0)), limit=policy.limit)
+    except BudgetError as error:
+        limit: int = error.fields["limit"] if policy is None else policy.limit or 0
+        lowest = plan("least")
+        reached = lowest.peak_memory + _stashed(lowest, where)
+        if reached <= limit:
+            return replace(lowest, limit=limit)
+        failed = BudgetError(
+            "no plan of checkpoints has a peak of at most {limit!b}; the lowest found is {reached!b}",
+            reached=reached,
+            lower_bound=error.lower_bound,
+            nodes=error.nodes,
+            names=error.names,
+            limit=limit,
+        )
+        blocks = lowest.blocks
+        if blocks is not None and blocks.refusals:
+            failed = extended(
+                failed,
+                "",
+                "; {count} of {blocks} blocks can only be kept: {reasons!l}",
+                count=len(blocks.refusals),
+                blocks=len(blocks),
+                reasons=list(dict.fromkeys(blocks.refusals.values())),
+            )
+        raise failed from error
 
 
 def _stashed(policy: Policy, where: torch.device) -> int:
@@ -381,13 +419,24 @@ def _with_refusals(model: nn.Module, captured: EagerCapture) -> Blocks:
 
 def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     """Return a budget, and the bytes of a device that its optimizer's states and its reserve take."""
-    options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
     if isinstance(budget, Budget):
         return budget, 0, 0
-    optimizer, reserve = options.pop("optimizer", None), options.pop("reserve", 0)
+    options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
+    if not options.keys() & {"memory", "device"} or options.keys() - BUDGET:
+        raise ArgumentError(
+            "budget has {given!l}; give memory or device, and of the others of {known!l}",
+            given=list(options) or ["no entry"],
+            known=list(BUDGET),
+        )
+    optimizer, accumulate = options.pop("optimizer", None), bool(options.pop("accumulate", False))
+    reserve = options.pop("reserve", 0)
     limits = Budget(**options)
-    check_reserved(limits, optimizer, False, reserve)
-    return limits, kept_bytes(graph, optimizer), byte_limit(reserve)
+    check_reserved(limits, optimizer, accumulate, reserve)
+    if optimizer is not None and limits.device is None:
+        raise ArgumentError(
+            "optimizer {optimizer!r} is for a device budget, such as 16GiB; give device too", optimizer=optimizer
+        )
+    return limits, kept_bytes(graph, optimizer, accumulate), byte_limit(reserve)
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +538,11 @@ class AppliedPlan:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.remove()
+        try:
+            self.remove()
+        except PlanError:
+            if error[0] is None:  # else the error inside is the one to see
+                raise
 
 
 def _wrapped(block: nn.Module, treatment: Treatment) -> partial[Any]:
@@ -497,9 +550,11 @@ def _wrapped(block: nn.Module, treatment: Treatment) -> partial[Any]:
     return partial(run_block, block.forward, _saved(treatment), offload, batch_norms(block))
 
 
-def _is_wrapped(module: nn.Module) -> bool:
-    forward = module.__dict__.get("forward")
-    return isinstance(forward, partial) and forward.func is run_block
+def _check_free(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        forward = module.__dict__.get("forward")
+        if isinstance(forward, partial) and forward.func is run_block:
+            raise PlanError("block {block!r} has a plan already; remove that first", block=name)
 
 
 def _parsed(operator: str) -> tuple[str, str, int]:
@@ -526,7 +581,7 @@ def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
     for name, holds, expected in (
         ("blocks", _are_blocks, "a list of blocks, each with name, decision and figures"),
         ("report", _is_texts, "a list of texts"),
-        *((name, _is_figure, "a number or null") for name in FIGURES),
+        *((name, _is_bytes if name.endswith("memory") else _is_figure, "a number or null") for name in FIGURES),
     ):
         if name not in record or not holds(record[name]):
             raise PlanError(
@@ -541,7 +596,11 @@ def _is_texts(entry: Any) -> bool:
 
 
 def _is_figure(entry: Any) -> bool:
-    return entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool))
+    return entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry))
+
+
+def _is_bytes(entry: Any) -> bool:
+    return entry is None or is_count(entry)
 
 
 def _are_blocks(entry: Any) -> bool:

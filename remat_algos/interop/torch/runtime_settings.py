@@ -16,6 +16,7 @@ from remat_algos.plan.policy import Policy
 from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes, format_bytes
 
+MEGATRON = "Megatron-LM"  # without flags it recomputes nothing
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
 """Values of Megatron's `--recompute-modules`, and what modules of that kind are called."""
 
@@ -33,7 +34,7 @@ class RuntimeSetting:
     arguments : tuple of str
         Selectors, flags or names.
     peak_memory : int
-        Simulated bytes, as of the plan.
+        Simulated bytes, as of the plan; states of the random generator are not among them.
     overhead : int or float
         Cost beyond one pass, in the unit of the plan.
     share : str
@@ -47,7 +48,8 @@ class RuntimeSetting:
     share: str
 
     def __str__(self) -> str:
-        shown = " ".join(self.arguments) or "no recomputation"
+        nothing = "no recomputation" if self.runtime == MEGATRON else "no names: everything is recomputed"
+        shown = " ".join(self.arguments) or nothing
         return f"{shown}\n{self.runtime}: peak {exact_bytes(self.peak_memory)}, overhead {self.share}"
 
     @classmethod
@@ -85,7 +87,7 @@ class RuntimeSetting:
     @classmethod
     def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
         """Return the cheapest of whole first blocks, and of modules of all blocks."""
-        n, blocks = policy.graph.n_nodes, _blocks(policy, "Megatron-LM")
+        n, blocks = policy.graph.n_nodes, _blocks(policy, MEGATRON)
 
         def trials() -> Iterable[Trial]:
             for count in range(len(blocks) + 1):
@@ -105,7 +107,7 @@ class RuntimeSetting:
                     flags = ("--recompute-granularity", "selective", "--recompute-modules", *chosen)
                     yield flags, [RECOMPUTE] * len(blocks), saved
 
-        return cls._cheapest("Megatron-LM", policy, captured, trials(), EAGER)
+        return cls._cheapest(MEGATRON, policy, captured, trials(), EAGER)
 
     @classmethod
     def jax(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":

@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from remat_algos.errors import ArgumentError, BackendError
+from remat_algos.errors import ArgumentError, BackendError, PlanError
 from remat_algos.interop.torch.eager_capture import draws, is_cached_cast, mapped
 from remat_algos.interop.torch.stable_names import is_compiling
 from remat_algos.interop.torch.storages import tensors
@@ -35,14 +35,13 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 def overload(name: str) -> Any:
     """Return the operator of a name such as "aten.mm.default"."""
     found: Any = torch.ops
-    try:
-        for part in name.split("."):
-            found = getattr(found, part)
-    except AttributeError as error:
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not hasattr(found, "_schema"):
         wrong = (
             "PyTorch has no operator {name!r}; import the package that registers it, or plan again with this PyTorch"
         )
-        raise ArgumentError(wrong, name=name) from error
+        raise ArgumentError(wrong, name=name)
     return found
 
 
@@ -254,6 +253,13 @@ def run_block(
     """Call the forward of a block in a checkpoint; without gradients call it alone."""
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
+    block: Any = getattr(forward, "__self__", None)
+    if getattr(block, "gradient_checkpointing", False) and block.training:
+        raise PlanError(
+            "a {kind} has a plan, and the trainer checkpoints it too; switch its gradient checkpointing off, or give "
+            "it plan.kwargs instead of plan.apply(model)",
+            kind=type(block).__name__,
+        )
     values = [*args, *kwargs.values()]
     # Tensors are arguments of the checkpoint, which checks their versions; one that is offloaded is the only one.
     moved = [i for i, each in enumerate(values) if isinstance(each, torch.Tensor)][: 1 if offload else None]
