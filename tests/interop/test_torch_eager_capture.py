@@ -14,7 +14,7 @@ from torch.nn import functional as f
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import remat_algos.interop.torch as remat
-from remat_algos.errors import GraphError, PlanError
+from remat_algos.errors import ArgumentTypeError, GraphError, PlanError
 from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
 from remat_algos.plan.policy import Policy
 from tests.raising import raises
@@ -231,6 +231,7 @@ class StatefulBlock(nn.Module):
         self.register_buffer("average", torch.ones(8))
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
         self.table, self.past, self.named, self.plain = None, [], {"depths": [1]}, torch.ones(8)
+        self.depth = 1
 
     def forward(self, x):
         return self.norm(self.layer(self.function(self, x)))
@@ -588,6 +589,109 @@ def test_a_block_that_cannot_run_again_is_refused(function, refused):
     captured = capture_step(model, (x,))
     assert sorted(captured.blocks.refusals) == ([0, 1] if refused else [])
     assert trace(captured).max() == simulate_step(model, (x,))
+
+
+def number_in_python(block, x):
+    block.depth += 1
+    return x * block.depth
+
+
+def removes(block, x):
+    plain, block.plain = block.plain, None
+    return x if plain is None else x + plain
+
+
+def lazy_module(block, x):
+    if block.table is None:
+        block.table = nn.Identity()
+    return block.table(x)
+
+
+def made_inside(block, x):
+    count = torch.tensor(0)
+    count += 1
+    return x * count
+
+
+def argument(block, x):
+    x, count = x
+    count += 1
+    return x * count
+
+
+class Counted(Stateful):
+    """Blocks that take a tensor of integers too."""
+
+    def forward(self, x, count):
+        for layer in self.layers[:2]:
+            x = layer((x, count))
+        return x.square().mean()
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (counter, "writes into a buffer"),
+        (plain_tensor, "writes into a buffer"),
+        (argument, "writes into one of its inputs"),
+        (moving_average, "replaces a tensor in an attribute"),
+        (removes, "replaces a tensor in an attribute"),
+        (lazy_module, "leaves a tensor in an attribute"),
+        (lazy_table, "leaves a tensor in an attribute"),
+        (last, "leaves a tensor in an attribute"),
+        (containers, "leaves a tensor in an attribute"),
+        (number_in_python, "changes a number in an attribute"),
+        (made_inside, ""),
+        (lambda block, x: x, ""),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_a_block_that_changes_what_it_reads_is_refused(function, refused):
+    x, count = torch.randn(16, 8), torch.zeros(16, 1, dtype=torch.long)
+    model, inputs = (Counted(function), (x, count)) if function is argument else (Stateful(function), (x,))
+    model.layers = model.layers[:2]
+    captured = capture_step(model, inputs, blocks="layers.*")
+    assert [captured.blocks.refusals.get(b, "")[3 : len(refused) + 3] for b in range(2)] == [refused] * 2
+    assert bool(captured.blocks.refusals) == bool(refused)
+    assert not count.any()
+
+
+def test_a_block_that_writes_into_integers_that_the_model_makes_is_refused():
+    class Made(Counted):
+        def forward(self, x):
+            return super().forward(x, torch.zeros(16, 1, dtype=torch.long))
+
+    assert len(capture_step(Made(argument), (torch.randn(16, 8),)).blocks.refusals) == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda block, x: x if torch.rand(()) > 0.2 else block.layer(x),
+        lambda block, x: x[x[:, 0] > 0],
+        lambda block, x: x * float(x.mean()),
+        lambda block, x: x * x.detach().tolist()[0][0],
+        lambda block, x: x * x.detach().numpy().mean(),
+    ],
+    ids=["branch", "mask", "float", "list", "numpy"],
+)
+@pytest.mark.parametrize("door", [capture_step, simulate_step], ids=lambda door: door.__name__)
+def test_a_model_that_reads_numbers_is_an_error_with_its_line(door, function):
+    with raises(GraphError, file=__file__, line=function.__code__.co_firstlineno) as error:
+        door(Odd(function), (torch.randn(16, 8),))
+    assert "lambda" in error.value.fields["code"]
+
+
+@pytest.mark.parametrize("door", [capture_step, simulate_step], ids=lambda door: door.__name__)
+def test_a_bare_tensor_as_inputs_is_an_error(door):
+    with raises(ArgumentTypeError):
+        door(Odd(writes), torch.randn(16, 8))
+
+
+@pytest.mark.parametrize("blocks", ["foo.*", [], ["layers.*", "layers.*.up"]])
+def test_a_pattern_without_a_module_is_an_error_with_the_paths(blocks):
+    with raises(PlanError, modules=["layers", "layers.*", "layers.*.layer", "first"]):
+        capture_step(Odd(writes), (torch.randn(16, 8),), blocks=blocks)
 
 
 def test_a_view_that_is_written_is_captured():

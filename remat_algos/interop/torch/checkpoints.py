@@ -19,11 +19,10 @@ from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, BudgetError, PlanError, extended
 from remat_algos.files import write_whole
 from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, kept_bytes
-from remat_algos.interop.torch.eager_capture import EagerCapture, capture_step
+from remat_algos.interop.torch.eager_capture import NORMS, EagerCapture, capture_step
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, is_savable, operator_of
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
-    NORMS,
     Saved,
     TrainedBlocks,
     batch_norms,

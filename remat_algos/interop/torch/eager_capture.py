@@ -2,12 +2,16 @@
 
 import contextlib
 import gc
+import re
+import traceback
 import warnings
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
-from remat_algos.errors import GraphError
+from remat_algos.errors import ArgumentTypeError, GraphError, PlanError, about
 from remat_algos.interop.torch.costs import Call, price
 from remat_algos.interop.torch.storages import stored_bytes
 from remat_algos.ir.arrays import from_lists, indptr_of
@@ -39,6 +43,7 @@ FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
 KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 DataDependent = (DataDependentOutputException, DynamicOutputShapeException)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 RESIDENT = -1  # base of a value that is made in place in a resident
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
@@ -95,6 +100,24 @@ class _Attributes:
             if _ids(before) != _ids(now):
                 yield each, before, now
 
+    def change(self) -> str:
+        """Why a module cannot run twice: what it has left in an attribute; "" if nothing."""
+        for _, before, now in self.changes():
+            if isinstance(now, dict):
+                pairs = [(before.get(name), now.get(name)) for name in before | now]
+            else:
+                pairs = list(zip_longest(before, now))
+            for old, new in pairs:
+                if new is old:
+                    continue
+                if _has_tensor(old):
+                    return "it replaces a tensor in an attribute, which a second run would not find"
+                if _has_tensor(new):
+                    return "it leaves a tensor in an attribute, which a second run would find there"
+                if isinstance(old, int | float) and isinstance(new, int | float) and old != new:
+                    return "it changes a number in an attribute, which a second run would change again"
+        return ""
+
     def restore(self) -> None:
         for each, before, _ in list(self.changes()):
             each.clear()
@@ -105,6 +128,10 @@ class _Attributes:
                 each.update(before)
             else:
                 each.extend(before)
+
+
+def _has_tensor(entry: Any) -> bool:
+    return isinstance(entry, nn.Module) or next(tensors(entry), None) is not None
 
 
 def _copied(container: Any) -> Any:
@@ -163,6 +190,7 @@ class _FakeStep:
     args: tuple[Any, ...]
     keywords: dict[str, Any]
     on: torch.device | None
+    counters: set[int] = field(default_factory=set)  # ids of the fakes that count batches of norms
     numbers: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)  # before they were overwritten
 
     @classmethod
@@ -184,14 +212,20 @@ class _FakeStep:
 
         parameters: dict[str, torch.Tensor] = {}
         names: dict[int, str] = {}
+        counters: set[int] = set()
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
             # once in each module that has it: of two names of one module, the second would put the fake back
             for path, module in model.named_modules():
                 for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
                     parameters[name] = fake(tensor)
                     names.setdefault(id(parameters[name]), name)
+                    if isinstance(module, NORMS) and tensor is module.num_batches_tracked:
+                        counters.add(id(parameters[name]))
+        if isinstance(inputs, torch.Tensor):
+            error = ArgumentTypeError("inputs is a tensor; give a sequence of the model's arguments, (inputs,)")
+            raise about("inputs", error)
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
-        return cls(model, fakes, names, parameters, mapped(fake, args), mapped(fake, keywords), on)
+        return cls(model, fakes, names, parameters, mapped(fake, args), mapped(fake, keywords), on, counters)
 
     def run(self, loss: Any, tracker: "_Tracker") -> torch.Tensor:
         """Run forward and backward with the fake parameters, which checkpoints read again, and return the loss."""
@@ -491,6 +525,10 @@ def _fake_step(model: nn.Module, inputs: Any, keywords: Any, on: Any) -> Iterato
         numbers = step.numbers
         with mode, emulated:
             yield step, mode
+    except (*DataDependent, RuntimeError) as error:
+        if not isinstance(error, DataDependent) and "tensor subclasses" not in str(error):  # Tensor.numpy()
+            raise
+        raise _reads_numbers(error) from error
     finally:
         attributes.restore()
         torch.set_grad_enabled(gradients)
@@ -499,6 +537,22 @@ def _fake_step(model: nn.Module, inputs: Any, keywords: Any, on: Any) -> Iterato
                 tensor.copy_(before)
         if collects:
             gc.enable()
+
+
+def _reads_numbers(error: Exception) -> GraphError:
+    """Return the error for a model that reads numbers, with the line of its sources."""
+    library, package = (Path(str(each.__file__)).parent for each in (contextlib, torch))
+    own = Path(__file__).parents[2]
+    frames = traceback.extract_tb(error.__traceback__)
+    others = [each for each in frames if not {package, own} & {*Path(each.filename).parents}]
+    frame = next((each for each in reversed(others) if Path(each.filename).parent != library), frames[-1])
+    return GraphError(
+        "`{code}` (line {line} of {file}) reads numbers of a tensor, and a capture has none; for the capture, turn off "
+        "what depends on data, such as layer drop, logging and masks as indices",
+        code=frame.line or frame.name,
+        line=frame.lineno,
+        file=frame.filename,
+    )
 
 
 # ---------------------------------------------------------------- the graph of a step
@@ -570,6 +624,8 @@ class _Recorder(_Tracker):
         self.blocks = [_Block(path) for path in blocks]
         self.block_of = {path: b for b, path in enumerate(blocks)}
         self.block = -1
+        self.attributes: _Attributes | None = None  # of the block, before its call
+        self.constants: dict[int, int] = {}  # blocks whose Python makes tensors of numbers, by resident
         for fake in step.fakes.values():
             name = step.names.get(id(fake))
             role = "input" if name is None else "parameter" if isinstance(fake, nn.Parameter) else "state"
@@ -649,6 +705,8 @@ class _Recorder(_Tracker):
             block.counts[operator] += 1
         given = list(tensors((args, kwargs)))
         places = list(dict.fromkeys(map(self.place_of, given)))
+        if operator is torch.ops.aten.lift_fresh.default:  # as torch.tensor(1) calls it
+            self.constants |= dict.fromkeys(places, self.block)
         if self.backward:
             self.check_saved(given)
             if torch.is_grad_enabled() and self.owner >= 0 and self.rows[self.owner].block >= 0:
@@ -710,18 +768,20 @@ class _Recorder(_Tracker):
                     self.refuse(b, "a gradient reads a tensor of it that was not saved by save_for_backward")
 
     def check_written(self, written: Sequence[torch.Tensor]) -> None:
-        """Refuse a block that writes into what is outside of it, except counters, which PyTorch's norms have."""
+        """Refuse a block that writes into what is outside of it, except the counters of batch norms."""
         if self.block < 0 or self.backward:
             return
         for tensor in written:
             place = self.place_of(tensor)
-            inside = place >= 0 and (
-                self.producer[place] == len(self.rows) or self.rows[self.producer[place]].block == self.block
-            )
-            if place < 0 and tensor.is_floating_point():
-                self.refuse(self.block, "it writes into a buffer, which a second run would change again")
-            elif place >= 0 and not inside:
-                self.refuse(self.block, "it writes into one of its inputs, which a second run would change again")
+            if place < 0:
+                inside = self.constants.get(place, -1) == self.block or id(tensor) in self.step.counters
+            else:
+                maker = self.producer[place]
+                inside = maker == len(self.rows) or self.rows[maker].block == self.block
+            if not inside:
+                given = place >= 0 or self.residents[~place][1] == "input"
+                what = "one of its inputs" if given else "a buffer"
+                self.refuse(self.block, f"it writes into {what}, which a second run would change again")
 
     def refuse(self, b: int, why: str) -> None:
         self.blocks[b].refusal = self.blocks[b].refusal or why
@@ -801,6 +861,7 @@ class _Recorder(_Tracker):
             block, self.block = self.blocks[b], b
             block.calls += 1
             block.counts.clear()
+            self.attributes = _Attributes(module)
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         """Note what a checkpoint of a block would hold."""
@@ -817,7 +878,10 @@ class _Recorder(_Tracker):
         b = self.block_of.get(path, -1)
         if b >= 0 and b == self.block:
             self.blocks[b].results |= set(map(self.place_of, tensors(result)))
-            self.block = -1
+            change = self.attributes.change() if self.attributes is not None else ""
+            if change:
+                self.refuse(b, change)
+            self.block, self.attributes = -1, None
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
@@ -897,7 +961,8 @@ def capture_step(
 ) -> EagerCapture:
     """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
 
-    The model's mode, and contexts around the call such as autocast, are part of what is captured.
+    The model's mode, and contexts around the call such as autocast, are part of what is captured. Attributes of its
+    modules are put back afterwards; what hooks store elsewhere is not.
 
     Parameters
     ----------
@@ -922,7 +987,9 @@ def capture_step(
     Raises
     ------
     GraphError
-        If the result is no loss, or a parameter would have no gradient.
+        If the result is no loss, a parameter would have no gradient, or the model reads numbers of a tensor.
+    PlanError
+        If no module matches the patterns.
 
     Examples
     --------
@@ -956,6 +1023,15 @@ def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]
         return [f"{name}.{i}" for name in outer for i in range(len(model.get_submodule(name)))]
     texts = [patterns] if isinstance(patterns, str) else list(patterns)
     wanted = [part.strip().split(".") for text in texts for part in text.split(",")]
+    lost = [each for each in wanted if not any(_matches(name.split("."), each) for name in names)]
+    if lost or not wanted:
+        raise PlanError(
+            "no module has the path {pattern!r}; the modules are {modules!l}"
+            if lost
+            else "blocks is empty; the modules are {modules!l}",
+            pattern=".".join(lost[0]) if lost else "",
+            modules=list(dict.fromkeys(re.sub(r"(?<![^.])\d+(?![^.])", "*", name) for name in names)) or ["none"],
+        )
     return [name for name in names if any(_matches(name.split("."), each) for each in wanted)]
 
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
-from remat_algos.interop.torch.eager_capture import draws, is_cached_cast, mapped
+from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast, mapped
 from remat_algos.interop.torch.stable_names import is_compiling
 from remat_algos.interop.torch.storages import tensors
 
@@ -24,8 +24,6 @@ Saved = tuple[tuple[str, int], ...]
 """Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
 KEEP_ALL = None
 """Stands for `Saved` where a block is not recomputed at all."""
-
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 # ---------------------------------------------------------------- operators
