@@ -53,8 +53,13 @@ def test_a_model_is_named_wherever_a_path_is_taken(name):
         "verify": (ra.solve(graph, "100%", solver="no_remat"),),
         "solve": ("100%",),
         "compare": ("100%",),
+        "plan_policy": ("100%", "stage1,stage2"),
     }
     fast = {"solvers": ["no_remat"]} if name in ("compare", "frontier") else {}
+    if name == "plan_policy":
+        with pytest.raises(ra.PlanError, match="give a graph with its backward part"):
+            ra.plan_policy(MODEL, *with_more[name])
+        return
     outcome = getattr(ra, name)(MODEL, *with_more.get(name, ()), **fast)
     if name in ("read_graph", "solve", "simulate"):
         assert getattr(outcome, "graph", outcome).hash == graph.hash

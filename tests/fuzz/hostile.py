@@ -90,6 +90,7 @@ VALID = {
     "backend": lambda: backend("numpy"),
     "bags": lambda: [[0], [0, 1]],
     "base": lambda: 100,
+    "blocks": lambda: "layers.*",
     "budget": lambda: "100%",
     "by": lambda: 2,
     "data": lambda: ra.formats.to_npz(worlds()[0].full),
