@@ -96,7 +96,7 @@ def capture(
     >>> model = helper.make_model(helper.make_graph([relu], "net", [x], [y]))
     >>> graph = capture(model, {"batch": 8})
     >>> graph.memory.tolist(), graph.compute.tolist(), graph.resident.names
-    ([128], [4000], ('x',))
+    ([128], [5000], ('x',))
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
         raise ArgumentTypeError(

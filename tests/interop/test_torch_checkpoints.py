@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
 from remat_algos.interop import torch as remat
+from remat_algos.interop.torch import selective
 from remat_algos.interop.torch.selective import NORMS, savable
 from remat_algos.plan.policy import Treatment
 from tests.raising import raises
@@ -322,7 +323,7 @@ def test_a_plan_comes_off_again_without_a_trace():
 def test_without_gradients_nothing_is_checkpointed(monkeypatch):
     model = Model()
     with plan_of((), count=3).apply(model):
-        monkeypatch.setattr("remat_algos.interop.torch.selective.checkpoint", None)
+        monkeypatch.setattr(selective, "checkpoint", None)
         with torch.no_grad():
             assert model(X) > 0
 
