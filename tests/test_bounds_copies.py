@@ -11,7 +11,8 @@ import remat_algos as ra
 from remat_algos.bounds import link_bound, moments
 from remat_algos.bounds.closure import LinkPrices, overhead_bound
 from remat_algos.bounds.link_bound import TimeBound, rising_time_bounds, time_bound, time_bounds, time_proof
-from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
+from remat_algos.bounds.moments import choose_moments, moment_bound
+from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.emission import baseline_peak

@@ -17,7 +17,7 @@ from remat_algos.allocate.allocators import get_allocator, list_allocators
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.link_bound import TIME_SOURCES
-from remat_algos.bounds.moments import LinkTimes, moment_bound
+from remat_algos.bounds.moments import moment_bound
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
@@ -159,7 +159,7 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
     assert plan.bound.source == "minimum cuts with a link"
     assert plan.bound.compute > GRAPH.needed_compute
     if source == "integer program with a link":
-        program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LinkTimes(*LINK.times(GRAPH)))
+        program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LINK.times(GRAPH))
         assert program.compute >= plan.bound.compute
         plan = replace(plan, bound=ComputeBound(program.compute, plan.bound.nodes, solver=source))
     again = read_plan(files(plan, tmp_path), GRAPH, strict=True)

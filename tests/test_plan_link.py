@@ -9,7 +9,6 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.memory import lowest_order_with_copies
-from remat_algos.bounds.moments import LinkTimes
 from remat_algos.cli.main import main
 from remat_algos.cli.shared_options import add, link_of
 from remat_algos.cost.links import Link, planned_share
@@ -339,9 +338,7 @@ def test_every_door_takes_a_link_as_solve_does(link):
     assert timeline(plan.simulation, link).time == timeline(plan.simulation, Link(1e9, 1e9)).time
     assert ra.execute(graph, plan, link=link).mismatches == []
     limit = plan.limit
-    assert ra.bounds.time_bound(graph, limit, link) == ra.bounds.time_bound(
-        graph, limit, LinkTimes(*Link(1e9, 1e9).times(graph))
-    )
+    assert ra.bounds.time_bound(graph, limit, link) == ra.bounds.time_bound(graph, limit, Link(1e9, 1e9).times(graph))
     for call in (lambda: timeline(plan.simulation, "fast"), lambda: ra.execute(graph, plan, link="fast")):
         with pytest.raises(GraphError, match="'fast'"):
             call()

@@ -9,7 +9,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.closure import ComputeBound
-from remat_algos.bounds.moments import LinkTimes, moment_bound
+from remat_algos.bounds.moments import moment_bound
 from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
 from remat_algos.plan import check_claims as room
@@ -64,7 +64,7 @@ def proven_by_program(name, nodes, limit, times=None):
 
 
 LINK = record("link")["link"]
-TIMES = LinkTimes(*Link.of(LINK).times(TRAINING))
+TIMES = Link.of(LINK).times(TRAINING)
 CUT = record("search")["details"]["bound"]
 PRICES = record("link")["details"]["bound"]["prices"]
 NODE = ["grad(a)@e"]

@@ -11,10 +11,10 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.closure import ComputeBound, LinkPrices
 from remat_algos.bounds.memory import bytes_in_id_order, peak_bound_with_copies, runs_once
-from remat_algos.bounds.moments import PROGRAMS, LinkTimes, ancestors, choose_moments, compute_up_to, descendants
+from remat_algos.bounds.moments import PROGRAMS, ancestors, choose_moments, compute_up_to, descendants
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64, row_of
@@ -104,7 +104,7 @@ def time_bound(
     else:
         link = get_link(link)
         ticks, graph = link.ticks(graph), link.refined(graph)
-        times = LinkTimes(*link.times(graph, down=True))
+        times = link.times(graph, down=True)
     bound = TimeBound(graph.needed_compute)
     for rising in time_bounds(graph, limit, times, look=look):
         bound = rising
@@ -382,7 +382,7 @@ def rising_with_copies(
         return
     yield one_pass
     refined = link.refined(graph)
-    times = LinkTimes(*link.times(refined, down=True))
+    times = link.times(refined, down=True)
     for found in rising_time_bounds(refined, limit, times, effort=effort, clock=clock):
         if found.infeasible or found.time // ticks > one_pass.compute:
             yield ComputeBound(

@@ -11,8 +11,9 @@ import numpy as np
 from remat_algos.bounds import integer_program
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
+from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.arrays import Bool, Int8, Int64, frozen, row_of
+from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 
 MAX_MOMENTS = 4
@@ -35,31 +36,6 @@ MARGIN = 1e-5
 derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
 FREE = -1  # state of a variable that the graph does not fix to 0 or 1
 ZERO, ONE = 0, 1  # columns of the constants
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkTimes:
-    """The times, int64[n_values], to copy each value out and back in: in units of compute, latency included."""
-
-    out_time: Int64
-    in_time: Int64
-
-    def __post_init__(self) -> None:
-        for name in ("out_time", "in_time"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
-
-    def divisor(self, graph: ComputationGraph) -> int:
-        """Return the greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
-        return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, self.out_time, self.in_time]), initial=0)))
-
-    def leaving(self, graph: ComputationGraph) -> Bool:
-        """bool[n_values]: values that a copy can free bytes of; ValueError for times of another graph."""
-        for times in (self.out_time, self.in_time):
-            if times.shape != (graph.n_values,) or (times < 0).any():
-                raise ArgumentError(
-                    "link times are an array of {shape}; give a time of 0 or more for each value", shape=times.shape
-                )
-        return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
+from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.amounts import parse_bytes
 
@@ -31,6 +32,28 @@ PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 """Units of costs that are times, and how many of each a second has."""
 _KEYS = ("out", "into", "latency", "host", "name", "source", "share")
 _RATE = re.compile(r"\s*(.*?)\s*/\s*s\s*")
+
+
+class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)])):
+    """The times, int64[n_values], to copy each value out and back in: in units of compute, latency included."""
+
+    __slots__ = ()
+
+    def __new__(cls, out_time: ArrayLike, in_time: ArrayLike) -> "LinkTimes":
+        return super().__new__(cls, frozen(out_time, np.int64), frozen(in_time, np.int64))
+
+    def divisor(self, graph: ComputationGraph) -> int:
+        """Return the greatest common divisor of costs and copies: the time of every plan is a multiple of it."""
+        return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
+
+    def leaving(self, graph: ComputationGraph) -> Bool:
+        """bool[n_values]: values that a copy can free bytes of; ArgumentError for times of another graph."""
+        for times in self:
+            if times.shape != (graph.n_values,) or (times < 0).any():
+                raise ArgumentError(
+                    "link times are an array of {shape}; give a time of 0 or more for each value", shape=times.shape
+                )
+        return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +181,7 @@ class Link:
         return cls(rates[0], rates[-1], name=link.strip())
 
     @checked_arguments
-    def times(self, graph: ComputationGraph, down: bool = False) -> tuple[Int64, Int64]:
+    def times(self, graph: ComputationGraph, down: bool = False) -> LinkTimes:
         """Return the time to copy each value out and in, in the compute unit of a graph.
 
         Parameters
@@ -195,11 +218,10 @@ class Link:
         """
         per_second = units_per_second(graph)
 
-        def both() -> tuple[Int64, Int64]:
-            out_time, in_time = (self._times(graph.memory, rate, per_second, down) for rate in (self.out, self.into))
-            return out_time, in_time
+        def both() -> LinkTimes:
+            return LinkTimes(*(self._times(graph.memory, rate, per_second, down) for rate in (self.out, self.into)))
 
-        times: tuple[Int64, Int64] = derived(graph, f"times over {self.figures[:3]}, {down}", both)
+        times: LinkTimes = derived(graph, f"times over {self.figures[:3]}, {down}", both)
         return times
 
     @checked_arguments

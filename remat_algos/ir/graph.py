@@ -572,7 +572,7 @@ def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
     """Return an entry that is made on first use; arrays are read-only."""
     if name not in kept:
         made = make()
-        if isinstance(made, tuple):
+        if type(made) is tuple:
             made = tuple(map(sealed, made))
         kept[name] = sealed(made) if isinstance(made, np.ndarray) else made
     return kept[name]

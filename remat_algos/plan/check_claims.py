@@ -14,9 +14,9 @@ from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_al
 from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound, closure_proof
 from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES, TimeBound, time_proof
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
-from remat_algos.bounds.moments import STOPPED_EARLY, LinkTimes, moment_bound
+from remat_algos.bounds.moments import STOPPED_EARLY, moment_bound
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import BEST, FAST
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
@@ -361,7 +361,7 @@ def _prove_by_nodes(
     """Prove the bound from the nodes and prices in the plan; return it with these."""
     source, graph, link = record["bound_source"], played.simulation.graph, played.link
     in_ticks = graph.refined(played.ticks)
-    times = None if link is None else LinkTimes(*link.times(in_ticks, down=True))
+    times = None if link is None else link.times(in_ticks, down=True)
     claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
     priced = (claim.price is not None, claim.prices is not None)
     if priced != (source == CLOSURE, source == LINK_PRICES) or (any(priced) and len(claim.nodes) > 1):

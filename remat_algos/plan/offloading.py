@@ -9,7 +9,6 @@ from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.link_bound import TimeBound, rising_time_bounds
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
-from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST, Effort
@@ -239,7 +238,7 @@ def _bound(
     graph, effort, last = request.graph, request.task.effort, known is not None
     best = known or TimeBound(graph.needed_compute)
     with until_stopped() as ending:
-        times = LinkTimes(*link.times(graph, down=True))
+        times = link.times(graph, down=True)
         for found in rising_time_bounds(graph, limit, times, effort=effort, last=last, clock=clock):
             if found.infeasible or found.time > best.time:
                 best = found

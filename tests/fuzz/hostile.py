@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 
 import remat_algos as ra
-from remat_algos.bounds.moments import LinkTimes
+from remat_algos.cost.links import LinkTimes
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.tables import named_tables
 from tests.test_public_face import is_constructor, members, of_an_instance, parameters, what, worlds
