@@ -9,6 +9,8 @@ collect_ignore = [
     "tests/sweep_solvers.py",  # solvers that go wrong are registered where it is imported
     "tests/benchmarks/asv/tracked",  # it lists all tests of benchmarks where it is imported
 ]
+if importlib.util.find_spec("transformers") is None:
+    collect_ignore += ["tests/benchmarks/torch_checkpoints.py", "tests/benchmarks/torch_llama.py"]
 
 collect_ignore_glob = [
     pattern
