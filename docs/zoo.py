@@ -51,11 +51,13 @@ WORDS = {  # where a docstring says nothing more
     "image": "Pixels of a side.",
     "classes": "Classes to tell apart.",
     "words": "Words of the vocabulary.",
-    "heads": "Heads of the attention.",
+    "heads": "Heads of each attention; they divide the width.",
+    "kv_heads": "Heads of keys and values; None for as many as `heads`.",
+    "fused": "Attention is one operation, which keeps no scores.",
     "sequence": "Words of an example.",
     "steps": "Steps that are unrolled.",
     "depth": "Layers.",
-    "width": "Length of a state.",
+    "width": "Length of a state or an embedding.",
     "features": "Numbers of an example.",
 }
 MODELS = """# The model zoo
@@ -230,29 +232,31 @@ def amount(number):
 
 
 def options(documented):
-    """A table of the parameters of a numpydoc docstring, those that share a text in one row."""
+    """A table of the parameters of a numpydoc docstring; those that share a text have one row."""
     signature = inspect.signature(documented).parameters
-    rows, names = [], []
+    texts = {}
     lines = inspect.getdoc(documented).partition("\nParameters\n")[2].split("\n")[1:]
     for line in lines:
         if line and not line.startswith(" "):
             if " : " not in line:
                 break
-            names = [name for name in line.split(" : ")[0].split(", ") if name != "net"]
-            rows.append((names, []))
+            names = tuple(name for name in line.split(" : ")[0].split(", ") if name != "net")
+            texts[names] = []
         elif line.strip() and names:
-            rows[-1][1].append(line.strip())
+            texts[names].append(line.strip())
+    rows = []
+    for names, text in texts.items():
+        rows += [(names, " ".join(text))] if text else [((name,), WORDS[name]) for name in names]
     cells = [
         (
             ", ".join(f"`{name}`" for name in names),
             ", ".join(f"`{signature[name].default!r}`" for name in names),
-            " ".join(text) or " ".join(WORDS[name] for name in names),
+            text,
         )
         for names, text in rows
         if names
     ]
-    said = aligned_table(("option", "default", "what it is"), cells)
-    return named(said, papers_of(inspect.getdoc(documented)))
+    return linked(aligned_table(("option", "default", "what it is"), cells))
 
 
 def forms():
@@ -295,23 +299,13 @@ Models: {names}.
 
 
 def said_of(documented):
-    """A docstring up to its first section, papers by their keys instead of numbers."""
-    text = inspect.getdoc(documented)
-    body = re.split(r"\n\n\w+\n---", text)[0]
-    return named(body, papers_of(text))
+    """A docstring up to its first section."""
+    return linked(re.split(r"\n\n\w+\n---", inspect.getdoc(documented))[0])
 
 
-def papers_of(text):
-    """What the footnotes of a docstring say."""
-    return dict(re.findall(r"^\.\. \[(\d)\] (.*?)\.?$", text, re.MULTILINE))
-
-
-def named(text, papers):
-    """A text with the papers of its footnotes, in brackets where they are no part of the sentence."""
-    text = re.sub(r"\b(of|in|as in) \[(\d)\]_", lambda found: f"{found[1]} {papers[found[2]]}", text)
-    return re.sub(r"\[(\d)\]_", lambda found: f"({papers[found[1]]})", text).replace(
-        "(docs/costs.md)", "([costs](costs.md))"
-    )
+def linked(text):
+    """A text with links to the pages that it names."""
+    return text.replace("(docs/costs.md)", "([costs](costs.md))")
 
 
 def draw(folder):

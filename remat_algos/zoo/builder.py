@@ -33,10 +33,10 @@ Size = int | tuple[int, ...]
 
 
 class ExtraValue(NamedTuple):
-    """A value of an operation beside its first one; `name` is a suffix to the name of the node.
+    """A value of an operation besides its first one; `name` is a suffix to the name of the node.
 
-    With `gradient` it has one, like the parts of a split; else only the gradient of its node reads it. With `effect` it
-    represents a change of a resident: an output of shape (0,).
+    With `gradient` it has a gradient of its own, as parts of a split do; otherwise only the gradient of its node reads
+    it. An `effect` represents a change of a resident: an output of shape (0,).
     """
 
     name: str
@@ -47,19 +47,7 @@ class ExtraValue(NamedTuple):
 
 
 class Builder:
-    """Collects operations; `network` builds the graph.
-
-    Examples
-    --------
-        x -> relu -> loss
-
-    >>> net = Builder("small", Settings())
-    >>> x = net.input("x", (8, 16))
-    >>> y = net.run("ReLU", [x], x.shape, name="relu", flops=128)
-    >>> loss = net.run("Sum", [y], (), name="loss", flops=128)
-    >>> net.network().graph.memory.tolist()
-    [512, 4]
-    """
+    """Collects operations; `network` builds the graph."""
 
     @checked_arguments
     def __init__(self, model: str, settings: Settings) -> None:
@@ -192,43 +180,13 @@ class Builder:
         dtype: str | None = None,
         **attributes: Any,
     ) -> list[Tensor]:
-        """Add an operation.
+        """Add an operation of kind `op` (`ra.ir.operation_kinds`); return its first value, then the extra ones.
 
-        Parameters
-        ----------
-        op : str
-            Its kind, as in `ra.ir.operation_kinds`.
-        reads : sequence of Tensor
-            Values and residents, in argument order; repeated ones are read once.
-        shape : tuple of int
-            Shape of its first value.
-        name : str
-            A full name (`named`); by default one made of `op`.
-        extra : sequence of ExtraValue
-            Values beside the first; those without a gradient are left out where `counting` is "paper".
-        saves : sequence of Tensor, optional
-            Reads that the gradient needs; by default those of its kind.
-        elements : int
-            Number of elements, each at the `flops` of its kind.
-        macs, flops : int
-            Multiply-adds, and floating-point operations beside these: two for each multiply-add, and those of elements.
-        bytes_moved : int, float or str, optional
-            By default all its reads and values.
-        workspace, grad_workspace : int, float or str
-            Scratch bytes of it and of its gradient, as numbers or as text such as "4MiB".
-        once : bool
-            If True, it must not run a second time.
-        gradient : bool
-            True if the first value has one; only floating-point values have.
-        dtype : str, optional
-            Type of the first value; by default that of the model.
-        **attributes
-            Attributes of the `Layer`.
-
-        Returns
-        -------
-        list of Tensor
-            The first value, then the extra ones.
+        `reads` are values and residents in argument order; `saves`, the reads that the gradient needs, are by default
+        those of the kind. FLOPs are two per `macs`, plus `flops`, plus the kind's for each of `elements`. `bytes_moved`
+        is by default the bytes of all reads and values; workspaces may be texts such as "4MiB". `once`: the node must
+        not run a second time. `gradient`: the first value has one, if it is floating-point. `attributes` are those of
+        the `Layer`. Extra values without a gradient are left out if `counting` is "paper".
         """
         name = name or self.named(op.lower())
         kind = operation_kind(op)
@@ -466,8 +424,8 @@ class Builder:
     def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
         """Costs of gradients, -1 for the rule of `differentiate`.
 
-        With occupancy the gradient of a product is two products of the same FLOPs, with results of the size of its
-        operands. That of a weight has none: it sums over the batch, and libraries split sums where tiles are few.
+        With occupancy, the gradient of a product is two products of the same FLOPs, padded to tiles by the size of its
+        operands. That of a weight is not padded: it sums over the batch, and libraries split sums if tiles are few.
         """
         if self.settings.cost != "occupancy":
             return np.full(len(ops), -1, np.int64)

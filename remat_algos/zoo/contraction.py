@@ -18,24 +18,16 @@ from remat_algos.kernels.lifetimes import instance_lifetimes
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
     """Contract each block of the forward graph to one node, so that it is kept or recomputed as a whole.
 
-    `block` has the name of each node's block, "" for a node that stays single. Consecutive nodes of the same block
-    become a node of that name. Its values are the outputs and those read outside, under their names, and `BLOCK:inner`:
-    the bytes of the others that gradients read. Other bytes of its run are workspace. So the same bytes are live
-    between forward and backward part, and the peak without rematerialization is not lower; only inner gradients without
-    a reader are lost.
+    `block[v]` is the name of node v's block, "" for a single node. Consecutive nodes of a block become a node of that
+    name; if they are not consecutive, they become several: `b`, `b#2`, ... The node's values are the outputs and those
+    read outside, under their names, and `BLOCK:inner`, the bytes of the others that gradients read; other bytes of its
+    run are workspace. So the bytes live between forward and backward part are the same, and the peak without
+    rematerialization is not lower.
 
-    Nodes of one name that are not consecutive are several blocks: `b`, `b#2`, ... A `once` node stays single; one that
-    reads no value, as a dropout mask, moves before its block, any other splits it. A block that reads no value with a
-    gradient is split where gradients begin, since it would have none. Gradients cost `factor` times the compute of the
-    block, including nodes without a gradient, unless one has a `grad_compute`: then that of the others is twice their
+    A `once` node stays single: one that reads no value (a dropout mask) moves before its block, any other splits it. A
+    block that reads no value with a gradient is split where gradients begin, since it would have none. Gradients cost
+    `factor` times the compute of the block; if a node has a `grad_compute`, those of the others cost twice their
     compute.
-
-    Examples
-    --------
-    >>> edges = [("pool", "conv"), ("conv", "norm"), ("norm", "relu"), ("relu", "loss")]
-    >>> layers = contract(ComputationGraph.from_edges(edges), ["", "layer", "layer", "layer", ""])
-    >>> layers.node_names(), layers.value_names(), layers.memory.tolist()
-    (['pool', 'layer', 'loss'], ['pool', 'relu', 'layer:inner', 'loss'], [1, 1, 2, 1])
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part; contract the graph that it was made from, then differentiate")
@@ -287,12 +279,10 @@ class _UniqueNames:
 
 
 def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
-    """int64[blocks] twice: scratch bytes of each block and of its gradients: the peak inside, minus its own bytes.
+    """int64[blocks] twice: scratch bytes of each block and of its gradients, the peak inside minus its own bytes.
 
-    Both graphs, of nodes and of blocks, are differentiated, with every output that has a gradient as a loss, and
-    simulated in id order. The workspace of a block is how much higher the bytes of its nodes rise from its first step
-    on than its own; 0 for a block of one node. The larger figure of those with and without gradients of parameters
-    counts.
+    Both graphs are differentiated (every output with a gradient is a loss), with and without gradients of parameters,
+    and simulated in id order; the larger figure counts. It is 0 for a block of one node.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)
@@ -312,10 +302,7 @@ def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) 
 
 
 def _spans(group: Int64) -> Int64:
-    """int64[n]: the block of several nodes whose span contains the node, or -1.
-
-    A single node in between moves before the block, but runs there in the fine graph.
-    """
+    """int64[n]: the block of several nodes whose span of ids contains the node, or -1."""
     node = np.arange(group.size)
     first = np.full(group.max() + 1, group.size)
     last = np.zeros(first.size, np.int64)
@@ -354,10 +341,9 @@ class _IdOrderSteps:
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 
     def rise(self, n_blocks: int, home: Int64, part: Bool, counted: Bool | None = None) -> Int64:
-        """int64[blocks]: the highest live bytes of a block's steps, less those before its first; -1 without steps.
+        """int64[blocks]: the highest live bytes of a block's steps, minus those before its first; -1 without steps.
 
-        home : int64[n] the block of each forward node, -1: none; part : bool[steps]
-        counted : bool[steps] the steps that may be the highest; by default all.
+        `home` int64[n] is the block of each forward node or -1; only steps in `part`, and `counted` if given, count.
         """
         steps = np.flatnonzero(part & (home[self.owner] >= 0))
         highest, before = np.full((2, n_blocks), -1, np.int64)

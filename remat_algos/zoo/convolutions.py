@@ -107,8 +107,7 @@ class Convolutions(Builder):
     ) -> Tensor:
         """The maximum of each window and its index (8 bytes each), which the gradient reads.
 
-        With `cover` the last window extends beyond the edge if elements would be left out, as with `ceil_mode` of
-        PyTorch. No window begins in the padding at the end; with `cover_all` of Chainer one may.
+        `cover` is `ceil_mode` of PyTorch: the last window extends beyond the edge, but none begins in the padding.
         """
         full = self.named(name)
         shape, work = self._pooled(full, x, kernel, stride, padding, cover)

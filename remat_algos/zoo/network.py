@@ -16,15 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Tensor(NamedTuple):
-    """A value or a resident, seen in some shape.
-
-    Parameters
-    ----------
-    value : int
-        Id of the value; residents are -1 and down.
-    shape : tuple of int
-    dtype : str
-    """
+    """A value or a resident (id -1 and down), seen in some shape."""
 
     value: int
     shape: Shape
@@ -32,30 +24,12 @@ class Tensor(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """An operation of a network.
+    """An operation of a network, with the name and kind of its node before nodes were joined to blocks.
 
-    Parameters
-    ----------
-    name, op : str
-        Name and operation of its node, before nodes were joined to blocks.
-    block : str
-        The block that it belongs to, or "".
-    shapes : tuple of shapes
-        Shape of each of its values, as computed; a value may be read as a view of another shape.
-    dtypes : tuple of str
-        Type of the elements of each value.
-    parameters : tuple of str
-        Residents of role `parameter` that it reads.
-    macs : int
-        Multiply-adds of products of matrices and convolutions.
-    flops : int
-        All floating-point operations: two for each multiply-add, and the element-wise ones.
-    bytes_moved : int
-        Bytes that it reads and writes once, parameters among them.
-    attributes : mapping
-        Kernel, stride and the like.
-    arguments : tuple of Tensor
-        Its reads in argument order, repeated ones repeated, each in the shape in which it is seen.
+    `block` is "" for no block; `shapes` and `dtypes` are those of its values as computed (reads may be views).
+    `parameters` are the parameters that it reads, `flops` two per multiply-add plus the element-wise ones,
+    `bytes_moved` what it reads and writes once, parameters included; `attributes` are kernel, stride and the like.
+    `arguments` are its reads in argument order, repeats included, each in the shape in which it is seen.
     """
 
     name: str

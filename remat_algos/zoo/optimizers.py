@@ -21,8 +21,7 @@ STATE = ROLES.index("state")
 class UpdateStep(NamedTuple):
     """An operation of the update of p: what it reads and writes, by name.
 
-    Reads are residents and values of earlier steps: `p` is the parameter, `m` stands for `m(p)`, `m@new` for
-    `m(p)@new`. A write to p makes no value.
+    `p` is the parameter, `m` stands for `m(p)`, `m@new` for `m(p)@new`. A write to p makes no value.
     """
 
     name: str
@@ -50,13 +49,7 @@ _UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: the names of its states, each of the parameter's size, and the operations of its update.
-
-    Examples
-    --------
-    >>> OPTIMIZERS["momentum"].states, OPTIMIZERS["momentum"].flops
-    (('momentum',), 4)
-    """
+    """An optimizer: the names of its states, each of the parameter's size, and the operations of its update."""
 
     name: str
     op: str
@@ -121,23 +114,11 @@ def with_optimizer(
 ) -> ComputationGraph:
     """Append the update of each parameter to a training graph, in the order in which gradients are finished.
 
-    `update(p)` reads `grad(p)`, the parameter and its optimizer states: `momentum(p)`, or `m(p)` and `v(p)`, which
-    become residents. It allocates no bytes; it updates residents in place. A node that touches a parameter or a state
-    runs once. Only the id order makes a parameter be read before it changes. Updates are outputs, and the gradients
-    that they read no longer are.
-
-    With `primitive` an update is a node per element-wise operation, each with a value of the parameter's size, as in
-    frameworks without fusion. `cost` gives the compute of an operation from its name, the bytes of the parameter, and
-    the bytes that it reads and writes; 1 by default.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> weight = Resident([8], [PARAMETER], [0, 0, 1], [0], ["weight"])
-    >>> graph = ComputationGraph.from_edges([(0, 1)], resident=weight)
-    >>> training = with_optimizer(differentiate(graph, parameter_gradients=True), "adam")
-    >>> training.node_names()[-2:], training.resident_names
-    (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
+    `update(p)` reads `grad(p)`, p and its optimizer states, which become residents (`m(p)`, `v(p)`), and changes them
+    in place. A node that touches a parameter or a state runs once. Only the id order makes a parameter be read before
+    it changes. Updates are outputs; the gradients that they read no longer are. With `primitive` an update is a node
+    per element-wise operation, each with a value of the parameter's size, as without fusion. `cost` gives the compute
+    from the operation's name, the bytes of the parameter, and the bytes moved; 1 by default.
     """
     if optimizer not in OPTIMIZERS:
         raise GraphError(

@@ -92,8 +92,8 @@ class Pointwise(Builder):
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
         """Set random elements to 0: a node that draws the mask and one that applies it, or a single node.
 
-        The mask is drawn once (recomputing it would give another one) and has a byte for each element; its application
-        may be recomputed. If `dropout` is "single", the node draws the same mask each time, from its stored seed.
+        The mask, a byte per element, is drawn once: a second draw would differ. If `dropout` is "single", the node
+        draws the same mask each time, from its stored seed.
         """
         full = self.named(name)
         if self.settings.dropout == "single":

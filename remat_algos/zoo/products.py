@@ -31,7 +31,7 @@ class Products(Pointwise):
     ) -> Tensor:
         """A matrix product along the last axis; its gradient reads x.
 
-        `parameters`, if shared with other layers: a weight (features, width of x), with or without a bias.
+        `parameters` are shared with other layers: a weight (features, width of x), with or without a bias.
         """
         full = self.named(name)
         before = x.shape[self._axis(full, x, -1)]
@@ -104,9 +104,9 @@ class Products(Pointwise):
         """Scaled dot-product attention of q, k and v, all of shape (batch, length, width).
 
         With `fused` it is one node, whose gradient reads q, k, v, the result and one number per row, and accumulates in
-        float32; dropout in it draws the same mask each time, from its stored seed. Otherwise the scores, of
-        batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is added to the scaled
-        scores. With `kv_heads` k and v have fewer heads, each shared by several heads of q.
+        float32; its dropout draws the same mask each time, from its stored seed. Otherwise the scores, batch x heads x
+        length x length, are values: scaled, bias added, masked, softmax, dropout. With `kv_heads` several heads of q
+        share one of k and v.
         """
         kv_heads = heads if kv_heads is None else kv_heads
         scores = self._scores(name, q, k, v, heads, kv_heads)

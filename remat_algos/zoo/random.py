@@ -16,28 +16,7 @@ LARGEST = 100  # seeded sizes and costs are 1 to this
 
 @checked_arguments
 def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationGraph:
-    """A forward graph of n nodes in a row.
-
-        0 -> 1 -> 2 -> ...
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    memory, compute : int or int64[n]
-        Bytes and cost of each node.
-
-    Raises
-    ------
-    GraphError
-        If `n` is negative, or the sizes are invalid.
-
-    Examples
-    --------
-    >>> graph = chain(4, memory=[8, 4, 2, 1])
-    >>> graph.n_nodes, graph.reads(3), graph.memory.tolist()
-    (4, [2], [8, 4, 2, 1])
-    """
+    """A forward graph of n nodes in a row."""
     _check_minimum(0, n=n)
     indptr = np.maximum(np.arange(n + 1) - 1, 0)
     indices = np.arange(max(n - 1, 0))
@@ -46,33 +25,11 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
 
 @checked_arguments
 def ladder(length: int, skip: bool = False) -> ComputationGraph:
-    """A chain with its backward part, all sizes and costs 1.
+    """A chain with its backward part, all sizes and costs 1: L + 1 forward nodes, the loss, L + 1 backward nodes.
 
-        f0 -> f1 -> ... -> fL -> loss        b(i) reads b(i+1), the loss for i = L, and f(i);
-        |     |            |       |         with `skip` f(i) also reads f(i-2)
-        b0 <- b1 <- ... <- bL <----+
-
-    Parameters
-    ----------
-    length : int
-        L: there are L + 1 forward nodes, the loss, and L + 1 backward nodes.
-    skip : bool
-        If True, each forward node reads the last two.
-
-    Returns
-    -------
-    ComputationGraph
-        A training graph: b(i) belongs to f(i). The output is b0.
-
-    Raises
-    ------
-    GraphError
-        If `length` is negative.
-
-    Examples
-    --------
-    >>> ladder(1).labels.names, ladder(1).reads(3)
-    (('f0', 'f1', 'loss', 'b1', 'b0'), [2, 1])
+    f0 -> f1 -> ... -> fL -> loss        b(i) reads b(i+1), the loss for i = L, and f(i);
+    |     |            |       |         with `skip` f(i) also reads f(i-2)
+    b0 <- b1 <- ... <- bL <----+
     """
     _check_minimum(0, length=length)
     loss, last = length + 1, 2 * length + 2
@@ -98,23 +55,7 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
         0 ---+-> 3 -> 4 -+--> 7        parallel_chains(3, 2)
              +-> 5 -> 6 -+
 
-    Parameters
-    ----------
-    chains, length : int
-        Number of chains, and of nodes in each.
-    seed : int, optional
-        For sizes and costs between 1 and 100; by default all are 1.
-
-    Raises
-    ------
-    GraphError
-        If a number is below 1.
-
-    Examples
-    --------
-    >>> graph = parallel_chains(3, 2)
-    >>> graph.n_nodes, graph.reads(3), graph.reads(7)
-    (8, [0], [2, 4, 6])
+    With a `seed`, sizes and costs are random between 1 and 100; by default all are 1.
     """
     _check_minimum(1, chains=chains, length=length)
     join = chains * length + 1
@@ -134,40 +75,14 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
 def u_shape(
     depth: int, width: int = 2, *, memory: int | None = None, compute: int = 1, skip: bool = True
 ) -> ComputationGraph:
-    """A forward graph of an encoder and a decoder with connections between equal levels.
+    r"""A forward graph of an encoder and a decoder with connections between equal levels.
 
         e0 ----------------> d0        level 0: `memory` bytes in each value
-          \\-> e1 ----> d1 --/          level 1: half of them
-               \\-> b --/               ...
+          \-> e1 ----> d1 --/          level 1: half of them
+               \-> b --/               ...
 
-    Parameters
-    ----------
-    depth : int
-        Number of levels above the bottom.
-    width : int
-        Nodes in a row on each side of a level, and at the bottom.
-    memory : int, optional
-        Bytes of a value on level 0; halved per level, rounded down. By default 2**depth, so that the bottom has 1.
-    compute : int
-        Cost of each node.
-    skip : bool
-        If True, the first node of the decoder on a level also reads the last one of the encoder there.
-
-    Returns
-    -------
-    ComputationGraph
-        (2 * depth + 1) * width nodes.
-
-    Raises
-    ------
-    GraphError
-        If a level has no node, or an argument is negative.
-
-    Examples
-    --------
-    >>> graph = u_shape(2, width=1)
-    >>> graph.labels.names, graph.memory.tolist(), graph.reads(4)
-    (('e0.0', 'e1.0', 'b.0', 'd1.0', 'd0.0'), [4, 2, 1, 2, 4], [3, 0])
+    There are `depth` levels above the bottom, each with `width` nodes in a row on either side. `memory` is by default
+    2**depth, so that the bottom has 1. With `skip` the decoder also reads the encoder of its level.
     """
     _check_minimum(0, depth=depth)
     _check_minimum(1, width=width)
@@ -201,33 +116,12 @@ def layered_dag(
     reach: int = 1000,
     seed: int = 0,
 ) -> ComputationGraph:
-    """A random forward graph in layers, with random sizes and costs between 1 and 100.
+    """A random forward graph in layers of `width` nodes, with random sizes and costs between 1 and 100.
 
-    A node reads one value of the layer before its own, and others of any earlier layers. Nodes share out
-    the layer before without repetition, so that all nodes but those of the last two layers are read.
-
-    Parameters
-    ----------
-    n_nodes : int
-    width : int, optional
-        Nodes in a layer; by default the rounded root of `n_nodes`, or less if `reach` requires it.
-    reads : (int, int)
-        Minimum and maximum number of values that a node reads; nodes near the start read all earlier ones.
-    reach : int
-        Maximum distance of ids that a node reads; at least width - 1 plus the width or the largest number of reads.
-    seed : int
-        The same seed gives the same graph.
-
-    Raises
-    ------
-    GraphError
-        If the numbers do not fit together.
-
-    Examples
-    --------
-    >>> graph = layered_dag(10_000, reach=500, seed=1)
-    >>> graph.n_nodes, graph.depth, len(graph.reads(9_999)) in (2, 3)
-    (10000, 100, True)
+    A node reads one value of the layer before its own, and others of any earlier layers, between `reads[0]` and
+    `reads[1]` in all, whose ids are at most `reach` smaller. Nodes share out the layer before without repetition, so
+    that all nodes but those of the last two layers are read. `width` is by default the rounded root of `n_nodes`, or
+    less if `reach` requires it.
     """
     fewest, highest = reads
     _check_minimum(0, n_nodes=n_nodes)

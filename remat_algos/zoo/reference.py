@@ -16,9 +16,8 @@ PREFIX = "model:"
 class Option:
     """An option of a model, settable as text.
 
-    `kind` is its type, as in the signature: "int", "str", "tuple[int, ...] | None"; `default` that of the variant, else
-    of the family. An `own` option belongs to the family; the others are those of `Settings`. `choices` are allowed
-    names.
+    `kind` is its type, as in the signature: "int", "str", "tuple[int, ...] | None". An `own` option belongs to the
+    family, others are those of `Settings`; `choices` are allowed names.
     """
 
     name: str
@@ -28,14 +27,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """The value of a text; text of another type is returned unchanged, and `build` rejects it.
-
-        Examples
-        --------
-        >>> stages = Option("stages", "tuple[int, ...] | None", None, own=True)
-        >>> stages.read("3,4,6,3"), stages.read("none"), stages.read("many")
-        ((3, 4, 6, 3), None, 'many')
-        """
+        """The value of a text; text of another type is returned unchanged, and `build` rejects it."""
         word = text.strip().lower()
         if "None" in self.kind and word == "none":
             return None
@@ -73,15 +65,7 @@ def is_reference(text: str) -> bool:
 
 
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
-    """Split a reference, with or without its `model:`, into the model and the text of each option.
-
-    Escapes are those of URLs: `%26` is an ampersand.
-
-    Examples
-    --------
-    >>> split_reference("model:resnet?depth=18&device=my%20gpu.json")
-    ('resnet', {'depth': '18', 'device': 'my gpu.json'})
-    """
+    """Split a reference, with or without `model:`, into the model and each option's text; `%26` is an ampersand."""
     model, _, query = text.removeprefix(PREFIX).partition("?")
     model = unquote(model)
     texts: dict[str, str] = {}

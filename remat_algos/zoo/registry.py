@@ -30,8 +30,8 @@ LARGEST_OPTION = 4096
 class Family(Registered):
     """Models built by one function, `function(net, *, batch, ...)`, which builds into a `Layers`.
 
-    `variants` has the name of each model, and its options that differ from the defaults; `grows` the ascending values
-    of an option, unless every number of 1 or more is valid.
+    `variants` has each model's options that differ from the defaults; `grows` the ascending values of an option, unless
+    every number of 1 or more is valid.
     """
 
     variants: Variants
@@ -122,26 +122,14 @@ def options_of(model: str) -> dict[str, Option]:
 
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """Read a reference, with or without its `model:`, into the model and its options.
-
-    Examples
-    --------
-    >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
-    ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
-    """
+    """Read a reference, with or without its `model:`, into the model and its options."""
     model, texts = split_reference(text)
     known = options_of(model)
     return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
 
 
 def nearest_reference(text: str) -> str | None:
-    """Guess the reference meant by a text without `model:`, ignoring case and hyphens; None if it names no model.
-
-    Examples
-    --------
-    >>> nearest_reference("ResNet-50?batch=4"), nearest_reference("mine.json")
-    ('model:resnet50?batch=4', None)
-    """
+    """Guess the reference meant by a text without `model:`, ignoring case and hyphens; None if it names no model."""
     model, mark, query = text.partition("?")
     known = [*list_models(), *(family.name for family in list_families())]
     near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)

@@ -136,14 +136,7 @@ def kind_of(annotation: Any) -> str:
 
 
 def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
-    """Return a value of the option's type, numbers as Python's own; GraphError for another type, or below the minimum.
-
-    Examples
-    --------
-    >>> batch = inspect.Parameter("batch", inspect.Parameter.KEYWORD_ONLY, default=32, annotation="int")
-    >>> checked("vgg19", batch, 8)
-    8
-    """
+    """Return a value of the option's type, numbers as Python's own; GraphError if of another type or too small."""
     kind, minimum = option.annotation, 0 if option.default == 0 else 1
     plain: Any = None
     if "None" in kind and value is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 WRITING = "remat convert 'model:NAME?OPTION=VALUE' FILE"
 COLUMNS = ("family", "model", "batch", "nodes", "values", "parameters", "GMACs each", "activations")
-CITATION = re.compile(r",? \[\d+\]_")
 OPTION_COLUMNS = ("option", "default", "values")
 
 
@@ -37,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(arguments, {"models": [_record(*entry) for entry in built]})
     print_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
-        print_text(f"\n{name}: {CITATION.sub('', get_family(name).summary)}")
+        print_text(f"\n{name}: {get_family(name).summary}")
         print_table(OPTION_COLUMNS, _option_rows(name, own=True))
     if arguments.names:
         print_text("\noptions of every model")

@@ -47,9 +47,8 @@ def deepspeech2(
 ) -> None:
     """Convolutions over a spectrogram, recurrent layers both ways, unrolled, and the CTC loss (amodei2016, section 3).
 
-    Both ways share the matrix of the input, and their states are added: so the networks of its first table have the 38
-    million parameters that it states (38.4 to 39.2), with two matrices they would have 44 to 51. The product with the
-    input is made for all steps at once.
+    Both directions share the matrix of the input, and their states are added: this gives the 38 million parameters of
+    its first table; two matrices would give 44 to 51. The product with the input is made for all steps at once.
 
     Parameters
     ----------
@@ -60,7 +59,6 @@ def deepspeech2(
     depth : int
         Recurrent layers.
     width : int
-        Length of a state.
     convolutions : int
         Over frequency and time, 1 to 3.
     flat : bool
@@ -71,12 +69,6 @@ def deepspeech2(
         Labels and the blank.
     gated : bool
         Gated recurrent units instead of a clipped ReLU.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("deepspeech2", batch=1, sequence=2).n_parameters
-    67689053
     """
     if convolutions > len(WINDOWS):
         raise net.fault(

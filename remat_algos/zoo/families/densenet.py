@@ -34,33 +34,19 @@ def densenet(
     classes: int = 1000,
     stepwise: bool = False,
 ) -> None:
-    """Networks whose layers read all earlier ones of their block, concatenated for each [1]_.
+    """Networks whose layers read all earlier ones of their block, concatenated for each (huang2017, table 1).
 
     Parameters
     ----------
-    batch, image : int
-        Images, and the pixels of a side.
+    batch, image, classes : int
     depth : int
         Convolutions one after another, and the linear layer: 121, 161, 169, 201 or 264.
     stages : tuple of int, optional
         Layers, of two convolutions each, of each block, whatever the depth.
     width : int
         Channels that a layer adds (the growth rate); the first convolution has twice as many.
-    classes : int
     stepwise : bool
-        A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019, instead of
-        concatenating all again.
-
-    References
-    ----------
-    .. [1] huang2017, table 1.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> densenet161 = build("densenet161", batch=1)
-    >>> densenet161.n_parameters, densenet161.graph.n_nodes
-    (28681000, 568)
+        A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019.
     """
     if not stages and depth not in BY_DEPTH:
         raise net.fault("depth is {depth}; give {known!l}, or stages", depth=depth, known=list(BY_DEPTH))

@@ -51,35 +51,25 @@ def diffusion_unet(
 
     Parameters
     ----------
-    batch : int
-    image : int
-        Side of the image, or of its latent, in pixels.
+    batch, image : int
     channels : int
-        Of the image, and of the noise that is predicted.
+        Channels of the image (or of its latent), and of the noise that is predicted.
     depth : int
         Residual blocks of a level on the way down; one more on the way up.
     width : int
         Channels of the highest level, a multiple of 32: group norms have 32 groups.
     multipliers : tuple of int, optional
-        Of the width, one for each level; the image is halved between levels. None: a single level.
+        Multiples of the width, one per level; the image is halved between levels. None: a single level.
     attended : tuple of int, optional
         How many times smaller the image is where there is attention. None: only in the middle.
     heads : int
-        Of the attention.
     sequence : int
         Tokens of the text; 0 for none.
     context : int
         Length of such a token.
     fused : bool
-        The attention is one operation.
     dropout_layers : bool
         With dropout in the residual blocks.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("ddpm_cifar10", batch=1).n_parameters, build("stable_diffusion_unet", batch=1).n_parameters
-    (35746307, 859520964)
     """
     levels = [width * m for m in multipliers or (1,)]
     if image % (1 << len(levels) - 1):

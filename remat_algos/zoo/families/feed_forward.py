@@ -15,19 +15,12 @@ def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int 
     Parameters
     ----------
     batch : int
-        Examples.
     depth : int
         Hidden layers, each with its ReLU.
     width : int
         Length of a hidden layer.
     features : int
         Length of an input and of an output.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("feed_forward", depth=2).graph.node_names()
-    ['layer0.linear', 'layer0.relu', 'layer1.linear', 'layer1.relu', 'head.linear', 'loss']
     """
     x = net.input("input", (batch, features))
     for layer in range(depth):

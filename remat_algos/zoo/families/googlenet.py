@@ -42,31 +42,21 @@ def googlenet(
     auxiliary: bool = True,
     norm: bool = False,
 ) -> None:
-    """Inception modules of four branches, with two auxiliary classifiers on the way [1]_.
+    """Inception modules of four branches, with two auxiliary classifiers (szegedy2015, table 1 and section 5).
 
     Parameters
     ----------
-    batch, image : int
-        Images, and the pixels of a side: from 79 on, or from 47 on without the auxiliary classifiers.
+    batch, classes : int
+    image : int
+        Pixels of a side: from 79 on, or from 47 on without the auxiliary classifiers.
     width : int
         Percent of the published channels, rounded to multiples of 8.
-    classes : int
     auxiliary : bool
         With the two auxiliary classifiers, whose losses are added, without weights as in the graph of kusumoto2019.
     norm : bool
-        As in torchvision: a batch norm follows each convolution, in place of the biases and the two local response
-        norms, ReLUs stand before the concatenations instead of after, convolutions are 3 x 3 instead of 5 x 5, and the
+        As in torchvision: a batch norm follows each convolution, instead of the biases and the two local response
+        norms; ReLUs come before the concatenations instead of after; convolutions are 3 x 3 instead of 5 x 5; the
         auxiliary classifiers have a dropout.
-
-    References
-    ----------
-    .. [1] szegedy2015, table 1 and section 5.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("googlenet", dropout="single").graph.n_nodes, build("googlenet", batch=1).n_parameters
-    (134, 13378280)
     """
     labels = net.input("labels", (batch,), "int64")
     losses: list[Tensor] = []

@@ -35,28 +35,10 @@ def gpt2(
 
     Parameters
     ----------
-    batch : int
-        Texts.
-    sequence : int
-        Words of a text.
-    depth : int
-        Layers.
-    width : int
-        Length of an embedding.
-    heads : int
-        Heads of each attention; they divide the width.
-    words : int
-        Words that there are.
+    batch, sequence, depth, width, heads, words : int
     positions : int
         Positions that have an embedding.
     fused : bool
-        Whether attention is one operation, which keeps no scores; the GPT-2 of its day did not have it.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("gpt2_small", batch=1).n_parameters
-    124439808
     """
     if sequence > positions:
         raise net.fault(

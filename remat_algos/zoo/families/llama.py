@@ -32,34 +32,17 @@ def llama(
 ) -> None:
     """Language models of touvron2023: RMS norms, rotary positions, gated products, no bias, no dropout.
 
-    Llama 3 (dubey2024) has keys and values that several heads share.
+    In Llama 3 (dubey2024) several heads share keys and values.
 
     Parameters
     ----------
-    batch : int
-        Texts.
-    sequence : int
-        Words of a text.
-    depth : int
-        Layers.
-    width : int
-        Length of an embedding.
-    heads : int
-        Heads of each attention.
+    batch, sequence, depth, width, heads : int
     kv_heads : int, optional
-        Heads of keys and values; by default equal to `heads`.
     inner : int, optional
         Length of the gated product; by default 8/3 widths, rounded up to a multiple of 256.
     words : int
-        Words that there are; their scores have a matrix of their own.
+        Words of the vocabulary; their scores have a matrix of their own.
     fused : bool
-        Whether attention is one operation, which keeps no scores.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("llama_7b", dtype="float16").n_parameters
-    6738415616
     """
     inner = inner or -(-8 * width // 3 // INNER_MULTIPLE) * INNER_MULTIPLE
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")

@@ -60,24 +60,7 @@ def lstm(
 
     Parameters
     ----------
-    batch : int
-        Sequences.
-    steps : int
-        Length of a sequence; weights are shared over it.
-    depth : int
-        Cells on top of one another.
-    width : int
-        Length of a cell's state.
-    features : int
-        Numbers at each step of the input.
-    classes : int
-        Classes at each step.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("lstm").n_parameters
-    34706312
+    batch, steps, depth, width, features, classes : int
     """
     stack = Stack.of(net, "lstm", features, (batch, width), depth)
     scores = [net.parameter("classifier.weight", (classes, width)), net.parameter("classifier.bias", (classes,))]

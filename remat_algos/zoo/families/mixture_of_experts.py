@@ -27,25 +27,13 @@ def mixture_of_experts(
 ) -> None:
     """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts, of which each word takes a few.
 
-    Everything else is as in LLaMA. A router scores the experts; the node that chooses runs only once, since another run
-    might choose differently; the rest of the forward part may be recomputed. `capacity` is how many words an expert
-    has room for: 100 % is its equal share, which Mixtral's losses drive it to and which a
-    graph of fixed shapes stands for.
+    Everything else is as in LLaMA. The node that chooses experts runs only once, since another run might choose
+    differently; the rest of the forward part may be recomputed.
 
     Parameters
     ----------
-    batch : int
-        Texts.
-    sequence : int
-        Words of a text.
-    depth : int
-        Layers.
-    width : int
-        Length of an embedding.
-    heads : int
-        Heads of each attention.
+    batch, sequence, depth, width, heads : int
     kv_heads : int, optional
-        Heads of keys and values.
     inner : int
         Length of the gated product of an expert.
     experts : int
@@ -53,18 +41,9 @@ def mixture_of_experts(
     chosen : int
         Experts per word.
     capacity : int
-        Words that an expert has room for, in per cent of an equal share.
+        Words that an expert has room for, in per cent of an equal share, which Mixtral's losses drive it to.
     words : int
-        Words that there are.
     fused : bool
-        Whether attention is one operation, which keeps no scores.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> mixtral = build("mixtral_8x7b", dtype="float16")
-    >>> mixtral.n_parameters, mixtral.graph.node_names()[int(mixtral.graph.once.argmax())]
-    (46702792704, 'layers.0.moe.route')
     """
     mask = None if fused else net.input("mask", (sequence, sequence), "bool")
     x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, name="embed_tokens")

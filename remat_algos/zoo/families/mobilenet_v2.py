@@ -23,28 +23,15 @@ def mobilenet_v2(
     width: int = 100,
     classes: int = 1000,
 ) -> None:
-    """Inverted residuals: 1 x 1 up, 3 x 3 per channel, 1 x 1 down [1]_.
+    """Inverted residuals: 1 x 1 up, 3 x 3 per channel, 1 x 1 down (sandler2018, table 2).
 
     Parameters
     ----------
-    batch, image : int
-        Images, and the pixels of a side.
+    batch, image, classes : int
     stages : tuple of int
         Blocks of each of the seven stages.
     width : int
         Percent of the published channels, rounded to multiples of 8; the last convolution keeps its 1280 below 100.
-    classes : int
-
-    References
-    ----------
-    .. [1] sandler2018, table 2.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> mobilenet = build("mobilenet_v2", batch=1)
-    >>> mobilenet.n_parameters, mobilenet.macs
-    (3504872, 300774272)
     """
     if len(stages) != len(STAGES):
         raise net.fault(
@@ -66,13 +53,7 @@ def mobilenet_v2(
 
 
 def scaled(channels: int, width: int) -> int:
-    """A percentage of the channels, rounded to a multiple of 8, but at least 90 % of that.
-
-    Examples
-    --------
-    >>> scaled(16, 50), scaled(24, 50), scaled(24, 75)
-    (8, 16, 24)
-    """
+    """A percentage of the channels, rounded to a multiple of 8, but at least 90 % of that."""
     exact = channels * width  # in hundredths
     rounded = max(MULTIPLE, (exact + 50 * MULTIPLE) // (100 * MULTIPLE) * MULTIPLE)
     return rounded if 1000 * rounded >= 9 * exact else rounded + MULTIPLE

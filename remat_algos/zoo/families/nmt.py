@@ -32,7 +32,6 @@ def nmt(
     Parameters
     ----------
     batch : int
-        Sentences.
     steps : int
         Words of a source sentence, and of a target sentence.
     depth : int
@@ -41,13 +40,6 @@ def nmt(
         Length of an embedding, of a cell's state, and of the attention layer.
     source_words, words : int
         Words of the source and of the target language.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> small = build("nmt", batch=2, steps=3, width=4, words=10)
-    >>> [layer.name for layer in small.layers if layer.op == "Tanh" and layer.shapes[0] == (2, 3, 4)]
-    ['attention.step0.tanh', 'attention.step1.tanh', 'attention.step2.tanh']
     """
     if width % 2:
         raise net.fault("width {width} is halved for the two directions; give an even one", width=width)

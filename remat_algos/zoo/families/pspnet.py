@@ -20,26 +20,18 @@ def pspnet(
 ) -> None:
     """A dilated ResNet, means over a pyramid of regions, and a second loss half way (zhao2017, section 3).
 
-    Sizes are those of the authors' later code (a stem of three 3 x 3 convolutions, 256 channels in the auxiliary
-    head); 19 classes are those of Cityscapes.
+    Sizes are those of the authors' later code (a stem of three 3 x 3 convolutions, 256 channels in the auxiliary head);
+    19 classes are those of Cityscapes.
 
     Parameters
     ----------
-    batch : int
-    image : int
-        Side of the image in pixels.
+    batch, image : int
     depth : int
         Layers of the ResNet: four stages of 3, 4, n and 3 blocks make 3 n + 32.
     width : int
         Channels of the stem.
     classes : int
         Scores per pixel.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("pspnet", batch=1, image=65, width=4, dropout="single").graph.n_nodes
-    385
     """
     if depth < MIN_DEPTH or depth % 3 != 2:
         raise net.fault(

@@ -49,14 +49,13 @@ def resnet(
     stride_first: bool = False,
     biased_stem: bool = False,
 ) -> None:
-    """Residual networks for ImageNet, of any depth [1]_, also with norms and ReLUs before convolutions [2]_.
+    """Residual networks for ImageNet, of any depth (he2016, table 1).
 
     Parameters
     ----------
-    batch, image : int
-        Images, and the pixels of a side.
+    batch, image, classes : int
     depth : int
-        Convolutions one after another, and the linear layer: 2 more than the blocks have. The blocks stand in four
+        Convolutions one after another, and the linear layer: 2 more than the blocks have. The blocks are in four
         stages, up to 3 of them in the first and in the last, the others as 2 : 3 in between: 50 is (3, 4, 6, 3), 200 is
         (3, 24, 36, 3), 1001 is (3, 131, 196, 3). 101 and 152 are as published, (3, 4, 23, 3) and (3, 8, 36, 3).
     stages : tuple of int, optional
@@ -65,24 +64,12 @@ def resnet(
         Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, and of four times the channels; else of two 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
-    classes : int
     preactivation : bool
-        Norm and ReLU stand before each convolution, and nothing stands on the sum.
+        Norm and ReLU come before each convolution, and nothing follows the sum (he2016identity, figure 4 (e)).
     stride_first : bool
-        A bottleneck halves the image by its first convolution, as in [1]_, else by its second, as torchvision does.
+        A bottleneck halves the image by its first convolution, as in he2016, else by its second, as torchvision does.
     biased_stem : bool
         The first convolution has a bias, as in the graph of kusumoto2019.
-
-    References
-    ----------
-    .. [1] he2016, table 1.
-    .. [2] he2016identity, figure 4 (e).
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("resnet50", batch=1).n_parameters, build("resnet200", batch=1).n_parameters
-    (25557032, 64666152)
     """
     blocks = stages or stage_depths(net.model, depth, bottleneck)
     x = net.input("image", (batch, 3, image, image))
@@ -105,13 +92,7 @@ def resnet(
 
 
 def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
-    """Blocks of each of four stages; see `resnet`.
-
-    Examples
-    --------
-    >>> stage_depths("resnet", 50, True), stage_depths("resnet", 18, False)
-    ((3, 4, 6, 3), (2, 2, 2, 2))
-    """
+    """Blocks of each of four stages; see `resnet`."""
     if bottleneck and depth in BY_DEPTH:
         return BY_DEPTH[depth]
     per_block = 3 if bottleneck else 2
@@ -145,8 +126,8 @@ def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bo
 def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) -> Tensor:
     """ReLU of x plus what convolutions, norms and ReLUs make of it.
 
-    Where the shape changes, x goes through a convolution and a norm, or, without `project`, loses every other pixel and
-    gains channels of zeros.
+    If the shape changes, x passes a convolution and a norm, or, without `project`, loses every other pixel and gains
+    channels of zeros.
     """
     y = x
     for k, (channels, kernel, stride) in enumerate(windows, 1):
@@ -163,7 +144,7 @@ def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) 
 def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = True, fresh: bool = False) -> Tensor:
     """x plus what norms, ReLUs and convolutions make of it; a `fresh` x comes from a norm and a ReLU.
 
-    Where the shape changes, the first norm and ReLU come before both.
+    If the shape changes, the first norm and ReLU come before both.
     """
     y = x if fresh else net.relu(net.batch_norm(x, name="norm1"), name="relu1")
     if windows[-1][0] != x.shape[1]:

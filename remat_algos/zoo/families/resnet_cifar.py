@@ -28,16 +28,15 @@ def resnet_cifar(
     classes: int = 10,
     preactivation: bool = False,
 ) -> None:
-    """Residual networks for small images, in three equal stages [1]_, [2]_.
+    """Residual networks for small images, in three equal stages (he2016, section 4.2 and table 6).
 
-    Where the shape changes, the shortcut of a basic block has no parameters (option A of [1]_): every other pixel, and
-    channels of zeros, one `Slice` node. That of a bottleneck is a 1 x 1 convolution, and the first convolution of a
-    bottleneck halves the image, as in the program of [2]_.
+    Where the shape changes, the shortcut of a basic block has no parameters (option A of he2016): every other pixel,
+    and channels of zeros, one `Slice` node. That of a bottleneck is a 1 x 1 convolution, and the first convolution of a
+    bottleneck halves the image, as in the program of he2016identity (section 4 and appendix).
 
     Parameters
     ----------
-    batch, image : int
-        Images, and the pixels of a side.
+    batch, image, classes : int
     depth : int
         6 n + 2, or 9 n + 2 with bottlenecks, for n blocks in each stage.
     stages : tuple of int, optional
@@ -46,20 +45,8 @@ def resnet_cifar(
         Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, and of four times the channels; else of two 3 x 3.
     width : int
         Channels of the first stage; each later one has twice as many.
-    classes : int
     preactivation : bool
-        Norm and ReLU stand before each convolution, and nothing stands on the sum.
-
-    References
-    ----------
-    .. [1] he2016, section 4.2 and table 6.
-    .. [2] he2016identity, section 4 and appendix.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("resnet110", batch=1).n_parameters, build("resnet1001", batch=1).n_parameters
-    (1727962, 10327706)
+        Norm and ReLU come before each convolution, and nothing follows the sum.
     """
     per_unit = N_STAGES * (3 if bottleneck else 2)
     n_units, rest = divmod(depth - 2, per_unit)

@@ -33,15 +33,11 @@ def switch_transformer(
     Parameters
     ----------
     batch : int
-        Texts.
     sequence : int
         Words of a source text, and of a target text.
     depth : int
         Layers of the encoder, and of the decoder.
-    width : int
-        Length of an embedding.
-    heads : int
-        Heads of each attention; they divide the width.
+    width, heads : int
     inner : int
         Length between the two products, of an expert too.
     experts : int
@@ -49,13 +45,6 @@ def switch_transformer(
     capacity : int
         Words that an expert has room for, in per cent of an equal share.
     words : int
-        Words that there are.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("switch_base_8", batch=1).n_parameters
-    619339008
     """
     shared = net.parameter("shared.weight", (words, width))
     balances: list[Tensor] = []

@@ -34,27 +34,16 @@ def transformer(
     Parameters
     ----------
     batch : int
-        Sentences.
     sequence : int
         Words of a source sentence, and of a target sentence.
     depth : int
         Layers of the encoder, and of the decoder.
-    width : int
-        Length of an embedding.
-    heads : int
-        Heads of each attention; they divide the width.
+    width, heads : int
     inner : int, optional
         Length between the two products that follow attention; by default four widths.
     words : int
         Words of both languages.
     fused : bool
-        Whether attention is one operation, which keeps no scores.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("transformer_base").n_parameters
-    63045632
     """
     inner = inner or 4 * width
     shared = net.parameter("embedding.weight", (words, width))

@@ -24,15 +24,13 @@ def unet(
 
     Parameters
     ----------
-    batch : int
-    image : int
-        Side of the image in pixels.
+    batch, image : int
     depth : int
-        How often the image is halved; dropout stands on the two lowest levels.
+        How often the image is halved; the two lowest levels have dropout.
     width : int
         Channels of the highest level; each level down has twice as many.
     channels : int
-        Of the image.
+        Channels of the image.
     classes : int
         Scores per pixel.
     padding : bool
@@ -40,13 +38,6 @@ def unet(
     wide_last : bool
         The last up-convolution keeps its channels, as in the graph that kusumoto2019 published, instead of halving
         them.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> small = build("unet", batch=1, image=44, depth=1, width=8)
-    >>> [layer.shapes[0] for layer in small.layers if layer.op == "Slice"], small.layers[-2].shapes
-    ([(1, 8, 32, 32)], ((1, 2, 28, 28),))
     """
     x = net.input("image", (batch, channels, image, image))
     handed: list[Tensor] = []

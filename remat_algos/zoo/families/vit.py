@@ -37,25 +37,15 @@ def vit(
 
     Parameters
     ----------
-    batch : int
-    image : int
-        Side of the image in pixels.
+    batch, image : int
     patch : int
         Side of a patch; divides the image.
     depth, width, heads : int
         Blocks, length of a token, heads of the attention; a block's hidden layer has 4 x width.
     classes : int
-        Scores per image.
     fused : bool
-        The attention is one operation.
     dropout_layers : bool
-        With dropout behind positions, attention and linear layers; torchvision's models leave it at rate 0.
-
-    Examples
-    --------
-    >>> from remat_algos.zoo.registry import build
-    >>> build("vit_b_16", batch=1).layers[1].shapes  # 14 x 14 patches and the class token
-    ((1, 197, 768),)
+        With dropout after positions, attention and linear layers; torchvision's models leave it at rate 0.
     """
     if image % patch:
         raise net.fault(
