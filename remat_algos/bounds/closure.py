@@ -164,22 +164,11 @@ def _is_price(number: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosureCut:
-    """The relaxed moment behind a bound: values live when a node runs first, and nodes recomputed later.
+    """The relaxed moment behind a bound: values live when `node` runs first, and nodes recomputed later.
 
-    Parameters
-    ----------
-    node : int
-        The node that runs first at this moment.
-    forced : int
-        Bytes that are live in every schedule, the node's workspace among them.
-    forced_values : int32[*]
-        Values that the node reads or computes, outputs, and values of nodes that run only once.
-    kept : int32[*]
-        Other values that the cut keeps live, ascending.
-    recomputed : int32[*]
-        Nodes that the cut recomputes afterwards, ascending.
-    run_before : int32[*]
-        Nodes that have run although `node` does not need them, ascending.
+    `forced` bytes are live in every schedule: the node's workspace and `forced_values`, those that it reads or
+    computes, outputs, and values of nodes that run only once. The cut keeps `kept` live besides, and recomputes
+    `recomputed` later; `run_before` have run although the node does not need them. All ids ascend.
     """
 
     node: int

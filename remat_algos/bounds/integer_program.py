@@ -44,11 +44,6 @@ def solve_integer_program(
     `whole` are the integer variables. HiGHS' absolute tolerances are about 1e-6, so the optimum should be far above 1.
     It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C takes effect when it returns.
     In SciPy's result `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
-
-    >>> entries = np.array([0, 0, 0]), np.arange(3), np.array([2.0, 3.0, 4.0])
-    >>> result = solve_integer_program([2.0, 2.0, 5.0], entries, [5], [np.inf])
-    >>> result.x.tolist(), result.mip_dual_bound
-    ([1.0, 1.0, 0.0], 4.0)
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
@@ -99,8 +94,7 @@ def next_multiple(amount: int, step: int) -> int:
 class _Diversion:
     """The stream for output of C code while threads are in HiGHS, and their number.
 
-    C's own `stdout` is another stream meanwhile. File descriptor 1 is unchanged, so Python output of other
-    threads and their child processes is not affected.
+    Only C's own `stdout` is replaced: Python's output and that of child processes still goes to file descriptor 1.
     """
 
     lock = threading.Lock()
@@ -111,10 +105,7 @@ class _Diversion:
 
 @contextmanager
 def _without_debug_lines() -> Iterator[None]:
-    """Keep the debugging lines of HiGHS out of standard output, where a command may print JSON; all else passes.
-
-    They are printed by C's `puts`, and would appear when its buffer is full or the process ends.
-    """
+    """Keep HiGHS' debugging lines (C's `puts`) out of standard output, where a command may print JSON."""
     state, c = _Diversion, _c_library()
     if c is None:
         yield

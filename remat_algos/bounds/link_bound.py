@@ -41,9 +41,9 @@ MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their numbe
 class TimeBound:
     """A lower bound on the time of every plan within a limit, copies included, and its proof.
 
-    `time` is in the unit of the graph's compute. Bytes are counted at the first runs of the nodes; there are none for
-    the compute of one pass. The `prices` prove a bound of one node by `time_proof`; those of an integer program have
-    none. If it is `infeasible`, the bytes that must be live at that run exceed the limit.
+    `time` is in the unit of the graph's compute. Bytes are counted at the first runs of `nodes`, empty for the compute
+    of one pass. The `prices` prove a bound of one node by `time_proof`; bounds of an integer program have none. If it
+    is `infeasible`, the bytes that must be live at that run exceed the limit.
     """
 
     time: int
@@ -154,8 +154,8 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
 def _begin(graph: ComputationGraph) -> Int64:
     """int64[n_values]: earliest compute at which any plan can store a value made before the node's first run.
 
-    The same for all nodes, so that a bound can be proved again from its node alone. Of large graphs only what does not
-    follow the node of the most bytes in id order is counted.
+    It is the same for all nodes, so that a bound can be proved again from its node alone. On large graphs only nodes
+    that do not come after the one with the most bytes in id order count.
     """
     nodes = graph.needed
     if nodes.sum() > MANY:
@@ -181,11 +181,9 @@ class _CutLine:
 class _PricedMoment:
     """The network of the first run of a node: which nodes run after it, and which values are live or loaded for them.
 
-    On the source's side are nodes that run after it, values that these need, and free nodes that do not run before it.
-    Arcs are first those of values, then of the compute after, then of the compute before and of outputs of free nodes;
-    the rest are endless.
-
-    begin : int64[n_values] compute before which a value cannot be stored
+    The source's side has the nodes that run after it, values that these need, and free nodes that do not run before it.
+    Arcs are in this order: of values, of the compute after, of the compute before and outputs of free nodes, then
+    infinite ones. A value cannot be stored before the compute `begin`, int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
@@ -276,7 +274,7 @@ class _Ascent:
     def climb(self, best: int) -> None:
         """Add cuts at the optimum of the LP until the bound is near it; add starts for stores that end too late.
 
-        It ends early if no prices give more than the best bound of other moments.
+        It ends early if no prices give more than `best`, the bound of other moments.
         """
         while len(self.lines) < CUTS:
             prices, above, share = self._top()
@@ -344,8 +342,8 @@ def rising_time_bounds(
 ) -> Iterator[TimeBound]:
     """Yield increasing lower bounds on the time of every plan within a limit, copies included.
 
-    First one pass and bounds by prices; then moment bounds with the link, as `rising_bounds` has them without. If you
-    stop iterating, the last bound holds. The deadline of the clock ends the search by OutOfTime.
+    First one pass and bounds by prices; then moment bounds with the link, as in `rising_bounds`. If you stop iterating,
+    the last bound holds. At its deadline the clock raises OutOfTime.
     """
     allowed = Effort.of(effort)
     count = allowed.last_moments if last else allowed.moments

@@ -36,8 +36,8 @@ def useful_values(graph: ComputationGraph) -> Bool:
 class LiveSetGraph:
     """Renumbered needed nodes and useful values of a graph.
 
-    `own` are the bytes that a run adds: all values of the node, even unused ones, and its workspace. `spoiled` are, in
-    rows, the nodes that must not run after each node.
+    `own` are the bytes that a run adds: all values of the node, even unused ones, and its workspace. `spoiled` has, for
+    each node, a row of the nodes that must not run after it.
     """
 
     value_indptr: Int64
@@ -107,11 +107,7 @@ def lowest_one_pass(
 
     If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
     best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a
-    known lower bound, `known` an upper bound on the lowest of these peaks. Marks of the graph are ignored.
-
-    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
-    >>> lowest_one_pass(ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1]), 0, 9)
-    (6, array([0, 1, 3, 2, 4], dtype=int32))
+    known lower bound, `known` an upper bound. Marks of the graph are ignored.
     """
     from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
 
@@ -141,8 +137,8 @@ def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int
 class MomentPotential:
     """Before the first run of a node, the overhead still to come is at least `need` minus shares, in units of 2**-16.
 
-    The share of a node, int64[n], is subtracted if it has to run after the set, but not for the node of the moment:
-    then its run after the moment is no overhead. It is at most the node's compute: the potential never falls by more
+    The share of a node, int64[n], is subtracted if it has to run after the set, except for the moment's own node, whose
+    run after the moment is no overhead. A share is at most the node's compute: so the potential never falls by more
     than the cost of a move.
     """
 
@@ -158,13 +154,12 @@ def moment_potentials(
 
     For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
     the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
-    whole numbers; the proof is computed from these, so nothing depends on the precision of the program. `look` is
-    called for each node; an exception ends the call.
+    whole numbers; the proof is computed from these, so nothing depends on the precision of the program.
 
     Let v be the node, k(x) = 1 where value x is live when v first runs, and r(u) = 1 where u runs after that. A value x
-    that is read later, of a node u, has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has
-    k(x) + r(u) >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room beside what must be live, priced
-    p. If y(x) and all z(x, w) are together at most p memory(x), then for all such k, r
+    of node u that is read later has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has k(x) + r(u)
+    >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room left by what must be live, priced p. If y(x)
+    and all z(x, w) are together at most p memory(x), then for all such k, r
 
         sum of f(u) r(u) >= sum of y(x) - p room,
 
@@ -184,8 +179,8 @@ def moment_potentials(
 def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
     """Choose potentials greedily by their gain in the sum over all nodes of the largest need.
 
-    A potential counts for the nodes before which its own need not have run: those of neighbouring nodes prove the
-    same, later ones hold longer.
+    A potential counts for the nodes before which its own need not have run: potentials of neighbouring nodes prove
+    nearly the same, and later ones hold longer.
     """
     ancestors = list[set[int]]()
     producer = {x: u for u, values in enumerate(graph.values) for x in values}

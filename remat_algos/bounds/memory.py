@@ -53,15 +53,9 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
     """Bytes live in every schedule at the first run of the node that is the last to make an output.
 
-    All outputs are live there, beside its workspace and its other reads and values. Which node is the last depends on
-    the schedule: the bytes are the fewest over the nodes that no other output needs. `live`, int64[n], are bytes known
-    to be live at the first run of each node.
-
-    Nodes 1 and 2 each make an output of 5 bytes, of the 2 bytes of node 0.
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[2, 5, 5])
-    >>> int(forced_bytes(graph).max()), result_bytes(graph)
-    (7, 12)
+    All outputs are live there, besides its workspace and its other reads and values. Which node is the last depends on
+    the schedule, so the minimum over the nodes that no other output needs counts. `live`, int64[n], are bytes known to
+    be live at the first run of each node.
     """
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     bytes_of = _own_bytes(graph) + int(graph.memory[graph.output].sum())
@@ -83,9 +77,9 @@ def _own_bytes(graph: ComputationGraph) -> Int64:
 
 
 def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Return a lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
+    """Return the peak of `lowest_order_with_copies` and the nodes that force it.
 
-    It is that of `lowest_order_with_copies`. If the set of waiting outputs depends on the order, no node is named.
+    If the set of waiting outputs depends on the order, no node is named.
     """
     bound = lowest_order_with_copies(graph)[0]
     live = _live(graph, np.zeros(graph.n_nodes, bool))
@@ -95,20 +89,10 @@ def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
 def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
     """The lowest peak of every schedule with copies to the host and back, and an order of one pass that reaches it.
 
-    During the first run of a node there are its workspace, what it reads and makes, and all outputs made before; all
-    else may have left. Outputs before a node only become more as more nodes run before it, so the order is found from
-    its end: of the nodes that may run last, the one with the fewest bytes does (Lawler's rule for the lowest maximum).
-    The order reaches the bound where all values but outputs may leave.
-
-    To compute 1 first leaves 3 bytes beside node 2, which has 8 itself:
-
-        0 (1) -> 1 (3)
-        0 (1) -> 2 (2, workspace 5)
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[1, 3, 2], workspace=[0, 0, 5])
-    >>> bound, order = lowest_order_with_copies(graph)
-    >>> bound, order.tolist()
-    (8, [0, 2, 1])
+    During the first run of a node its workspace, what it reads and makes, and all outputs made before are on the
+    device; all else may have left. More nodes before it can only mean more outputs, so the order is built from its end:
+    of the nodes that may run last, the one with the fewest bytes does (Lawler's rule for the minimum of the maximum
+    cost). The order reaches the bound if all values except outputs may leave.
     """
     found = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
     return int(found[0]), found[1:]
@@ -154,51 +138,31 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 
     If no pair proves more, the maximum of `forced_bytes`, and [].
 
-    Let s and t be two nodes, and P and Q paths from them to a third node v. Go back from v's first run along P: the
-    run that made the value read there, the run that made the value read by that run, and so on to a run of s. From
-    that run until v runs, some value of P is live at every step. The same holds for Q and a run of t. If the run of s
-    is the later one, a value of Q is live beside live(s); if that of t, a value of P beside live(t). So every schedule
-    has at least
+    Let s and t be two nodes, and P and Q paths from them to a third node v. Go back from v's first run along P: the run
+    that made the value read there, the run that made the value read by that run, and so on to a run of s. From that run
+    until v runs, some value of P is live at every step. The same holds for Q and a run of t. If the run of s is the
+    later one, a value of Q is live besides live(s); if that of t, a value of P besides live(t). So every schedule has
+    at least
 
         min(live(s) + the smallest value of Q, live(t) + the smallest value of P)
 
-    bytes live at one of the two steps, where P has no value that t reads or computes, Q has none that s does, and
-    neither has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among
-    those of nodes that it needs. Pairs of the nodes with the most such bytes are tried within the work limit, each with
-    the widest paths to every v.
-
-    Nodes 1 and 3 have 9 bytes live each, the most of all. The later one has 2 bytes of the other beside it.
-
-        0 (4) -> 1 (3, workspace 2) -> 2 (2) -> 5 (1)
-        0 (4) -> 3 (3, workspace 2) -> 4 (2) -> 5 (1)
-
-    >>> edges = [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5)]
-    >>> graph = ComputationGraph.from_edges(edges, memory=[4, 3, 2, 3, 2, 1], workspace=[0, 2, 0, 2, 0, 0])
-    >>> int(forced_bytes(graph).max()), two_path_bound(graph)
-    (9, (11, [1, 3]))
+    bytes live at one of the two steps, if P has no value that t reads or computes, Q has none that s does, and neither
+    has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among those of
+    nodes that it needs. Pairs of the nodes with the most such bytes are tried within the work limit, each with the
+    widest paths to every v.
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
-    """Lower bound on the peak of every order of one pass.
+    """Lower bound on the peak of every order of one pass; at the deadline of `clock` the largest so far.
 
     When node v runs, the nodes that it needs have run, those that need it have not, and others may have. Values of
-    executed nodes that are read later are live. The fewest such bytes over all choices of the others are a minimum
-    cut; the bound is the largest of these minima over v, or `least_peak_bound` if no node may run twice. On large
-    graphs only some v are tried, those with the most live bytes in id order first. On graphs of up to 128 values
-    `lowest_one_pass` follows: up to 30 nodes the bound is then nearly always the lowest peak of one pass, and often
-    above. At the deadline of `clock` it is the largest so far, or `least_peak_bound`.
-
-    Node 0, which node 4 reads, waits while nodes 1 to 3 run; a schedule that recomputes it may drop it there.
-
-        0 (4) -> 1 (1) -> 2 (4) -> 3 (1) -> 4 (1)
-          +---------------------------------^
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
-    >>> one_pass_bound(graph), least_peak_bound(graph)[0]
-    (9, 6)
+    executed nodes that are read later are live. The fewest such bytes over all choices of the others are a minimum cut;
+    the bound is the largest of these minima over v (on large graphs only v with the most live bytes in id order), or
+    `least_peak_bound` if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows: up to 30 nodes
+    the bound is then nearly always the lowest peak of one pass.
     """
     proven = [0]
     try:
@@ -208,10 +172,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
 
 
 def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int64 | None:
-    """int64[*]: an order of one pass that meets `one_pass_bound`, or None.
-
-    It is None if the search found none better than the id order, or at the deadline of `clock`.
-    """
+    """int64[*]: an order of one pass, better than by ids, that meets `one_pass_bound`; None if none was found."""
     try:
         order = _one_pass(graph, clock or Clock(), [0])[1:]
     except OutOfTime:
@@ -254,14 +215,6 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
     These are workspace[v], the reads and values of v, outputs of nodes that v needs, and the values that a node that
     runs only once made before v for a node after it: in every order, the former ran before v and the latter runs after
     it. With very many outputs and nodes that run only once, those of the fewest bytes are not counted.
-
-    Node 1 needs node 0, whose value is an output: node 2 has it beside it.
-
-        0 (4) -> 1 (2) -> 2 (1)
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
-    >>> forced_bytes(graph).tolist()
-    [4, 6, 7]
     """
     return derived(graph, "forced_bytes", lambda: _live(graph, runs_once(graph)))
 
@@ -272,10 +225,7 @@ def runs_once(graph: ComputationGraph) -> Bool:
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Bytes live in every schedule during the first run of each needed node, if some nodes run only once.
-
-    If none does, they are live at all of its runs.
-    """
+    """Bytes live in every schedule during each needed node's first run; if none is `single`, during all its runs."""
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
     is_read = np.zeros(graph.n_nodes, bool)

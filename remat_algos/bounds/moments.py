@@ -42,9 +42,9 @@ ZERO, ONE = 0, 1  # columns of the constants
 class MomentBound:
     """A lower bound, from moments, on the compute of every schedule within a limit; with link times, on the time.
 
-    The moments are first runs of the `nodes`, each an ancestor of the next. If it is proven, in whole numbers, that no
-    schedule fits, `infeasible` is True and `compute` that of one pass. `status` is that of the integer program:
-    "optimal"; "stopped", by its time limit or as too large for floating point; or "infeasible".
+    The moments are first runs of the `nodes`, each an ancestor of the next. If it is proven in whole numbers that no
+    schedule fits, it is `infeasible` and `compute` is that of one pass. `status` of the integer program: "optimal";
+    "stopped", by its time limit or because it is too large for floating point; or "infeasible".
     """
 
     compute: int
@@ -64,23 +64,13 @@ def moment_bound(
 ) -> MomentBound:
     """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
-    0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value
-    that a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
-    moment are within the limit. It holds for any order and any number of runs, since the program's omissions
-    (memory within a window, a second run in the same window) only lower it.
+    0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value that
+    a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
+    moment are within the limit. It holds for any order and any number of runs, since the program's omissions (memory
+    within a window, a second run in the same window) only lower it.
 
-    Each node is an ancestor of the next. With link times it bounds the time of plans that may also copy values out to
-    the host and back in. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts. `look`
-    is called before the program is solved; an exception ends the call.
-
-        0 -> 1 -> 2 -> 3 -> 4        5 reads 0 and 4: when 2 runs, 0 is not live
-        0 ----------------> 5
-
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5)], compute=7)
-    >>> moment_bound(graph, 3, [2]).compute, moment_bound(graph, 2, [2]).compute, moment_bound(graph, 2, [5]).infeasible
-    (42, 49, True)
-    >>> moment_bound(graph, 2, [2], times=LinkTimes([1] * 6, [1] * 6)).compute
-    42
+    Each node is an ancestor of the next. With link times it bounds the time of plans that may also copy values to the
+    host and back. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts.
     """
     if look is not None:
         look()
@@ -101,15 +91,11 @@ def choose_moments(
 ) -> Iterator[MomentBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
-    The first is the node that proves the closure bound. Candidates are the comparable nodes that force the most bytes,
+    `first` is the node that proves the closure bound. Candidates are the comparable nodes that force the most bytes,
     and some evenly spread ones. The linear relaxation of each is solved, then the integer program of those with the
     highest relaxation and of some that force the most bytes, if they raise the relaxation: neither alone ranks them
-    well. It ends when a moment gains little, or if the program of the first is not solved in time: those of more
-    moments are larger.
-
-    `seconds` is CPU time of this thread. Each program has its own limit in any case, so results may differ
-    between machines, but little with their load. The clock's deadline stops programs, too; `look` is called between
-    them.
+    well. It ends when a moment gains little, or if the first program is not solved in time, since later ones are
+    larger. `seconds` is CPU time of this thread, so results may differ between machines, but little with their load.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
     best, _ = choice.solved([first], FIRST_SECONDS)
@@ -362,10 +348,7 @@ class _Program:
         return np.concatenate([np.array(np.broadcast_arrays(*row)) for row in rows], axis=1, dtype=np.int64)
 
     def _propagate(self) -> bool:
-        """Fix variables that the rows imply; False if that proves that no schedule fits.
-
-        Clauses that hold for all values of the free variables are dropped.
-        """
+        """Fix variables that the rows imply and drop clauses that always hold; False if no schedule fits."""
         graph, state = self.graph, self.state
         single = np.flatnonzero(~self.repeatable & graph.needed)
         while True:
@@ -510,7 +493,7 @@ class _Program:
         return entries, np.concatenate(low), np.concatenate(high)
 
     def _rate_rows(self, place: Int64, unit: float) -> Iterator[tuple[Int64, Any, float]]:
-        """Yield (columns, coefficients, lowest value) of the rows of the link; times and waits are in a unit.
+        """Yield (columns, coefficients, lowest value) of the rows of the link; times and waits are in units of `unit`.
 
         What is loaded after a moment was stored before its step, and is loaded after its step. So the compute before
         and the wait there are at least its time out, the compute after and the wait there its time in. What was not
@@ -597,10 +580,7 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 
 
 def _repeatable(graph: ComputationGraph, read: Any) -> Bool:
-    """bool[n]: nodes that a schedule may usefully recompute: not `once`, not marked to be kept, with a value to read.
-
-    Outputs do not count: their first instance serves all reads.
-    """
+    """bool[n]: nodes worth recomputing: not `once`, not marked to be kept, with a value that is read and no output."""
     wanted = np.zeros(graph.n_values, bool)
     wanted[read] = True
     repeatable = np.zeros(graph.n_nodes, bool)

@@ -23,21 +23,15 @@ def rising_bounds(
     last: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[ComputeBound]:
-    """Yield increasing lower bounds on the compute of every schedule within a limit of the peak, residents apart.
+    """Yield increasing lower bounds on the compute of every schedule within a limit of the peak, without residents.
 
     First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
     that proves the last of these; for "best", or with `last` (after a search, for the bound of the plan found), moment
-    bounds of up to three nodes. Integer programs have time limits of their own: a bound that was stopped by one holds,
-    but may differ from machine to machine. If you stop iterating, the last bound holds. The deadline of the clock ends
-    the search by OutOfTime.
+    bounds of up to three nodes. A bound whose integer program was stopped holds, but may differ from machine to
+    machine. If you stop iterating, the last bound holds; at its deadline the clock raises OutOfTime.
 
     `start` is a bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
-    `closure` is the closure bound of exactly this limit, if known: it is not searched again.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [bound.compute for bound in rising_bounds(chain, 7)]
-    [25, 29]
+    `closure` is the closure bound of exactly this limit, if known.
     """
     allowed = Effort.of(effort)
     count, seconds = allowed.last_moments if last else allowed.moments, allowed.moment_seconds
@@ -73,10 +67,9 @@ def rising_bounds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute that never fall as the limit falls.
+    """Lower bounds on compute for rising limits: `bounds` the largest, `closures` the closure bound or one pass.
 
-    For each limit, rising, `bounds` has the largest bound, `closures` the closure bound, which has a cut, or one pass.
-    `stop` is how the search ended.
+    A smaller limit never has a smaller bound. `stop` is how the search ended.
     """
 
     graph: ComputationGraph
@@ -111,8 +104,8 @@ def bound_curve(
 ) -> BoundCurve:
     """Compute lower bounds for several limits, the largest first; each search starts at the last node and price.
 
-    Equal limits count once. A limit that was not reached in time has the bound for the next larger one. With a link, at
-    its full rates, they bound the time of plans with copies.
+    A limit that was not reached in time has the bound for the next larger one. With a link, at its full rates, they
+    bound the time of plans with copies.
     """
     from remat_algos.bounds.link_bound import rising_with_copies
 

@@ -1,8 +1,4 @@
-"""Simulated annealing over schedules: rounds of searches that cool down, each from the best of the round before.
-
-`search` and orders of one pass use the same rounds, hotter ones if no node may run twice. The caller gives the start
-schedules, the limit, the goal and the work.
-"""
+"""Simulated annealing over schedules: rounds of searches that cool down, each from the best of the round before."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,11 +24,10 @@ from remat_algos.schedule.timeline import Timeline, linger, timeline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchKernel:
-    """The kernel's state of the needed nodes of a graph, in units of bytes that sum up to less than 2**30.
+    """The kernel's state: the needed nodes of a graph, in units of bytes that sum up to less than 2**30.
 
-    Sizes are rounded up and limits down, so what is within the limit in units is so in bytes. The kernel numbers the
-    needed `nodes`, and their `values`, in this order; `number` has its number of each node, -1 if it is not needed.
-    `mean_compute` is 1 if no node costs anything.
+    Sizes are rounded up and limits down, so a peak within the limit in units is within it in bytes. `number[v]` is the
+    kernel's number of node v, -1 if it is not needed; `mean_compute` is 1 if no node costs anything.
     """
 
     state: ScheduleSearch
@@ -56,15 +51,7 @@ class SearchKernel:
     ) -> "SearchKernel":
         """Return the kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
 
-        With a link, values may be copied to the host and back, or those of `leaving` alone, and the cost of a schedule
-        is its time.
-
-        Examples
-        --------
-        >>> graph = ComputationGraph.from_edges([(0, 2), (1, 2)], memory=[2, 4, 1])
-        >>> kernel = SearchKernel.of(graph, max_runs=1)
-        >>> kernel.start(Schedule([0, 1, 2]), 7, goal=-1), kernel.best.order.tolist()
-        (True, [0, 1, 2])
+        With a link, values (or only those of `leaving`) may be copied to the host, and a schedule costs its time.
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
         values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
@@ -121,7 +108,7 @@ class SearchKernel:
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
         """Begin at a schedule and forget the best so far; False if it violates a law or a constraint.
 
-        `within` says that its peak in bytes is within the limit, as its peak in units may not be.
+        Pass `within` if its peak in bytes is within the limit: after rounding, its peak in units may exceed it.
         """
         self.state.forget()
         order = self.number[schedule.order]
@@ -161,12 +148,10 @@ TRIALS = 64
 def with_late_stores(
     graph: ComputationGraph, schedule: Schedule, link: Link, limit: int, trials: int = TRIALS
 ) -> Timeline:
-    """Play a schedule with memory lingering as far as it fits, and with stores moved back while that takes less time.
+    """Linger as far as memory fits and start stores later while that shortens the schedule; never slower than `linger`.
 
-    By default values are stored as they are made. Where compute waits for a store, one of those right before it in the
-    queue, whose memory is freed later, begins after it: the step of Carlier's algorithm for one machine with release
-    and due dates. The result is never slower than that of `linger`. The `lingering` of the schedule is ignored; at most
-    `trials` orders of stores are simulated.
+    Where compute waits for a store, the stores queued right before it whose memory is freed later are moved behind it:
+    the step of Carlier's algorithm for one machine with release and due dates. Ignores the `lingering` of the schedule.
     """
 
     def play(stores: Int32) -> Timeline:
@@ -251,10 +236,9 @@ WARM = Round(1.0, 0.1, 0.005)  # starts from the best within a nearby limit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annealed:
-    """A simulated schedule at which a search begins or ends.
+    """A simulated schedule at which a search begins or ends; `start` names its origin, `moves` counts all moves so far.
 
-    `start` says what the search began at, `moves` counts those of all searches of its kernel so far. Where values may
-    be copied, `time` is the end of the last run or copy; otherwise the compute counts.
+    Where values may be copied, schedules compare by `time`, the end of the last run or copy; otherwise by compute.
     """
 
     simulation: Simulation
@@ -271,18 +255,8 @@ class Annealed:
 class Annealer:
     """Simulated annealing over the schedules of one graph, in which a node runs at most `max_runs` times.
 
-    `by_moves` counts work by moves, `WORK_OF_MOVE` each, instead of by what they change; all stages together take
-    `part` of the remaining progress. With a link values may be copied to the host and back, those of `leaving` or all;
-    schedules are then compared by their time, and the costs of the graph are in ticks (`Link.refined`).
-
-    Examples
-    --------
-    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
-    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
-    >>> annealer = Annealer(graph, Clock(), max_runs=1)
-    >>> start = Annealed(simulate(graph, range(5)), "the order of ids")
-    >>> [found.figures for found in annealer.rounds([start], 6, 10_000, count=4, lowest=True)]
-    [(6, 5)]
+    `by_moves` counts `WORK_OF_MOVE` of work for each move instead of what it changes; all stages share `part` of the
+    remaining progress. With a link, the costs of the graph are in ticks (`Link.refined`) and schedules compare by time.
     """
 
     def __init__(
@@ -341,12 +315,10 @@ class Annealer:
         lowest: bool = False,
         part: float = 1.0,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Yield improving schedules within a limit in bytes: from several short searches, then from longer ones.
+        """Yield improving schedules within a limit in bytes; return the best, None if constraints allow none.
 
-        The `count` searches of the first round, fewer for little work but at least `MIN_FIRST`, begin at `starts` in
-        turn; later ones begin at the best so far. `work` is that of all searches, `part` their share of the remaining
-        progress. They minimize compute and end at `goal`, once within the limit; with `lowest` they minimize the peak
-        until it is within the limit. Return the best schedule, None if constraints allow none.
+        The first round has `count` searches from `starts` in turn, at least `MIN_FIRST`; later ones begin at the best
+        so far. They minimize compute down to `goal`; with `lowest` first the peak, until it is within the limit.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
         rounds = COOL_ROUNDS if n_nodes > COOL_NODES else ROUNDS if self.link is None else COPIES_ROUNDS
@@ -383,7 +355,7 @@ class Annealer:
     ) -> Generator[Annealed, None, list[Annealed]]:
         """Anneal within each limit from its own starts; yield improvements, return the best within each limit.
 
-        No search knows of another, and each has random numbers of its own: so the number of threads changes nothing.
+        Searches are independent, with their own random numbers, so the number of threads changes nothing.
         """
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
@@ -421,8 +393,7 @@ class Annealer:
     ) -> tuple[Annealed | None, Ending]:
         """Run one search; return its best schedule, None if constraints allow none, and its Stop.
 
-        With `step` it minimizes the peak: the limit is that share of the peak. Whenever it is met, the search starts
-        again at the schedule found, for that share of its peak.
+        With `step` it minimizes the peak: the limit is that share of the peak, lowered again each time it is met.
         """
         found, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:

@@ -334,10 +334,7 @@ class Constraints:
 
 
 def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
-    """bool[n_values]: values that plans may copy to the host.
-
-    Outputs stay on the device, and so does what is marked to be recomputed.
-    """
+    """bool[n_values]: values that may be copied to the host: not outputs, nor those marked to be recomputed."""
     movable = ~graph.output & (graph.memory > 0)
     if graph.mark is not None:
         movable &= ~((graph.mark == RECOMPUTE) & graph.forward)[graph.producer]

@@ -19,13 +19,7 @@ from remat_algos.structure.lower_sets import LowerSets
 
 
 def baseline(graph: ComputationGraph) -> Simulation:
-    """Simulate every needed node once, in id order, updates of parameters last; marks are ignored.
-
-    Examples
-    --------
-    >>> baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])).schedule.order.tolist()
-    [0, 1, 2]
-    """
+    """Simulate every needed node once, in id order, updates of parameters last; marks are ignored."""
     unmarked = graph if graph.mark is None else replace(graph, mark=None)
 
     def run() -> list[Any]:
@@ -314,7 +308,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
 
 
 def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
-    """int64[m]: 0, 1, .. for steps that run a block forward, then on for the blocks from the last to the first.
+    """int64[m]: phase of each step: blocks forward from 0 up, then blocks backward from the last to the first.
 
     A block is done as soon as its gradients, and those of its nodes that are `missing`, have run.
     """
@@ -334,10 +328,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
 
 
 def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
-    """bool[n_values]: sums of gradients that another step adds to.
-
-    Such a step first reads the gradients of the node that reads the value, and last the sum so far.
-    """
+    """bool[n_values]: gradient sums that a later step adds to; it reads the running sum last."""
     steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
     begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]
     so_far = graph.read_indices[end - 1]

@@ -93,11 +93,7 @@ def lower_passes(
     max_moves: int | None = None,
     seed: int = 0,
 ) -> Iterator[Simulation]:
-    """Yield orders of one pass with falling peaks: by id, from beam search, from local search.
-
-    It ends where the peak meets `one_pass_bound`; an order that does is the second where it is known. Parameters as
-    for `lowest_pass`.
-    """
+    """Yield one-pass orders with falling peaks (by id, beam search, local search) until one meets `one_pass_bound`."""
     if max_moves is not None and max_moves < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))

@@ -22,16 +22,9 @@ from remat_algos.wording import counted, format_bytes, one_line, shortened
 class Lifetimes:
     """Lifetimes of instances: an entry per value and step that computes or loads it.
 
-    An instance lives from its step to its last read before its value is made again; an output's first instance lives to
-    the end of the schedule; an instance that is never read is freed after its step.
-
-    Parameters
-    ----------
-    instance_indptr : int64[m + 1]
-        Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`: first what it loads.
-    value : int32[n_instances]
-    end : int64[n_instances]
-        The first step at which it is no longer live.
+    Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`, loads first; `value[i]` lives until step
+    `end[i]`: after its last read before its value is made again. An instance that is never read is freed after its
+    step; an output's first instance lives to the end of the schedule.
     """
 
     instance_indptr: Int64
@@ -53,23 +46,10 @@ LOADED = "loaded"
 
 
 class Step(NamedTuple):
-    """A step of a schedule: the run of a node, with the instances that it reads, makes and frees.
+    """A step of a schedule: the run of a node; instances are indices into `lifetimes.value` and `lifetimes.end`.
 
-    Instances are indices into `lifetimes.value` and `lifetimes.end`.
-
-    Parameters
-    ----------
-    node : int
-    reads : list of (int, int)
-        (value, instance) in the argument order of the node.
-    makes : range
-        An instance of each value of the node.
-    frees : list of int
-        Instances that are freed after the step.
-    loads : range
-        Instances whose copies from the host begin before the run.
-    stores : tuple of int
-        Instances whose copies to the host begin after the run, in this order, before the frees.
+    `reads` has (value, instance) in argument order. `loads` begin before the run; `stores` begin after it, in this
+    order; then `frees` are freed.
     """
 
     node: int

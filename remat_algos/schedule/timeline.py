@@ -21,11 +21,10 @@ ENGINES = ("compute", "out", "in")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """Begins of all runs and copies of a schedule, in ticks: `ticks` of them make a unit of the costs (`Link.ticks`).
+    """Begins of all runs and copies of a schedule, in ticks: `Link.ticks` make a unit of the costs.
 
-    Copies rarely take a whole number of units, hence the ticks; `time`, `overhead` and `waiting` are in the unit of the
-    costs. `load_begin` is in the order of `schedule.loads`; `stores` are the values that are copied to the host, in
-    this order. `last` is the end of the last run or copy.
+    `time`, `overhead` and `waiting` are in the unit of the costs. `load_begin` is in the order of `schedule.loads`;
+    `stores` are the values copied to the host, in this order; `last` is the end of the last run or copy.
     """
 
     simulation: Simulation
@@ -128,18 +127,11 @@ class Timeline:
 
 
 def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
-    """Play a schedule on three engines, or without a link on the first alone.
+    """Play a schedule on three in-order engines (compute, store, load), or without a link on the first alone.
 
-    Each works in order. A store begins when compute has come to its place, a load when compute has come to its step and
-    the store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it. The
-    link is given as for `solve`, and has its full rates: `link.planned` has those of plans. Without it the clock is the
-    compute, in any unit; loads are then a ScheduleError. With it, costs that are no times are a GraphError.
-
-    Examples
-    --------
-    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], compute=[3, 5, 2])
-    >>> timeline(simulate(chain, [0, 1, 0, 2])).begin.tolist()
-    [0, 3, 8, 11]
+    A store starts after its step in the schedule, a load when its step starts and its store has ended; a run waits for
+    the loads that it reads, and for stores of memory freed before it. The link has its full rates (`link.planned` has
+    those of plans). Without one, loads are a ScheduleError; with one, costs without a time unit are a GraphError.
     """
     link = None if link is None else get_link(link)
     if link is None and simulation.schedule.loads.size:
@@ -166,7 +158,7 @@ def _copy_times(graph: ComputationGraph, link: Link | None) -> tuple[Int64, Int6
 def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) -> Schedule:
     """Let memory linger while its store runs, as far as it fits `limit` bytes, and drop the loads that this spares.
 
-    Where memory has to be free before its store has ended, compute waits. The `lingering` of the schedule is ignored.
+    Where memory must be free before its store ends, compute waits. Ignores the `lingering` of the schedule.
     """
     loads = schedule.loads
     while True:
@@ -203,20 +195,10 @@ def _played(simulation: Simulation, link: Link | None, limit: int) -> tuple:
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
-    """Add loads until each step is within a limit in bytes, if that is possible.
+    """Add loads until each step is within `limit` bytes, if possible: Belady's choice weighted by bytes.
 
-    At the highest step, the value leaves that has the most bytes for the most steps until it is read. Only values of
-    `leaving`, bool[n_values], do, by default all except outputs. Memory that lingers counts as free, and the result has
-    none that lingers: `linger` decides that last. An error of the clock, looked at for each load, ends the search.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([(0, 3), (0, 1), (1, 2), (2, 3)], memory=[4, 2, 2, 1])
-    >>> schedule = evict(simulate(graph, range(4)), 7)
-    >>> schedule.loads.tolist(), simulate(graph, schedule).peak_memory
-    ([[3, 0]], 7)
+    At the highest step, evict the value of `leaving` (bool[n_values], by default all but outputs) with the most bytes
+    times steps until its next read. Memory that lingers counts as free. `clock` may raise to end the search.
     """
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))

@@ -70,24 +70,10 @@ COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
 
 
 class StepRow(NamedTuple):
-    """One action of a schedule.
+    """One action: "compute", "recompute" (a later run), "free", or the start of a "load" or "store".
 
-    Parameters
-    ----------
-    step : int
-    action : str
-        "compute", or "recompute" for a later run of a node; "free"; "load" and "store", which begin copies.
-    name : str
-        The node that runs, or the value that is freed or copied.
-    live : tuple of str
-        Values that are live with the action, after a "free" those that are left, in the order in which they were made:
-        all, or the first ones if `step_table` was given `names`.
-    n_live : int
-        Number of values that are live.
-    bytes : int
-        Bytes of all of them, with the workspace of the node while it runs.
-    peak : bool
-        True for a run at whose step the peak is reached.
+    `live` are the values live with the action (after a "free", those left), oldest first, perhaps only the first ones;
+    `bytes` is the memory of all `n_live`, with the workspace of a run; `peak` marks the run at which it peaks.
     """
 
     step: int
@@ -208,18 +194,10 @@ MAX_ENTRIES = 25_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMatrices:
-    """The matrices R and S of jain2020 (Checkmate), section 4.
+    """The matrices R and S of jain2020 (Checkmate), section 4: rows are stages, columns nodes by first run.
 
-    Parameters
-    ----------
-    nodes : int64[k]
-        The nodes that run, in the order of their first runs: the columns.
-    starts : int64[t]
-        The first step of each stage: the rows.
-    R : bool[t, k]
-        The stage computes the node. Each run of the schedule is one entry, and row by row the entries are the schedule.
-    S : bool[t, k]
-        A value of the node is live when the stage starts: it is kept from the stage before.
+    `starts` is the first step of each stage. R: the stage runs the node (row by row, the schedule); S: a value of the
+    node is live when the stage starts.
     """
 
     nodes: Int64
@@ -424,23 +402,10 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Trace events, as Perfetto and `chrome://tracing` read them.
+    """Trace events, as Perfetto and `chrome://tracing` read them; costs without a time unit count as microseconds.
 
-    A complete event for each run and copy, in microseconds, on a thread for each engine; runs lie below one event for
-    each part of the schedule that runs forward nodes, recomputes, or runs backward nodes. Counters of the bytes on the
-    device, without residents, and with a link on the host, change where a step takes its memory. Costs that are no
-    times count as microseconds.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> from remat_algos.schedule.timeline import timeline
-    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], compute=[3, 5, 2])
-    >>> events = trace_events(timeline(simulate(chain, [0, 1, 0, 2])))["traceEvents"]
-    >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
-    [('forward', 0.0, 8.0), ('A', 0.0, 3.0), ('B', 3.0, 5.0), ('recomputed', 8.0, 3.0), ('A', 8.0, 3.0), \
-('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
+    Each run and copy is a complete event on its engine's thread, runs below one event per phase (forward, recomputed,
+    backward). Counters give the bytes on device (without residents) and host.
     """
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):

@@ -15,21 +15,11 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPart:
-    """The needed forward nodes in id order, and the values alive between them.
+    """The needed forward nodes in id order, and the values alive between them; cut p comes after the node at place p.
 
-    A cut at place p separates the nodes at places 0..p from the rest. For the node at each place, `until` is the last
-    place that reads a value of it, its own if unread. For the cut at each place, `width` counts the values alive across
-    it, and `alone` is the only one, -1 if there are several or none. `lives` has the values that pass a cut, the place
-    of their node, and the last place that reads them.
-
-    Examples
-    --------
-        0 -> 1 -> 3 -> 4
-        0 -> 2 -> 3
-
-    >>> part = ForwardPart.of(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]))
-    >>> part.width.tolist(), part.articulations().tolist(), part.boundary([1]).tolist()
-    ([1, 2, 2, 1, 0], [0, 3], [True, True, False, False, False])
+    By place: `until` is the last place that reads a value of the node (its own if unread); `width` counts the values
+    alive across the cut, and `alone` is the only one, -1 if there are several or none. `lives` has the values that pass
+    a cut, the place of their node, and the last place that reads them.
     """
 
     graph: ComputationGraph
@@ -96,26 +86,11 @@ class VertexCut:
 def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
-    """Find a minimum vertex cut between sources and sinks; None if a path has no vertex that may be cut.
+    """Find a minimum vertex cut between sources and sinks by preflow-push; None if some path has no vertex to cut.
 
-    Arcs go from `tail` to `head`. A vertex of weight -1 must not be cut; the other weights sum to less than 2**53.
-    Sources and sinks may be cut too. The minimum cut closest to the sinks has the fewest vertices beyond it, which are
-    beyond every other one too; the one closest to the sources has the most. Vertices are split in two, and the flow
-    through them is maximized by preflow-push.
-
-    Examples
-    --------
-    Weights in brackets:
-
-        0 (4) -> 1 (2) -> 3 (1)
-        0 (4) -> 2 (2) -> 3 (1)
-
-    >>> edges = [0, 0, 1, 2], [1, 2, 3, 3]
-    >>> minimum_vertex_cut(*edges, [4, 2, 2, 1], sources=[0], sinks=[3]).vertices.tolist()
-    [3]
-    >>> cut = minimum_vertex_cut(*edges, [4, 2, 2, -1], sources=[0], sinks=[3], closest="source")
-    >>> cut.vertices.tolist(), cut.weight, cut.beyond.tolist()
-    ([0], 4, [False, True, True, True])
+    Arcs go from `tail` to `head`. A vertex of weight -1 must not be cut, sources and sinks may; the other weights sum
+    to less than 2**53. Of all minimum cuts, the one closest to the sinks has the fewest vertices beyond it, which are
+    beyond every other one too; the one closest to the sources has the most.
     """
     if closest not in ("sink", "source"):
         raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
@@ -168,11 +143,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 
 
 class Cutter:
-    """Finds cuts into segments of about equal memory: bytes by place, int64[f], and the places where a cut may fall.
-
-    >>> Cutter([4, 1, 1, 4, 1, 1], range(6)).cuts(0, 6, segments=3).tolist()
-    [0, 3]
-    """
+    """Finds cuts into segments of about equal memory: bytes by place, int64[f], and the places where a cut may fall."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
         self.reached = np.concatenate([[0], np.cumsum(memory, dtype=np.int64)])
@@ -186,7 +157,7 @@ class Cutter:
         """Depth in the tree of splits at which each place is kept.
 
         All places are cut `splits` times, each segment again, `depth` times over. A cut keeps its place and the values
-        live across it `until` a later place. With `keep_last` the last part of a segment, which has just run, is no
+        live across it, `until` a later place. With `keep_last` the last part of a segment, which has just run, is no
         deeper than the segment itself.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)

@@ -275,7 +275,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     """A topological order u_1 .. u_n, and a path decomposition of the graph with the edges (u_i, u_(i+1)) as well.
 
     The next node is always the one with the leftmost first bag among those whose inputs have run. Let X be a bag with
-    the bags left of it, w the width (bags inside a neighbour left out).
+    the bags left of it, w the width (bags inside a neighbour are ignored).
 
     - A step u -> v back over the left edge of X goes to an earlier first bag, so v had to wait for u: v reads u, and
       shares a bag with it. So v is among the at most w vertices that X shares with the bag before; each of them
@@ -283,27 +283,9 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     - Steps forward over the edge alternate with those, so there are at most w + 1. Their left ends are added to all
       bags up to the first bag of the right ends, so X grows by at most w + 1: the new width is at most 2 w + 1.
 
-    Neighbours on the spine share a bag. So on the way from any bag to one, X_c, that holds u_n each bag holds a node
-    as late on the spine: last(X), the place of the last node of a bag, never falls towards X_c, from either side.
-
-    Bags inside a neighbour are ignored; GraphError if the path decomposition is not one of the graph.
-
-    Examples
-    --------
-    Two chains of three nodes that do not meet, one bag after the other:
-
-        0 -> 2 -> 4        bags {0, 2} - {2, 4} - {1, 3} - {3, 5}
-        1 -> 3 -> 5        the spine 0, 2, 4, 1, 3, 5 adds 4 to {1, 3}
-
-    >>> graph = ComputationGraph.from_edges([(0, 2), (2, 4), (1, 3), (3, 5)])
-    >>> path = PathDecomposition.of(UndirectedGraph.of(graph), [0, 2, 4, 1, 3, 5])
-    >>> order, wider = spine(graph, path)
-    >>> order.tolist(), [wider.bag(i) for i in range(wider.n_bags)]
-    ([0, 2, 4, 1, 3, 5], [[0, 2], [2, 4], [1, 3, 4], [3, 5]])
-
-    References
-    ----------
-    kumar2019, section 5; the construction and the bound are ours.
+    Neighbours on the spine share a bag. So on the way from any bag to one, X_c, that holds u_n, each bag holds a node
+    as late on the spine: last(X), the place of the last node of a bag, never falls towards X_c, from either side. The
+    idea is from kumar2019, section 5; the construction and the bound are ours.
     """
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
@@ -459,21 +441,11 @@ def greedy_layout(
 ) -> Int32:
     """Find an order of the vertices, int32[n], with small boundaries: the best of many improved ones.
 
-    The starts are the ids, up and down; `starts` breadth-first orders, from a vertex of minimum degree, the furthest
-    from it, the first, the last, and random ones; elimination orders by minimum degree and minimum fill-in, as they are
-    and branch by branch down their tree, which is within (w + 1)(1 + log2 n) for bags of w + 1. Each is improved while
-    that helps: vertices that add nothing to the boundary are placed at once, alternately from both ends. No round makes
-    an order worse. Elimination is left out on large graphs where the other orders have more than a sixteenth of the
-    vertices on a boundary: small bags do not exist there. `look` is called between portions of the work; it may raise.
-
-    Examples
-    --------
-    A ladder of eight rungs, folded: 0 - 1 - .. - 7 and 8 - 9 - .. - 15 with rungs 0 - 15, 1 - 14, ..
-
-    >>> rungs = [(i, 15 - i) for i in range(8)]
-    >>> ladder = UndirectedGraph.from_edges(16, [(i, i + 1) for i in range(15)] + rungs)
-    >>> separation(ladder, range(16)), separation(ladder, greedy_layout(ladder))
-    (8, 2)
+    Starts: the ids, up and down; `starts` breadth-first orders from a vertex of minimum degree, the furthest from it,
+    the first, the last, and random ones; elimination orders by minimum degree and fill-in, also branch by branch down
+    their tree (within (w + 1)(1 + log2 n) for bags of w + 1). Each is improved while that helps, alternately from both
+    ends. Elimination is left out on large graphs where the other orders have more than a sixteenth of the vertices on a
+    boundary: small bags do not exist there. `look` is called between portions of the work; it may raise.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n), look)

@@ -34,10 +34,9 @@ from remat_algos.wording import counted, one_line
 
 
 class OnGraph(NamedTuple):
-    """A chain on the nodes of a graph.
+    """A chain on the nodes of a graph; `block` is the first row whose set has the node, `kept` is True on a boundary.
 
-    `block` is the first row whose set has the node, or -1; `kept` is True on a boundary. `successor_from` and
-    `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), or k.
+    `successor_from` and `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), or k.
     """
 
     block: Int32
@@ -225,15 +224,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
     Among the lower sets {v and its ancestors} with only v on the boundary, it takes those at which M(L) passes a
     multiple of M(V) / k, where k is the root of their number plus 2, for {} and V. Everything is rounded down, and
-    sizes are counted in whole `unit` bytes. An empty forward part is a GraphError.
-
-    Examples
-    --------
-    Six nodes of one byte: five boundaries, so two segments, and the first set to pass three bytes has four.
-
-    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(5)])
-    >>> single_boundary_chain(chain).sets(chain)
-    [[0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]
+    sizes are counted in whole `unit` bytes.
     """
     part = np.flatnonzero(graph.forward & graph.needed)
     if not part.size:

@@ -30,19 +30,17 @@ MAX_EXACT = 16
 def contraction_bound(graph: UndirectedGraph) -> int:
     """Return a lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
 
-    A vertex of minimum degree is contracted into the neighbour that shares the fewest neighbours with it, repeatedly.
-    Every graph in the sequence is a minor, and treewidth is at least the treewidth and the minimum degree of a minor.
-    Without vertices the bound is -1.
+    Each contracts a vertex of minimum degree into the neighbour that shares the fewest neighbours with it: the graphs
+    are minors, whose treewidth, at least their minimum degree, is no larger. Without vertices the bound is -1.
     """
     return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that may be eliminated first without loss, in this order, and the remaining graph.
+    """Vertices that may be eliminated first without loss, in this order, and the remaining graph with original ids.
 
-    The treewidth is the larger of `low` and the treewidth of the remaining graph. `vertices` are the ids of its
-    vertices in the original graph, ascending.
+    The treewidth is the larger of `low` and the treewidth of the remaining graph.
     """
 
     order: Int32
@@ -56,18 +54,7 @@ class Reduction:
 
 
 def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
-    """Eliminate all simplicial vertices, and almost simplicial ones of degree at most `low`.
-
-    `low` is a lower bound of the treewidth, by default the contraction bound.
-
-    Examples
-    --------
-    A cycle of four with a tail, 0 - 1 - 2 - 3 - 0 and 3 - 4: all vertices can be eliminated.
-
-    >>> reduction = reduce(UndirectedGraph.from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]))
-    >>> reduction.order.tolist(), reduction.low, reduction.remaining.n_vertices
-    ([0, 1, 2, 3, 4], 2, 0)
-    """
+    """Eliminate all simplicial vertices, and almost simplicial ones of degree at most the lower bound `low`."""
     if low is None:
         low = contraction_bound(graph)
     order, low, vertices, edges = reduce_safely(graph.indptr, graph.indices, low)
