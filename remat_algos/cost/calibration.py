@@ -33,9 +33,8 @@ Seconds = Sequence[float]
 class Timings:
     """Measured times of operations, in seconds, each repeated.
 
-    `products` has them by type of element and order n, of the product of two n x n matrices; `streams` by bytes read
-    and written; `launches` of an operation on one element; `copies` out and into, by bytes, of a copy between the
-    device and pinned memory of the host.
+    `products` is by type of element and order n of two n x n matrices; `streams` by bytes read and written; `launches`
+    are of an operation on one element; `copies` (out, in) are by bytes, between the device and pinned memory.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
@@ -48,15 +47,6 @@ class Timings:
 
         The link has one latency and a rate each way, by least squares of the relative errors, so that copies of all
         sizes count alike.
-
-        Examples
-        --------
-        Products of 2 * 100^3 FLOPs in 1 ms, 8 MB in 2 ms, launches of about 3 us:
-
-        >>> timings = Timings({"float32": {100: [0.002, 0.001]}}, [(8 * 10**6, [0.002])], [2e-6, 3e-6, 9e-6])
-        >>> device = timings.device("mine", memory=2**30, source="a doctest")
-        >>> device.flops["float32"], device.bandwidth, device.launch
-        (2000000000.0, 4000000000.0, 3e-06)
         """
         flops = {
             dtype: max(2 * n**3 / _fastest(seconds) for n, seconds in sizes.items())
@@ -147,7 +137,7 @@ class Library:
     """An array library and its device.
 
     `arrays` is NumPy, or a module with its functions; `finish` waits for all started operations; `version` has the name
-    of the library too. `pinned` takes bytes of host memory that copies to and from the device may use without a detour.
+    of the library too; `pinned` allocates bytes of pinned host memory.
     """
 
     arrays: Any

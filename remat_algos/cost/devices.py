@@ -43,24 +43,12 @@ def element_bytes(dtype: str) -> int:
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """Bytes of a contiguous tensor; the shape of a scalar is empty.
-
-    Examples
-    --------
-    >>> tensor_bytes((2, 3, 224, 224), "float32")
-    1204224
-    """
+    """Bytes of a contiguous tensor; the shape of a scalar is empty."""
     return math.prod(shape) * element_bytes(dtype)
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
-    """Return the error for an unknown name, with the nearest names, then all.
-
-    Examples
-    --------
-    >>> print(unknown_name("fruit", "aple", ["apple", "plum"]))
-    no fruit is called 'aple'; did you mean apple? (known: apple, plum)
-    """
+    """Return the error for an unknown name, with the nearest names, then all."""
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
@@ -306,11 +294,6 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     """Return a device of the table, by its name regardless of case, blanks and hyphens, or from a JSON file.
 
     GraphError if the name is unknown, with the nearest ones, or the file is not of the format.
-
-    Examples
-    --------
-    >>> get_device("v100-16gb").memory == 16 * 2**30
-    True
     """
     text = os.fspath(name_or_path)
     named = isinstance(name_or_path, str)
@@ -329,13 +312,8 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
     """Return a link of the table, of given rates, or of a device; `Link.of` reads texts and records.
 
-    `host` are bytes of host memory, "64GiB" for example, and `share` a share of the rates that plans use, such as
-    "95%", in place of the link's own. GraphError if the text is no link, or the device has none.
-
-    Examples
-    --------
-    >>> get_link("pcie5", host="64GiB").host == 64 * 2**30
-    True
+    `host` (bytes, "64GiB") and `share` (part of the rates that plans use, "95%") replace the link's own. GraphError if
+    the text is no link, or the device has none.
     """
     device = link if isinstance(link, Device) else None
     if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):

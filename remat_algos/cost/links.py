@@ -325,13 +325,7 @@ class Link:
 
 
 def in_units(ticks: int, per_unit: int) -> int | float:
-    """A time in units of `per_unit` ticks: a whole number, or the nearest float, from which the ticks can be told.
-
-    Examples
-    --------
-    >>> in_units(300, 100), in_units(3, 100)
-    (3, 0.03)
-    """
+    """A time in units of `per_unit` ticks: a whole number, or the nearest float, from which the ticks can be told."""
     whole, rest = divmod(ticks, per_unit)
     return ticks / per_unit if rest else whole
 

@@ -40,20 +40,6 @@ def compute_costs(
     (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in ns, at
     least 1; 0 without FLOPs and bytes, since nothing is launched. "occupancy": the same, but products compute whole
     waves of tiles. "measured": a roofline on a device that was measured, in a file that `remat calibrate` wrote.
-
-    Examples
-    --------
-    >>> ops, flops, moved = ["Convolution", "ReLU"], [10**9, 10**6], [10**6, 8 * 10**6]
-    >>> compute_costs(ops, flops, moved, cost="paper")[0].tolist()
-    [10, 1]
-    >>> costs, unit = compute_costs(ops, flops, moved, cost="roofline", device="V100 16GB")
-    >>> costs.tolist(), unit
-    ([68694, 13889], 'ns')
-
-    A result of 400,000 elements takes two waves of 80 tiles of 64 x 64, as one of 655,360 would:
-
-    >>> compute_costs(ops, flops, moved, cost="occupancy", device="V100 16GB", products=[400_000, 0])[0].tolist()
-    [109357, 13889]
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
@@ -97,8 +83,8 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
 def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
     """FLOPs, those of products with their results padded to whole waves.
 
-    The quotient of two of Python's integers is the float nearest to the exact one. So neither padding nor a larger
-    batch ever makes a product faster, and whole waves have the FLOPs of the product.
+    A quotient of two Python integers is rounded correctly, so neither padding nor a larger batch ever makes a product
+    faster, and whole waves have the FLOPs of the product.
     """
     if products is None:
         raise GraphError('cost "occupancy" was given no products; give the elements of each, and 0 for other nodes')
@@ -139,20 +125,8 @@ def operator_costs(
 ) -> tuple[Int64, str]:
     """Return the cost of running each operator of a captured model once, int64[n], and its unit: "ns" or "FLOPs".
 
-    "roofline": the time on a device, in ns, by default on `DEFAULT_DEVICE`; 0 without FLOPs and bytes. "occupancy": the
-    same, with products in whole waves of tiles of 64 x 64, one on each multiprocessor. "flops": FLOPs. A callable gives
-    the ns of (FLOPs, bytes), rounded here. The FLOP/s of a device depend on `dtypes`; "" counts as float32. The other
-    arguments are those of `compute_costs`.
-
-    Examples
-    --------
-    >>> costs, unit = operator_costs("roofline", [10**9, 0], [10**6, 3 * 10**6], [1000, 0])
-    >>> costs.tolist(), unit
-    ([56282, 6471], 'ns')
-    >>> operator_costs("roofline", [10**9], [10**6], [1000], device="h100-sxm", dtypes=["bfloat16"])[1]
-    'ns'
-    >>> operator_costs(lambda flops, moved: flops / 1e3, [10**6], [0], [0])[0].tolist()
-    [1000]
+    `cost` as in `compute_costs`, on `DEFAULT_DEVICE` by default; a callable gives the ns of (FLOPs, bytes). The FLOP/s
+    of a device depend on `dtypes`; "" counts as float32.
     """
     if device is not None and cost not in DEVICE_COSTS:
         raise GraphError(

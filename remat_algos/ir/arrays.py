@@ -30,22 +30,10 @@ LONGEST_ENTRY = 60  # characters of a field in a line
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
 ) -> NDArray[Any]:
-    """Return a contiguous read-only array of whole numbers; a scalar fills `size` entries, one per node, ...
+    """Return a contiguous read-only array of whole numbers, a copy; a scalar fills `size` entries, one per node, ...
 
-    Raises GraphError if the values do not fit `dtype` exactly, or their number is not `size`.
-
-    Examples
-    --------
-    The caller's array is copied, read-only or not: its owner may make it writable again.
-
-    >>> sizes = np.array([4, 2])
-    >>> sizes.setflags(write=False)
-    >>> kept = frozen(sizes, np.int64)
-    >>> kept is sizes, frozen(kept, np.int64) is kept
-    (False, True)
-    >>> kept.setflags(write=True)
-    Traceback (most recent call last):
-    ValueError: cannot set WRITEABLE flag to True of this array
+    The caller's array is copied even if it is read-only: its owner may make it writable again. Raises GraphError if the
+    values do not fit `dtype` exactly, or their number is not `size`.
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:
@@ -74,14 +62,9 @@ def frozen(
 
 
 def entry_names(values: Any) -> list[Any] | None:
-    """The names of the entries of a mapping, or of an array with an index; None if entries count by their positions.
+    """Names of the entries of a mapping, or of an array with an index (pandas, xarray); None if positions count.
 
-    An index is that of a pandas Series or of an xarray DataArray. One that numbers the entries from 0 names none.
-
-    Examples
-    --------
-    >>> entry_names({"conv": 8, "relu": 4}), entry_names([8, 4])
-    (['conv', 'relu'], None)
+    An index that numbers the entries from 0 names none.
     """
     names = list(values) if isinstance(values, Mapping) else index_of(values)
     return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
@@ -107,26 +90,13 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
-    """Bytes as a read-only array, read as in files: with units, parts of a byte rounded up.
-
-    Examples
-    --------
-    >>> sizes(["4MiB", 120, "1.5 kB"], "memory").tolist(), sizes("2 kB", "memory", 2).tolist()
-    ([4194304, 120, 1500], [2000, 2000])
-    """
+    """Bytes as a read-only array, read as in files: with units ("1.5 kB"), parts of a byte rounded up."""
     amounts = numbers(values, size_of, what, size, per)
     return amounts if isinstance(amounts, np.ndarray) else frozen(_within(whole_bytes(amounts, what)), np.int64, what)
 
 
 def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tuple[Int64, int]:
-    """Costs as a read-only array of whole numbers, and the factor by which the arguments were scaled.
-
-    Examples
-    --------
-    >>> amounts, scale = costs([33.5, "0.25", 2], "compute")
-    >>> amounts.tolist(), scale
-    ([3350, 25, 200], 100)
-    """
+    """Costs as a read-only array of whole numbers, and the factor by which the arguments were scaled."""
     amounts = numbers(values, cost_of, what, size, per)
     if isinstance(amounts, np.ndarray):
         return amounts, 1
@@ -183,12 +153,6 @@ def sealed(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array without other references read-only, without a copy.
 
     The result is a view: the array that owns the bytes could be made writable again.
-
-    Examples
-    --------
-    >>> sealed(np.arange(3)).setflags(write=True)
-    Traceback (most recent call last):
-    ValueError: cannot set WRITEABLE flag to True of this array
     """
     array.setflags(write=False)
     if array.base is None:
@@ -216,15 +180,7 @@ def by_fields(instance: Any) -> tuple[Any, ...]:
 
 
 def brief(subject: Any) -> str:
-    """Return a dataclass in one line: arrays by type and shape, collections by length, None and empty fields left out.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.parts import Backward
-    >>> print(Backward([0, 0], [], [8], [-1], [0]))
-    Backward(saved_indptr=int64[2], saved_indices=int32[0], grad_memory=int64[1], grad_compute=int64[1], \
-grad_workspace=int64[1])
-    """
+    """Return a dataclass in one line: arrays by type and shape, collections by length, empty fields left out."""
     parts = []
     for field in fields(subject):
         entry = getattr(subject, field.name)
@@ -242,13 +198,7 @@ def _brief_entry(entry: Any) -> str:
 
 
 def as_whole(number: Any) -> int | None:
-    """Return a number of any type as an int; None if it is not whole, or not a number (True is not one).
-
-    Examples
-    --------
-    >>> as_whole(np.float32(3)), as_whole(2.5), as_whole(True)
-    (3, None, None)
-    """
+    """Return a number of any type as an int; None if it is not whole, or not a number (True is not one)."""
     if isinstance(number, Integral):
         return None if isinstance(number, bool) else int(number)
     return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else None
@@ -264,13 +214,7 @@ def whole(number: Any, what: str) -> int:
 
 
 def is_count(number: Any) -> TypeGuard[int]:
-    """True if the argument is a whole number from 0 to the largest sum.
-
-    Examples
-    --------
-    >>> is_count(3), is_count(-3), is_count(True), is_count(3.0), is_count(10**30)
-    (True, False, False, False, False)
-    """
+    """True if the argument is a whole number from 0 to the largest sum."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) < LARGEST_SUM
 
 
@@ -323,13 +267,7 @@ def check_sizes(array: Int64, what: str) -> None:
 
 
 def indptr_of(counts: ArrayLike) -> Int64:
-    """int64[n + 1]: row pointers from the number of entries in each row.
-
-    Examples
-    --------
-    >>> indptr_of([2, 0, 1]).tolist(), indptr_of([]).tolist()
-    ([0, 2, 2, 3], [0])
-    """
+    """int64[n + 1]: row pointers from the number of entries in each row."""
     lengths = np.asarray(counts)
     indptr = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -337,13 +275,7 @@ def indptr_of(counts: ArrayLike) -> Int64:
 
 
 def row_of(indptr: Int64, dtype: type[np.generic] = np.int64) -> NDArray[Any]:
-    """Return the row of each entry.
-
-    Examples
-    --------
-    >>> row_of(np.array([0, 2, 2, 3])).tolist()
-    [0, 0, 2]
-    """
+    """Return the row of each entry."""
     return np.repeat(np.arange(max(indptr.shape[0] - 1, 0), dtype=dtype), np.diff(indptr))
 
 
@@ -356,13 +288,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 
 def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 | int, size: int) -> Int64:
-    """int64[size]: at each place the total weight of the intervals begin:end that cover it; empty ones cover none.
-
-    Examples
-    --------
-    >>> interval_sums(np.array([0, 1, 3]), np.array([2, 4, 1]), np.array([5, 2, 9]), 4).tolist()
-    [5, 7, 2, 2]
-    """
+    """int64[size]: at each place the total weight of the intervals begin:end that cover it; empty ones cover none."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)
     np.subtract.at(change, np.maximum(begin, end), weight)
@@ -373,52 +299,25 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Row i; GraphError if i is out of range.
-
-    Examples
-    --------
-    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 0, "bag")
-    [5, 6]
-    >>> row(np.array([0, 2, 3]), np.array([5, 6, 7]), 2, "bag")
-    Traceback (most recent call last):
-    remat_algos.errors.GraphError: there is no bag 2; there are 2, numbered from 0
-    """
+    """Row i; GraphError if i is out of range."""
     i = check_place(i, indptr.shape[0] - 1, what)
     entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
     return entries
 
 
 def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    """Return the rows as lists.
-
-    Examples
-    --------
-    >>> to_lists(np.array([0, 2, 2, 3]), np.array([5, 6, 7]))
-    [[5, 6], [], [7]]
-    """
+    """Return the rows as lists."""
     entries = indices.tolist()
     return [entries[begin:end] for begin, end in pairwise(indptr.tolist())]
 
 
 def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """(int64[n + 1], int32[k]): pointers and entries of rows given as lists.
-
-    Examples
-    --------
-    >>> [array.tolist() for array in from_lists([[5, 6], [], [7]])]
-    [[0, 2, 2, 3], [5, 6, 7]]
-    """
+    """(int64[n + 1], int32[k]): pointers and entries of rows given as lists."""
     return indptr_of(list(map(len, rows))), np.array(list(chain.from_iterable(rows)), np.int32)
 
 
 def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[Int64, NDArray[Any]]:
-    """Group entries into rows by the row number of each, in their order.
-
-    Examples
-    --------
-    >>> [array.tolist() for array in group_rows(np.array([2, 0, 2]), np.array([7, 5, 6]), 3)]
-    [[0, 1, 1, 3], [5, 7, 6]]
-    """
+    """Group entries into rows by the row number of each, in their order."""
     return indptr_of(np.bincount(row, minlength=n_rows)), entries[np.argsort(row, kind="stable")]
 
 
@@ -426,39 +325,19 @@ def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[I
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """Select rows in the given order; a repeated row is repeated.
-
-    Examples
-    --------
-    >>> [array.tolist() for array in gather_rows(np.array([0, 2, 2, 3]), np.array([5, 6, 7]), np.array([2, 0, 2]))]
-    [[0, 1, 3, 4], [7, 5, 6, 7]]
-    """
+    """Select rows in the given order; a repeated row is repeated."""
     gathered = indptr_of(np.diff(indptr)[rows])
     shift = np.repeat(indptr[rows] - gathered[:-1], np.diff(gathered))
     return gathered, indices[np.arange(gathered[-1]) + shift]
 
 
 def select_entries(indptr: Int64, indices: NDArray[Any], selected: Bool) -> tuple[Int64, NDArray[Any]]:
-    """Keep only the selected entries of each row; `selected` has a flag for each entry.
-
-    Examples
-    --------
-    >>> chosen = np.array([True, False, True])
-    >>> [array.tolist() for array in select_entries(np.array([0, 2, 2, 3]), np.array([5, 6, 7]), chosen)]
-    [[0, 1, 1, 2], [5, 7]]
-    """
+    """Keep only the selected entries of each row; `selected` has a flag for each entry."""
     return indptr_of(selected)[indptr], indices[selected]
 
 
 def join_rows(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) -> tuple[Int64, Int32]:
-    """Append the entries of other rows to each row.
-
-    Examples
-    --------
-    >>> first, second = (np.array([0, 2, 3]), np.array([5, 6, 7])), (np.array([0, 1, 1]), np.array([9]))
-    >>> [array.tolist() for array in join_rows(*first, *second)]
-    [[0, 3, 4], [5, 6, 9, 7]]
-    """
+    """Append the entries of other rows to each row."""
     joined = np.empty(indices.size + more.size, np.int32)
     joined[np.arange(indices.size) + np.repeat(more_indptr[:-1], np.diff(indptr))] = indices
     joined[np.arange(more.size) + np.repeat(indptr[1:], np.diff(more_indptr))] = more
@@ -466,13 +345,7 @@ def join_rows(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) ->
 
 
 def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
-    """Remove repeated entries from each row; the first one stays.
-
-    Examples
-    --------
-    >>> [array.tolist() for array in unique_rows(np.array([0, 3, 4]), np.array([6, 5, 6, 6]))]
-    [[0, 2, 3], [6, 5, 6]]
-    """
+    """Remove repeated entries from each row; the first one stays."""
     if not indices.size:
         return indptr, indices
     minimum = int(indices.min())
@@ -486,13 +359,7 @@ def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
 
 
 def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
-    """Return the entries, sorted within each row.
-
-    Examples
-    --------
-    >>> sorted_rows(np.array([0, 2, 4]), np.array([6, 5, 9, 8])).tolist()
-    [5, 6, 8, 9]
-    """
+    """Return the entries, sorted within each row."""
     return frozen(np.sort(row_keys(indptr, indices)) - (row_of(indptr) << 32), np.int32)
 
 

@@ -152,15 +152,9 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """Return a floor, and above it about `count` rising multiples of a part of `base`.
+    """Return a floor, and above it about `count` rising multiples of `base / count`.
 
-    The base is the peak without rematerialization, the part 1 / count of it, or a half, a third, ... of that where the
-    floor leaves too few multiples.
-
-    Examples
-    --------
-    >>> even_limits(27, 100, 5)
-    [27, 40, 60, 80, 100]
+    If the floor leaves too few multiples, the step is a half, a third, ... of that.
     """
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))

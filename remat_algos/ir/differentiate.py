@@ -148,12 +148,6 @@ def gradient_pairs(
     """Return target and reader, int32[g] each, of the gradients that `differentiate` adds, in the order of their nodes.
 
     A target is a value or, from `n_values` on, a resident. A reader is a node, -1 for a seed.
-
-    Examples
-    --------
-    >>> target, reader = gradient_pairs(ComputationGraph.from_edges([("a", "b"), ("b", "c")]))
-    >>> target.tolist(), reader.tolist()
-    ([2, 1, 0], [-1, 2, 1])
     """
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, [loss] if isinstance(loss, str) else loss)

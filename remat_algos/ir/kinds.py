@@ -1,7 +1,4 @@
-"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place.
-
-The table is part of the core, since costs, encodings, allocation and solvers read it.
-"""
+"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place."""
 
 from __future__ import annotations
 
@@ -253,13 +250,7 @@ def operation_kind(name: str) -> OperationKind | None:
 
 
 def kind_name(op: str) -> str:
-    """Return the name of the kind of an operation; an unknown operation keeps its name.
-
-    Examples
-    --------
-    >>> kind_name("Conv2d"), kind_name("Warp")
-    ('Convolution', 'Warp')
-    """
+    """Return the name of the kind of an operation; an unknown operation keeps its name."""
     kind = operation_kind(op)
     return kind.name if kind is not None else op
 

@@ -52,7 +52,7 @@ class ValueRow:
 
 @dataclass(slots=True)
 class NodeRow:
-    """A node; `saved` None: its gradient reads all reads and values of the node.
+    """A node; `saved` None: its gradient reads all its reads and values.
 
     `backward`: it belongs to the backward part, but to no single forward node.
     """
@@ -516,13 +516,8 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
     """Return the entries of a mapping, or of an array with an index of names, as a list in the order of the names.
 
-    Anything else is returned as it is. Raises GraphError for an unknown name, a name that stands twice and, if sizes or
-    costs, for a node without an entry.
-
-    Examples
-    --------
-    >>> in_order("memory", {"relu": 8, "conv": 4}, lambda: ["conv", "relu"]), in_order("memory", 1, list)
-    ([4, 8], 1)
+    Anything else is returned unchanged. Raises GraphError for an unknown or repeated name and, if sizes or costs, for a
+    node without an entry.
     """
     given = entry_names(entries)
     if given is None:
