@@ -1,7 +1,4 @@
-"""Check arguments of public functions and methods by their annotations; the error is one sentence.
-
-If an annotation names several kinds, the function tells them apart, and it checks ranges of numbers and known texts.
-"""
+"""Check arguments of public functions by their annotations; functions themselves check ranges and known texts."""
 
 import dataclasses
 import functools
@@ -51,22 +48,7 @@ SOURCES = {
 
 
 def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Make a function check the kinds of its arguments first; whole numbers of any type become int.
-
-    Examples
-    --------
-    >>> @checked_arguments
-    ... def spread(count: int, *, lazy: bool = False) -> list[int]:
-    ...     return list(range(count))
-    >>> spread(2.0)
-    [0, 1]
-    >>> spread("many")
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: count is 'many'; give a whole number
-    >>> spread(2, lazy="no")
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: lazy is 'no'; give True or False
-    """
+    """Check the kinds of a function's arguments before it runs; whole numbers of any type become int."""
     checks: list[tuple[int, str, Check]] = []
     by_name: dict[str, Check] = {}
     complete, complete_checks = False, _complete_checks  # locals of `call`
@@ -176,17 +158,7 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
 
 
 def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
-    """Return an argument if it is an instance of one of these classes; TypeError names the remedy.
-
-    Examples
-    --------
-    >>> check_kind([0, 1], dict, "options")
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: options is a list; give a dict
-    >>> check_kind(int, dict, "options", str)
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: options is the class int; give an instance: a dict or a str
-    """
+    """Return an argument that is an instance of one of these classes; the TypeError otherwise names them."""
     if isinstance(argument, (kind, *others)):
         return argument  # type: ignore[return-value]  # the caller tells several kinds apart
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
@@ -224,16 +196,7 @@ def as_flag(argument: Any, what: str) -> bool:
 
 
 def as_whole_number(argument: Any, what: str) -> int:
-    """Return an argument that is a whole number, of any type, as int; ValueError for other numbers.
-
-    Examples
-    --------
-    >>> as_whole_number(np.float32(3), "count")
-    3
-    >>> as_whole_number(2.5, "count")
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentError: count is 2.5; give a whole number
-    """
+    """Return a whole number of any type, such as `np.float32(3)`, as int; ValueError for other numbers."""
     number: Any = None if isinstance(argument, bool) else argument
     try:
         return operator.index(number)
@@ -287,19 +250,7 @@ def check_callable(argument: Any, what: str) -> Any:
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
-    """Return the checked entries of an iterable argument; with `letters` a text counts as its letters.
-
-    Examples
-    --------
-    >>> as_list(range(3), "values", as_whole_number)
-    [0, 1, 2]
-    >>> as_list("echo", "solvers", as_text)
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: solvers is 'echo'; give a list, such as ['echo']
-    >>> as_list(["echo", None], "solvers", as_text)
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentTypeError: solvers[1] is None; give a text
-    """
+    """Return the checked entries of an iterable argument; with `letters` a text is a list of its letters."""
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(
             "{what!w} is {argument!r}; give a list, such as {example!r}",

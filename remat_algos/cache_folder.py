@@ -9,10 +9,7 @@ from pathlib import Path
 
 
 def cache_place() -> Path:
-    """Where the folders of the cache lie, made or not: REMAT_CACHE_DIR, or else among the user's caches.
-
-    RuntimeError if the user has no home.
-    """
+    """Where the cache is, existing or not: REMAT_CACHE_DIR, or the user's cache; RuntimeError without a home."""
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
         os.environ.get("REMAT_CACHE_DIR")
@@ -22,10 +19,9 @@ def cache_place() -> Path:
 
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
-    """Return a folder of the cache, made on the first call; None, with a warning, if none can be trusted.
+    """Return a folder of the cache, made on the first call; None, with a warning that `content` is not kept, if unsafe.
 
-    It lies in `cache_place`. There is no other place: in a temporary folder another user can take the name first. The
-    warning says that `content` is not kept.
+    There is no fallback to a temporary folder, where another user could take the name first.
     """
     try:
         folder = cache_place() / name

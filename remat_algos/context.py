@@ -40,30 +40,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stop(Enum):
-    """The end of a search; `a | b` combines two: the one listed later wins.
-
-    Attributes
-    ----------
-    DONE
-        Everything was tried.
-    PROVEN
-        The result, or a part of it, meets a bound, so no more was tried there.
-    NEAR
-        It is as near its bound as was asked for, so no more was tried there.
-    FAILED
-        A solver ended with an error.
-    DEADLINE
-        Something was left out at the time limit.
-    OUT_OF_MEMORY
-        Memory ran out.
-    INTERRUPTED
-        The user stopped it.
-
-    Examples
-    --------
-    >>> (Stop.DONE | Stop.DEADLINE), Stop.PROVEN.complete, Stop.DEADLINE.complete
-    (Stop.DEADLINE, True, False)
-    """
+    """The end of a search; `a | b` combines two: the one listed later wins."""
 
     DONE = "done"
     PROVEN = "proven"
@@ -117,17 +94,7 @@ class Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[Ending]:
-    """Run a search to its end, its deadline, or Ctrl-C; the caller keeps the results.
-
-    With `memory`, a search that runs out of memory ends the same way.
-
-    Examples
-    --------
-    >>> with until_stopped() as ending:
-    ...     Clock(0).check()
-    >>> ending
-    Ending(stop=Stop.DEADLINE)
-    """
+    """Run a search to its end, its deadline, Ctrl-C, or with `memory` a MemoryError; the caller keeps the results."""
     ending = Ending()
     try:
         yield ending
@@ -221,18 +188,7 @@ class _Stages:
 
 
 class Clock:
-    """Deadline and progress of a search, and how it ended; only it and `Stopwatch` read the time.
-
-    Examples
-    --------
-    >>> clock = Clock(progress=lambda done, total, what: print(done, total, what))
-    >>> clock.stage(2, "trees", part=0.5)
-    >>> clock.progress(1)
-    250 1000 25 % of its trees
-    >>> clock.stage(4, "schedules")
-    >>> clock.progress(3)
-    875 1000 88 % of its schedules
-    """
+    """Deadline and progress of a search, and how it ended; only it and `Stopwatch` read the time."""
 
     def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
@@ -273,9 +229,9 @@ class Clock:
         return 0.0 if self.deadline is None else max(0.0, time.monotonic() - self.deadline)
 
     def check(self) -> None:
-        """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this.
+        """Raise OutOfTime after the deadline; loops of more than 50 ms call this.
 
-        After an interrupt it raises KeyboardInterrupt: signals reach only the main thread, this every one.
+        After an interrupt it raises KeyboardInterrupt in every thread; signals reach only the main thread.
         """
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
@@ -285,13 +241,8 @@ class Clock:
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Apply a function to each item, in one thread per core.
 
-        The function catches the exceptions of `check` and returns its results so far. So an interrupt loses nothing: it
-        ends all threads, and the next `check` raises it.
-
-        Examples
-        --------
-        >>> Clock().map(len, ["a", "bc"])
-        [1, 2]
+        The function catches the exceptions of `check` and returns its partial results, so an interrupt loses nothing:
+        it ends all threads, and the next `check` raises it.
         """
         from concurrent.futures import ThreadPoolExecutor  # 0.01 s
 
@@ -312,17 +263,10 @@ class Clock:
 
     @contextmanager
     def beside(self, search: Callable[["Clock"], Result]) -> Iterator[Callable[[], Result]]:
-        """Begin a search in a thread, if there is a core for it; yield a function that waits for its result.
+        """Start a search in a thread, or lazily if there is one core; yield a function that waits for its result.
 
-        On one core that function runs the search. The search gets a clock with the same deadline and no progress. It
-        catches the exceptions of `check` and returns its results so far: an interrupt ends it, and so does the end of
-        the block, where its result is no longer wanted.
-
-        Examples
-        --------
-        >>> with Clock().beside(lambda clock: clock.late) as result:
-        ...     result()
-        False
+        The search gets a clock with the same deadline and no progress. An interrupt or the end of the block ends it: it
+        catches the exceptions of `check` and returns its partial results.
         """
         from concurrent.futures import ThreadPoolExecutor  # 0.01 s
 
@@ -347,18 +291,11 @@ class Clock:
                 other.note(Stop.INTERRUPTED)
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps, `part` of the remaining work; `name` is the noun of the steps.
-
-        Without `part` it is all that remains. A search that does not know how many stages follow gives each a small
-        part.
-        """
+        """Begin a stage of `count` steps, `part` of the remaining work (by default all), counted in the noun `name`."""
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report the number of completed steps of this stage, with the result so far; then call `check`.
-
-        Without a stage the total is unknown, and only the number is reported.
-        """
+        """Report the completed steps of this stage and the result so far, then `check`; without a stage, no total."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(done - self._stages.done, so_far)
@@ -372,16 +309,7 @@ class Clock:
         self.check()
 
     def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
-        """Begin a stage, a part of the remaining work, that another search reports; return its callback.
-
-        Examples
-        --------
-        >>> clock = Clock(progress=lambda done, total, what: print(done, total, what))
-        >>> inner = Clock(progress=clock.within_stage(0.5, "bound: "))
-        >>> inner.stage(4, "cuts")
-        >>> inner.progress(2)
-        250 1000 bound: 50 % of its cuts
-        """
+        """Begin a stage, a part of the remaining work, that another search reports through the callback returned."""
         self.stage(1, part=part)
         if self.report is None:
             return None
@@ -410,16 +338,7 @@ class Clock:
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:
-    """Seconds for the search of a command that began at `started`, by `time.monotonic`.
-
-    Its limit includes start-up, reading, printing and writing; these two are estimated as a share of the time of the
-    former.
-
-    Examples
-    --------
-    >>> 59 < time_left(60, time.monotonic()) <= 60
-    True
-    """
+    """Seconds for the search of a command that began at `started` (`time.monotonic`), less an estimate for writing."""
     if time_limit is None:
         return None
     spent = time.monotonic() - started

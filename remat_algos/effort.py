@@ -1,7 +1,7 @@
 """The levels of `effort`: all limits on the work of searches and lower bounds, in one table.
 
-Limits count work, not seconds, so a plan is the same on a busy machine; only the integer programs of lower bounds have
-time limits too, so a bound may differ. Seconds below are of one core (x86-64) of two.
+Limits count work, not seconds, so a busy machine gives the same plan; only the integer programs of bounds also have
+time limits. Seconds below were measured on one x86-64 core.
 """
 
 from dataclasses import dataclass
@@ -18,60 +18,39 @@ LARGE = 1_000  # nodes; smaller graphs are planned in a fraction of a second
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The limits of one level of effort.
+    """The limits of one level of effort."""
 
-    Parameters
-    ----------
-    search_work : int
-        Work of `search` within one limit: changes of its memory profile, plus eight for each move. A core does about
-        30 million a second.
-    search_work_when_large : int
-        Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
-    search_work_of_node : int
-        Maximum work for each node: it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
-    copies_work : int
-        Work of the search with copies within one limit; two slots of a timeline that is played count one.
-    first_searches : int
-        Searches from seeds in the first round; the best go on.
-    lowest_work : int
-        Factor on `search_work_of_node` for the lowest peak.
-    frontier_work : float
-        Factor on the work within one limit for a whole frontier.
-    live_sets : int
-        Sets of live values that the exact search keeps: a twentieth of it on graphs above 64 values, half of it for the
-        lowest peak, twice for a frontier. A core visits about a million a second.
-    solver_price : float
-        Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.
-    moments : int
-        Moments of the moment bound: first runs of nodes at which memory is counted; 0: only closure bounds. A fourth
-        takes as long as three and raises few bounds.
-    last_moments : int
-        The same for the bound after a search, which is raised towards the plan found.
-    moment_nodes : int
-        Maximum number of nodes of a graph for a moment bound.
-    moment_seconds : float
-        CPU seconds for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes,
-        choosing three a few.
-    gap : float
-        Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
-    search_share : float
-        Share of the remaining time for the search: the rest is for the bound after it.
-    """
-
+    # Work of `search` within one limit: changes of its memory profile, plus eight per move; a core does 30 million/s.
     search_work: int
+    # Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
     search_work_when_large: int
+    # Maximum work per node; it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     search_work_of_node: int
+    # Work of the search with copies within one limit; two simulated slots of a timeline count one.
     copies_work: int
+    # Searches from seeds in the first round; the best go on.
     first_searches: int
+    # Factor on `search_work_of_node` for the lowest peak.
     lowest_work: int
+    # Factor on the work within one limit for a whole frontier.
     frontier_work: float
+    # Sets of live values that the exact search stores: a twentieth on graphs above 64 values, half for the lowest
+    # peak, twice for a frontier. A core visits about a million a second.
     live_sets: int
+    # Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.
     solver_price: float
+    # First runs of nodes at which the moment bound counts memory; 0: closure bounds only. A fourth takes as long as
+    # three and raises few bounds.
     moments: int
+    # The same for the bound after a search, which is raised towards the plan found.
     last_moments: int
+    # Largest graph that gets a moment bound.
     moment_nodes: int
+    # CPU seconds for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
     moment_seconds: float
+    # Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
     gap: float
+    # Share of the remaining time for the search; the rest is for the bound after it.
     search_share: float
 
     @property
@@ -90,13 +69,7 @@ class Effort:
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """Return the level of that name; ValueError if unknown.
-
-        Examples
-        --------
-        >>> Effort.of("fast").search_work, Effort.of("best").moments
-        (6000000, 3)
-        """
+        """Return the level of that name; ValueError if unknown."""
         if name not in EFFORTS:
             raise ArgumentError("effort is {name!r}; use {known!l}", name=name, known=EFFORTS)
         return TABLE[name]

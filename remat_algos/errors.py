@@ -78,13 +78,7 @@ Error = TypeVar("Error", bound=Exception)
 
 
 def about(parameter: str, error: Error) -> Error:
-    """Mark an error with the parameter that it is about; the command line puts the option of that name before it.
-
-    Examples
-    --------
-    >>> about("seed", ArgumentError("seed is {seed}; give 0 or more", seed=-1)).parameter
-    'seed'
-    """
+    """Mark an error with the parameter that it is about; the command line prints the option of that name before it."""
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
@@ -93,14 +87,7 @@ Extended = TypeVar("Extended", bound=Sentence)
 
 
 def extended(error: Extended, before: str, after: str = "", /, **fields: Any) -> Extended:
-    """Return the error with templates before and after its own; its fields and attributes stay.
-
-    Examples
-    --------
-    >>> error = extended(GraphError("node {node} reads itself", node="a"), "{file!p}: ", file="g.csv")
-    >>> str(error), error.fields
-    ('g.csv: node a reads itself', {'file': 'g.csv', 'node': 'a'})
-    """
+    """Return the error with templates before and after its own; its fields and attributes stay."""
     if fields.keys() & error.fields.keys():
         before, after, fields = _literal(sentence(before, fields)), _literal(sentence(after, fields)), {}
     fields |= error.fields

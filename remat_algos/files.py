@@ -34,18 +34,7 @@ _PIECE = 2**20
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
-    r"""Read the text of a UTF-8 file, without a byte order mark; GraphError for anything else.
-
-    `remedy` is that for text that is not UTF-8; by default, to save the file as UTF-8.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> file = Path(mkdtemp()) / "graph.txt"
-    >>> _ = file.write_bytes(b"\xef\xbb\xbfA B\n")
-    >>> read_text(file)
-    'A B\n'
-    """
+    """Read UTF-8 text without its byte order mark; GraphError otherwise, by default with the remedy to save it so."""
     return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
 
 
@@ -121,13 +110,7 @@ def read_limit() -> int:
 
 
 def expanded_limit(packed: int) -> int:
-    """Maximum number of bytes that so many compressed ones are expanded to.
-
-    Examples
-    --------
-    >>> expanded_limit(10), expanded_limit(10**6)
-    (4194304, 200000000)
-    """
+    """Maximum number of bytes that `packed` compressed bytes may expand to."""
     return max(_ALWAYS_EXPANDED, MAX_EXPANSION * packed)
 
 
@@ -168,8 +151,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
-    A link is followed; a pipe or a device is written to directly; the mode of a file stays. Errors name the file. With
-    `durable` it is on the disk when this returns, and stays after a loss of power.
+    Links are followed, pipes and devices written directly, modes kept. With `durable` the file survives a power loss.
     """
     write_all({file: data}, durable=durable)
 
@@ -252,25 +234,10 @@ _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
 def json_of(text: str | bytes, *, exact: bool = False) -> Any:
-    """The value of a JSON text from an unknown source; ValueError, in one sentence, if it is not JSON within bounds.
+    """Parse JSON from an unknown source; ValueError, in one sentence, if it is not JSON within bounds.
 
-    Refused are NaN, Infinity and whole numbers of more than 19 digits, a key that is given twice, half of a surrogate
-    pair, and more than `DEEPEST` levels.
-
-    Parameters
-    ----------
-    text : str or bytes
-        Bytes are UTF-8.
-    exact : bool
-        Return decimals as Decimal, whole ones such as 1.0 as int, and clamp those that are too large.
-
-    Examples
-    --------
-    >>> json_of('{"version": 1.0, "gap": 0.5}')
-    {'version': 1.0, 'gap': 0.5}
-    >>> json_of('{"gap": 1e400}')
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentError: the number 1e400 is too large
+    NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than `DEEPEST` levels
+    are refused. With `exact`, decimals are Decimal, whole ones such as 1.0 int, and too large ones are clamped.
     """
     if isinstance(text, bytes):
         try:

@@ -17,18 +17,7 @@ PATIENCE = 5.0
 
 
 class cached_property(Generic[Result]):
-    """An attribute that is computed once, as `functools.cached_property` does without its lock, which Python 3.11 has.
-
-    Examples
-    --------
-    >>> class Circle:
-    ...     @cached_property
-    ...     def area(self):
-    ...         return 3
-    >>> circle = Circle()
-    >>> circle.area, vars(circle)
-    (3, {'area': 3})
-    """
+    """`functools.cached_property` without the lock that Python 3.11 has: a thread that was forked away may hold it."""
 
     def __init__(self, function: Callable[[Any], Result]) -> None:
         self.function, self.name, self.__doc__ = function, function.__name__, function.__doc__

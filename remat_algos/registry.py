@@ -15,16 +15,7 @@ LONGEST_SUMMARY = 90  # characters in the line that shows an entry
 
 
 def modules_in(package: ModuleType) -> list[str]:
-    """Names of the modules in the folder of a package, without leading underscores; none is imported.
-
-    pkgutil finds them too, but is slow to import.
-
-    Examples
-    --------
-    >>> from remat_algos.formats import graphs
-    >>> modules_in(graphs)[:2]
-    ['cg_text', 'dot_text']
-    """
+    """Names of the modules in a package's folder, without leading underscores; not by pkgutil, which imports slowly."""
     files = (file for folder in package.__path__ for file in os.listdir(folder))
     return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
 
@@ -96,10 +87,7 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register in place of an earlier entry of the same name.
-
-        A file of the package does not replace an entry that a user registered before its import.
-        """
+        """Register, replacing an earlier entry of the same name, except one that a user registered before our own."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:

@@ -25,24 +25,12 @@ _LAYOUT = re.compile(r"\n +")
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a count and its noun.
-
-    Examples
-    --------
-    >>> counted(1, "node"), counted(1200, "step")
-    ('1 node', '1,200 steps')
-    """
+    """A count and its noun: "1 node", "1,200 steps"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_bytes(amount: int) -> str:
-    """Return bytes in binary units and three digits, for reading.
-
-    Examples
-    --------
-    >>> format_bytes(2132279296), format_bytes(1023), format_bytes(1023 * 1024)
-    ('1.99 GiB', '1023 B', '0.999 MiB')
-    """
+    """Bytes in binary units and three digits: "1.99 GiB", "1023 B"."""
     if abs(amount) < 1024:
         return f"{amount} B"
     power = 1
@@ -52,13 +40,7 @@ def format_bytes(amount: int) -> str:
 
 
 def exact_bytes(amount: int) -> str:
-    """Return bytes in a binary unit, followed by all digits.
-
-    Examples
-    --------
-    >>> exact_bytes(2132279296), exact_bytes(999)
-    ('1.99 GiB (2,132,279,296 bytes)', '999 B')
-    """
+    """Bytes in a binary unit, then all digits: "1.99 GiB (2,132,279,296 bytes)"."""
     return f"{format_bytes(amount)} ({amount:,} bytes)" if amount >= 1024 else format_bytes(amount)
 
 
@@ -68,26 +50,14 @@ def three_digits(number: float) -> str:
 
 
 def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
-    """Return the first names, shortened, and the number of others: of a total, if not all names are given.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2), listed(["a"], 2, total=2000)
-    ('a, b and 1 more', 'a, b', 'a and 1,999 more')
-    """
+    """The first names, shortened, and how many more, of `total` if `names` is incomplete: "a and 1,999 more"."""
     shown = names[:limit]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(map(shortened, shown)) + (f" and {more:,} more" if more > 0 else "")
 
 
 def comma_separated(text: object) -> list[str]:
-    """The words of an option that is one text with commas between them, or several such texts; none for other types.
-
-    Examples
-    --------
-    >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"]), comma_separated(5)
-    (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'], [])
-    """
+    """The words of an option: one text with commas, or several such texts; [] for other types."""
     if not isinstance(text, str | Iterable) or getattr(text, "shape", None) == ():
         return []
     texts = [text] if isinstance(text, str) else map(str, text)
@@ -95,28 +65,14 @@ def comma_separated(text: object) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Text for one line of a terminal: unprintable characters are spelled out as in Python.
-
-    A line break with spaces after it, as in the text of an array, is one space.
-
-    Examples
-    --------
-    >>> printable("conv\\x1b[31m\\n"), printable("[[1 2]\\n [3 4]]"), printable("größe 1")
-    ('conv\\\\x1b[31m\\\\n', '[[1 2] [3 4]]', 'größe 1')
-    """
+    """Text on one line: unprintable characters escaped as in Python, a line break and its indent made a space."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in _LAYOUT.sub(" ", text))
 
 
 def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
-    """Return the whole text of a value; its type for an int of too many digits, or if its text cannot be had.
-
-    Examples
-    --------
-    >>> spelled(2.5), spelled(10**5000)
-    ('2.5', '<int>')
-    """
+    """The text of a value; "<int>" or another type if it has too many digits or printing fails."""
     try:
         return spell(value)
     except Exception:
@@ -124,13 +80,7 @@ def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
 
 
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
-    """Return a name as messages give it: printable and of at most `limit` characters; a longer one loses its middle.
-
-    Examples
-    --------
-    >>> shortened("encoder.layer.11.attention.output", 16), shortened("relu"), len(shortened("x" * 200_000))
-    ('encoder.….output', 'relu', 40)
-    """
+    """A name for a message: printable, at most `limit` characters; longer ones lose their middle."""
     text = spelled(name)
     if len(text) > 2 * limit:  # spelled out it is longer still
         text = f"{text[:limit]}…{text[-limit:]}"
@@ -142,70 +92,33 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
 
 
 def quoted(value: object, limit: int = LONGEST_NAME) -> str:
-    """Return a value as messages quote it: as Python writes it, printable and of at most `limit` characters.
-
-    Examples
-    --------
-    >>> quoted("relu\\n"), quoted(2.5), quoted(list(range(1000)), 16), quoted(10**5000)
-    ("'relu\\\\n'", '2.5', '[0, 1, 2…8, 999]', '<int>')
-    """
+    """The repr of a value for a message: printable, at most `limit` characters."""
     return shortened(spelled(value, repr), limit)
 
 
 def typed(name: str) -> str:
-    """Return a name in a remedy, in double quotes, to be copied as it is printed: whole, up to 1,000 characters.
-
-    Examples
-    --------
-    >>> typed("x[0]"), len(typed("layer." * 100))
-    ('"x[0]"', 602)
-    """
+    """A name in double quotes, to be copied from a remedy: whole, up to 1,000 characters."""
     return shortened(json.dumps(name, ensure_ascii=False), LONGEST_TYPED)
 
 
 def shortened_path(path: object) -> str:
-    """Return a path as messages give it: printable and of at most 200 characters.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> shortened_path(Path("graph.json")), len(shortened_path("folder/" * 200))
-    ('graph.json', 200)
-    """
+    """A path for a message: printable, at most 200 characters."""
     return shortened(path, LONGEST_PATH)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of another library's error: its first line without the full stop, at most 200 characters.
-
-    Examples
-    --------
-    >>> first_line(OSError("No space left.\\nNone at all."))
-    'No space left'
-    """
+    """The message of another library's error: its first line without the full stop, at most 200 characters."""
     lines = spelled(error).strip().splitlines()
     return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
 def one_line(subject: object, *facts: str) -> str:
-    """Return an object in one line, in angle brackets as Python shows objects.
-
-    Examples
-    --------
-    >>> one_line([3, 4], "2 entries", "", "sum 7")
-    '<list: 2 entries, sum 7>'
-    """
+    """The repr of an object of ours: "<list: 2 entries, sum 7>"."""
     return f"<{type(subject).__name__}: {printable(', '.join(filter(None, facts)))}>"
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
-    """Return the end of a message about an unknown name: similar known ones, whatever the case; "" without any.
-
-    Examples
-    --------
-    >>> did_you_mean("Conv3", ["conv1", "relu"]), did_you_mean("x", ["relu"])
-    ('; did you mean conv1?', '')
-    """
+    """The end of a message about an unknown name, such as "; did you mean conv1?"; "" if no known name is similar."""
     text = spelled(name).lower()
     if len(text) > LONGEST_COMPARED:
         return ""
@@ -267,18 +180,13 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def sentence(template: str, fields: Mapping[str, Any]) -> str:
-    """Return a template with its fields, each printable and of at most 40 characters, whatever it is.
+    """A template with its fields, each printable and of at most 40 characters.
 
     `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
     error, `{x!l}` a list of names, up to 400, `{x!f}` the first three of them, `{x!c}` names along a path, `{x!w}`
     words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80; `{x!b}` are bytes in three digits, `{x!B}` bytes
     with all digits, `{x!m}` names with bytes, from a mapping; `{x:node}` counts nodes.
-    A text that is no template of these fields is given as it is.
-
-    Examples
-    --------
-    >>> sentence("{name} reads {reads!l}: {count:node}", {"name": "x\\n", "reads": "ab", "count": 2})
-    'x\\\\n reads a, b: 2 nodes'
+    A text that is no template of these fields is returned unchanged.
     """
     try:
         named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
@@ -306,18 +214,7 @@ AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|
 
 
 def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "", options: bool = False) -> list[str]:
-    """Lines of at most `width` characters, broken between words only; a longer word has a line of its own.
-
-    With `options` a longer word is also broken after `?` and `&`. Characters that would move the cursor or colour the
-    terminal are spelled out.
-
-    Examples
-    --------
-    >>> wrapped("at the peak: conv1, relu1", 16, indent="  ")
-    ['at the peak:', '  conv1, relu1']
-    >>> wrapped("model:resnet?depth=14&batch=8", 24, options=True)
-    ['model:resnet?depth=14&', 'batch=8']
-    """
+    """Lines of at most `width` characters, broken between words (with `options` also after ? and & in long words)."""
     lines, line, begun = [], printable(first), False
     for word in printable(text).split(" "):
         parts = WORD.findall(word) if options and len(word) > width else [word]
@@ -335,16 +232,7 @@ def _narrowest(word: str, limit: int) -> int:
 
 
 def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]:
-    """Lines of two columns, labels and their texts; a long text goes on below its beginning.
-
-    Examples
-    --------
-    >>> print("\\n".join(labelled([("peak", "19 MiB, limit 20 MiB"), ("compute", "161")], 20)))
-    peak     19 MiB,
-             limit 20
-             MiB
-    compute  161
-    """
+    """Lines of two columns, labels and texts; long texts wrap within their column."""
     rows = [(printable(label), text) for label, text in rows]
     margin = max((len(label) for label, _ in rows), default=0) + 2
     return [
@@ -353,19 +241,10 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
 
 
 def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
-    """Lines of a table, columns of numbers to the right.
+    """Lines of a table, columns of numbers aligned right.
 
-    Words stay whole, except that one of more than half the width is broken after its `?` and `&`.
-    A table that is too wide gets headings of several lines, then texts of several lines; at last it is cut between
-    columns into tables below each other, each beginning with the first column.
-
-    Examples
-    --------
-    >>> print("\\n".join(tabulated(("solver", "extra runs"), [("no_remat", "0"), ("chen_sqrt", "12")], width=16)))
-               extra
-    solver      runs
-    no_remat       0
-    chen_sqrt     12
+    If too wide, headings wrap first, then texts; at last the table is cut between columns into tables below each other,
+    each with the first column. Words stay whole, except after ? and & in those of more than half the width.
     """
     columns = [printable(head) for head in columns]
     cells = [[printable(str(cell)) for cell in row] for row in rows]

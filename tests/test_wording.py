@@ -11,7 +11,35 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.formats.graphs.json_text import from_json
 from remat_algos.interop.open_dims import missing_lengths
-from remat_algos.wording import LONGEST_NAME, did_you_mean, shortened
+from remat_algos.text.amounts import (
+    cost_of,
+    fine_percent,
+    format_compute,
+    format_seconds,
+    parse_bytes,
+    percent,
+    size_of,
+)
+from remat_algos.text.markdown import code, markdown_table
+from remat_algos.wording import (
+    LONGEST_NAME,
+    comma_separated,
+    did_you_mean,
+    exact_bytes,
+    first_line,
+    format_bytes,
+    labelled,
+    listed,
+    one_line,
+    printable,
+    quoted,
+    sentence,
+    shortened,
+    spelled,
+    tabulated,
+    typed,
+    wrapped,
+)
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -178,3 +206,58 @@ def test_a_remedy_with_names_of_dimensions_can_be_copied(names):
 def test_names_to_choose_from_are_whole():
     name = "encoder.layers.0.self_attention.scores_after_masking.softmax"
     assert did_you_mean(name[:-1] + "X", [name]) == f"; did you mean {name}?"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (format_bytes(2132279296), "1.99 GiB"),
+        (format_bytes(1023), "1023 B"),
+        (format_bytes(1023 * 1024), "0.999 MiB"),
+        (exact_bytes(2132279296), "1.99 GiB (2,132,279,296 bytes)"),
+        (exact_bytes(999), "999 B"),
+        (listed(["a", "b", "c"], 2), "a, b and 1 more"),
+        (listed(["a"], 2, total=2000), "a and 1,999 more"),
+        (comma_separated(["layer0", "ReLU,Tanh,"]), ["layer0", "ReLU", "Tanh"]),
+        (comma_separated(5), []),
+        (printable("conv\x1b[31m\n"), "conv\\x1b[31m\\n"),
+        (printable("[[1 2]\n [3 4]]"), "[[1 2] [3 4]]"),
+        (spelled(10**5000), "<int>"),
+        (shortened("encoder.layer.11.attention.output", 16), "encoder.….output"),
+        (quoted(list(range(1000)), 16), "[0, 1, 2…8, 999]"),
+        (typed("x[0]"), '"x[0]"'),
+        (len(typed("layer." * 100)), 602),
+        (first_line(OSError("No space left.\nNone at all.")), "No space left"),
+        (one_line([3, 4], "2 entries", "", "sum 7"), "<list: 2 entries, sum 7>"),
+        (did_you_mean("Conv3", ["conv1", "relu"]), "; did you mean conv1?"),
+        (
+            sentence("{name} reads {reads!l}: {count:node}", {"name": "x\n", "reads": "ab", "count": 2}),
+            "x\\n reads a, b: 2 nodes",
+        ),
+        (wrapped("at the peak: conv1, relu1", 16, indent="  "), ["at the peak:", "  conv1, relu1"]),
+        (wrapped("model:resnet?depth=14&batch=8", 24, options=True), ["model:resnet?depth=14&", "batch=8"]),
+        (labelled([("peak", "19 MiB, limit 20 MiB")], 20), ["peak  19 MiB, limit", "      20 MiB"]),
+        (
+            tabulated(("solver", "extra runs"), [("no_remat", "0"), ("chen_sqrt", "12")], width=16),
+            ["           extra", "solver      runs", "no_remat       0", "chen_sqrt     12"],
+        ),
+        (parse_bytes("1.5 kB"), 1500),
+        (format_compute(2374000000000, "FLOPs"), "2.37 TFLOP"),
+        (format_compute(2374, "GFLOPs"), "2.37 TFLOP"),
+        (format_compute(161), "161"),
+        (format_compute(2400000, "ns"), "2.4 ms"),
+        (format_seconds(75), "75 s"),
+        (percent(0, 0), "0.0 %"),
+        (fine_percent(64, 97), "66.0 %"),
+        (fine_percent(1, 30_000), "0.003 %"),
+        (fine_percent(0, 5), "0 %"),
+        (str(size_of(120.5)), "120.5"),
+        (size_of("4MiB"), 4194304),
+        (str(cost_of("33.5")), "33.5"),
+        (list(markdown_table(("name",), [("a|b",)], (False,)))[-1], "| a\\|b |"),
+        (code("a`b"), "``a`b``"),
+        (code("`"), "`` ` ``"),
+    ],
+)
+def test_texts_of_messages_tables_and_amounts(text, expected):
+    assert text == expected

@@ -47,11 +47,11 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Costs times a power of ten, as integers, and that power. A cost of -1 (unknown) stays.
+    """Costs times a power of ten, as integers, and that power; -1 (unknown) stays.
 
     It is the smallest power that makes all costs whole. If their sum is then 2**53 or more, it is the smallest at which
-    every cost that is not 0 is rounded by less than 1e-9 of itself. If the sum is 2**51 or more at that one, it is the
-    largest that keeps the sum below, with a notice; GraphError if the smallest cost is then below 1.
+    every cost except 0 is rounded by less than 1e-9 of itself. If that sum is 2**51 or more, it is the largest power
+    that keeps the sum below, with a notice; GraphError if the smallest cost is then below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
@@ -94,15 +94,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of "4GiB", "1.5 MB" or "1024"; parts of a byte round up.
-
-    Raises ValueError if the text is not a size.
-
-    Examples
-    --------
-    >>> parse_bytes("4GiB"), parse_bytes("1.5 kB")
-    (4294967296, 1500)
-    """
+    """Bytes of "4GiB", "1.5 MB" or "1024", rounded up; ValueError if the text is not a size."""
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
         raise no_size(text)
@@ -121,16 +113,9 @@ def no_size(entry: object) -> ValueError:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Compute with its unit, in three digits: times in ns, us, ms or s, others in k, M, G, ... of the unit.
+    """Compute in three digits: times in ns to s ("2.4 ms"), others in k, M, G ... of the unit ("2.37 TFLOP").
 
-    Amounts below 100,000 stay as they are unless their unit is usually scaled.
-
-    Examples
-    --------
-    >>> format_compute(2374000000000, "FLOPs"), format_compute(161), format_compute(2400000, "ns")
-    ('2.37 TFLOP', '161', '2.4 ms')
-    >>> format_compute(2374, "GFLOPs")
-    '2.37 TFLOP'
+    Amounts below 100,000 are not scaled unless their unit usually is.
     """
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
@@ -151,35 +136,17 @@ def format_compute(amount: float, unit: str = "") -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time in ns, us, ms or s, in three digits.
-
-    Examples
-    --------
-    >>> format_seconds(0.0123), format_seconds(75)
-    ('12.3 ms', '75 s')
-    """
+    """A time in ns, us, ms or s, in three digits."""
     return format_compute(1e9 * seconds, "ns")
 
 
 def percent(part: float, whole: float) -> str:
-    """Percent of the whole.
-
-    Examples
-    --------
-    >>> percent(64, 97), percent(0, 0)
-    ('66.0 %', '0.0 %')
-    """
+    """ "66.0 %"; a share of nothing is "0.0 %"."""
     return f"{100 * part / whole if whole else 0:.1f} %"
 
 
 def fine_percent(part: float, whole: float) -> str:
-    """Percent of the whole, with one digit that is not 0 if it is below 0.1 %.
-
-    Examples
-    --------
-    >>> fine_percent(64, 97), fine_percent(1, 30_000), fine_percent(0, 5)
-    ('66.0 %', '0.003 %', '0 %')
-    """
+    """ "66.0 %", below 0.1 % with one digit that is not 0: "0.003 %"."""
     share = 100 * part / whole if whole else 0
     return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
 
@@ -191,13 +158,7 @@ Reading = Callable[[Any], int | Decimal]
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Bytes, from a number or from text with or without a unit; ValueError if the entry is not a size.
-
-    Examples
-    --------
-    >>> size_of(120.5), size_of("120.5"), size_of("4MiB")
-    (Decimal('120.5'), Decimal('120.5'), 4194304)
-    """
+    """Bytes, from a number or from text with or without a unit; ValueError if the entry is not a size."""
     number = _number(entry)
     if number is not None:
         return number
@@ -207,16 +168,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """Return a cost, from a number or its text; ValueError if the entry is not a cost.
-
-    Examples
-    --------
-    >>> cost_of(33.5), cost_of("12")
-    (Decimal('33.5'), 12)
-    >>> cost_of("12 ms")
-    Traceback (most recent call last):
-    remat_algos.errors.ArgumentError: '12 ms' is not a cost; write a number
-    """
+    """A cost, from a number or its text; ValueError if the entry is not a cost."""
     number = _number(entry)
     if number is not None:
         return number

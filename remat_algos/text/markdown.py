@@ -7,15 +7,7 @@ BAR = r"\|"  # within a cell, in code too
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """Yield the lines of a table; the columns named by `right` are right-aligned.
-
-    Examples
-    --------
-    >>> print("\\n".join(markdown_table(("name", "bytes"), [("a|b", "4")], (False, True))))
-    | name | bytes |
-    | --- | ---: |
-    | a\\|b | 4 |
-    """
+    """Yield the lines of a table; columns where `right` is true are right-aligned."""
     yield _line(columns)
     yield _line(["---:" if each else "---" for each in right])
     yield from map(_line, rows)
@@ -26,13 +18,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def code(name: str) -> str:
-    """Return a name as code, so that none of its characters is Markdown.
-
-    Examples
-    --------
-    >>> code("__init__"), code("a`b"), code("`")
-    ('`__init__`', '``a`b``', '`` ` ``')
-    """
+    """A name as code, in enough backticks that none of its characters is Markdown."""
     fence = "`" * (max(map(len, re.findall("`+", name)), default=0) + 1)
     room = " " * (name.startswith("`") or name.endswith("`"))
     return f"{fence}{room}{name}{room}{fence}"
