@@ -577,3 +577,7 @@ IN_ANOTHER = Buffers([0, 1], [2, 3], [4, 4], names=("a", "b"), arena=[-1, 1])
 def test_a_fixed_offset_or_another_arena_is_refused_where_it_cannot_be_kept(use, fault):
     with refused(AllocationError, fault):
         use()
+
+
+def test_restarts_follow_lubys_sequence():
+    assert [offsets.luby(i) for i in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]

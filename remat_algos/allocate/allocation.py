@@ -331,7 +331,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
 
 
 def refuse(buffers: Buffers, wrong: Bool, template: str, **fields: Any) -> None:
-    """Raise AllocationError for the first wrong buffer, if any; of an array among the fields it shows the entry.
+    """Raise AllocationError for the first wrong buffer, if any, with its entry of each array among the fields.
 
     `{under}` in a template is the buffer that the wrong one is written over.
     """

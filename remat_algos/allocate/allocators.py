@@ -148,22 +148,13 @@ CANDIDATES = 24  # schedules per search for which an allocator runs
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Allocator(Registered):
-    """A registered allocator: what it reserves of the device for a schedule.
+    """A registered `function(simulation, clock, **options)`: what it reserves of the device for a schedule."""
 
-    Parameters
-    ----------
-    function : callable
-        `function(simulation, clock, **options)`, a `Reservation`.
-    noun : str
-        The word for what it reserves in tables and plans; "" where that is the peak.
-    own_base : bool
-        Whether shares are of what it reserves without rematerialization; else they are of the peak.
-    candidates : int
-        Number of schedules of one search for which it is run; 1 where that takes seconds.
-    """
-
+    # The word for what it reserves in tables and plans; "" if that is the peak.
     noun: str = "reserved"
+    # Whether shares are of what it reserves without rematerialization, or of the peak.
     own_base: bool = True
+    # Schedules of one search for which it is run; 1 if that takes seconds.
     candidates: int = CANDIDATES
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
@@ -222,15 +213,7 @@ def get_allocator(name: str) -> Allocator:
 
 @allocator(noun="", own_base=False, candidates=1)
 def peak(simulation: Simulation, clock: Clock) -> Reservation:
-    """Live bytes only, the simulated peak: no rounding, no fragmentation.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.emission import baseline
-    >>> peak(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
-    2
-    """
+    """Live bytes only, the simulated peak: no rounding, no fragmentation."""
     live = simulation.peak_memory
     return Reservation("peak", live, live, live)
 
@@ -242,23 +225,7 @@ LAST_SECOND = 1.0  # time limit of one packing after the deadline
 
 @allocator(noun="packed", own_base=False, candidates=1)
 def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int = 0) -> Reservation:
-    """One block of memory with a fixed address for every value, as computed by `pack`.
-
-    Parameters
-    ----------
-    alignment : int
-        A power of two that divides every address.
-    seed : int
-        For the search for addresses.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.emission import baseline
-    >>> reservation = arena(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock(), alignment=64)
-    >>> reservation.memory, reservation.allocation.offset.tolist()
-    (128, [64, 0, 64])
-    """
+    """One block of memory with a fixed address for every value, as computed by `pack`."""
     from remat_algos.allocate.offsets import pack
 
     seconds = SECONDS if clock.left is None else min(SECONDS, max(LAST_SECOND, clock.left))
@@ -278,15 +245,7 @@ def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int
 
 @allocator()
 def cuda_caching(simulation: Simulation, clock: Clock) -> Reservation:
-    """Bytes that PyTorch's caching allocator reserves on the device, the maximum over the ways to break ties.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.emission import baseline
-    >>> cuda_caching(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
-    2097152
-    """
+    """Bytes that PyTorch's caching allocator reserves on the device, the maximum over the ways to break ties."""
     from remat_algos.allocate import pools
 
     use = pools.cuda_caching(simulation)
@@ -296,15 +255,7 @@ def cuda_caching(simulation: Simulation, clock: Clock) -> Reservation:
 
 @allocator()
 def cupy_pool(simulation: Simulation, clock: Clock) -> Reservation:
-    """Bytes that CuPy's memory pool reserves on the device, the maximum over the ways to break ties.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.emission import baseline
-    >>> cupy_pool(baseline(ComputationGraph.from_edges([(0, 1), (1, 2)])), Clock()).memory
-    1024
-    """
+    """Bytes that CuPy's memory pool reserves on the device, the maximum over the ways to break ties."""
     from remat_algos.allocate import pools
 
     use = pools.cupy_pool(simulation)

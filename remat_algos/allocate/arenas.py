@@ -255,10 +255,10 @@ class ArenaPacking(Packing):
 
 
 class _Assignment:
-    """A search over the arenas of blocks, the largest areas first; the blocks of each arena are packed as they grow.
+    """Assign blocks to arenas, the largest areas first, packing each arena as it grows.
 
-    The search over addresses knows arenas only by their walls, and distinguishes arrangements within one; this search
-    does not, and decides in a fraction of a second cases of some twenty buffers that the other leaves open.
+    The search over addresses also distinguishes arrangements within an arena; this one does not, and in a fraction of a
+    second it decides cases of some twenty buffers that the other leaves open.
     """
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
@@ -360,11 +360,7 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ArenaRow:
-    """Arenas laid end to end, as one address space with walls.
-
-    `capacities` are those that the user gave. Arena i has `length[i]` bytes from `start[i]` on. `blocks` are the walls,
-    then the blocks of the buffers.
-    """
+    """Arenas end to end, as one address space with walls between them; `blocks` has the walls, then the buffers."""
 
     buffers: Buffers
     capacities: tuple[int, ...]

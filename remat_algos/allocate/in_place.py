@@ -94,10 +94,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 
 def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
-    """Values, reads that they may be written over, and whether they must be; by node, in order of preference.
-
-    Demanded pairs come first, then sums of gradients, then pairs of operations.
-    """
+    """(value, read it may overwrite, must it), by node: demanded pairs, then sums of gradients, then operations."""
     for name in table:
         as_text(name, "a name in the in-place table")
     demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]

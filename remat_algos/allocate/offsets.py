@@ -21,13 +21,9 @@ from remat_algos.kernels.offsets_search import PackingSearch
 class PackingBlocks:
     """The blocks that `pack` places: rectangles of sections by bytes, without those of 0 bytes.
 
-    A section is a range of steps in which no block ends before all of its blocks have begun: a block needed at one of
-    its steps is needed at its last. So there are at most n sections, and blocks overlap in a section if and only if
-    they overlap at a step.
-
-    Block i has the half-open sections `begin[i]:end[i]`, ascending, and an offset from `low[i]` to `high[i]`: equal if
-    it is fixed, 0 and `NO_LIMIT` if it may lie anywhere. `of_buffer` has the block of each buffer, -1 if it has no
-    bytes.
+    A section is a range of steps in which no block ends before all of its blocks have begun, so blocks overlap in a
+    section if and only if they overlap at a step. Block i has the half-open sections `begin[i]:end[i]`, ascending,
+    and an offset from `low[i]` to `high[i]` (equal if fixed). `of_buffer` is -1 for buffers without bytes.
     """
 
     begin: Int64
@@ -365,8 +361,8 @@ class Packing:
 class OffsetSearch:
     """Restarts of the exact search, each with another order of priority, and gradually longer.
 
-    The time of a search depends far more on the order than on the blocks: thousands of short dives with slightly
-    different orders succeed where one long search does not.
+    The time depends far more on the order than on the blocks: thousands of short dives with slightly different orders
+    succeed where one long search does not.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -423,13 +419,7 @@ class OffsetSearch:
 
 
 def luby(i: int) -> int:
-    """Luby's sequence, 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends the same total time on each length.
-
-    Examples
-    --------
-    >>> [luby(i) for i in range(1, 8)]
-    [1, 1, 2, 1, 1, 2, 4]
-    """
+    """Luby's sequence, 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends the same total time on each length."""
     while i & (i + 1):
         i -= (1 << (i.bit_length() - 1)) - 1
     return (i + 1) // 2

@@ -18,29 +18,11 @@ OTHER = "unknown"  # the page reads categories only if this is among them
 
 
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
-    """Return the allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
+    """The allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
 
-    A frame has the role, the step and the value of each block, `recomputed:17:conv1`, and one of each free the last
-    step that needs it, `freed after:21:conv1`. The category, which is the colour, is the role. Buffers without bytes
-    have no block. At the end only outputs are allocated. Addresses are those of the allocation, by default of `pack`
-    without its search.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> from remat_algos.schedule.timeline import timeline
-    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=4)
-    >>> for event in snapshot(timeline(simulate(chain, [0, 1, 2])))["device_traces"][0]:
-    ...     print(event["time_us"], event["action"], event["addr"], event["size"], event["frames"][0]["name"])
-    0 segment_alloc 0 8 arena
-    0 alloc 4 4 A
-    1 alloc 0 4 B
-    2 free_requested 4 4 A
-    2 free_completed 4 4 A
-    2 alloc 4 4 C
-    3 free_requested 0 4 B
-    3 free_completed 0 4 B
+    The frame of a block is its role, step and value (`recomputed:17:conv1`), that of a free the last step that needs it
+    (`freed after:21:conv1`); its category, the colour, is the role. By default addresses are those of `pack` without
+    its search.
     """
     simulation = played.simulation
     if allocation is None:

@@ -62,10 +62,7 @@ class Drawing:
 
 
 def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool = True) -> Tables:
-    """Rows from a drawing; unknown attributes are `ignored`, with one notice.
-
-    In networkx' `data`, unlike in drawings, `size` is the memory if nothing else is.
-    """
+    """Rows from a drawing; unknown attributes are `ignored`, with one notice. In networkx' `data`, `size` is memory."""
     names = list(drawing.nodes)
     used = {name for record in drawing.nodes.values() for name in record}
     sized = any(means(name, "memory", NODE_ATTRIBUTES) for name in used)

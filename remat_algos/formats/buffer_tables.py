@@ -1,7 +1,4 @@
-"""CSV tables for allocation: buffers and their addresses, and what may work in place.
-
-Buffers have the columns id, lower, upper, size, arena, offset.
-"""
+"""CSV tables for allocation: buffers (id, lower, upper, size, arena, offset), and what may work in place."""
 
 from __future__ import annotations
 

@@ -49,13 +49,7 @@ def plain(name: str) -> str:
 
 
 def split_unit(name: str) -> tuple[str, str, bool]:
-    """A plain name without the part in final brackets or after its last underscore; that part; True for brackets.
-
-    Examples
-    --------
-    >>> split_unit("Peak Memory (MB)"), split_unit("time_ms")
-    (('peak_memory', 'MB', True), ('time', 'ms', False))
-    """
+    """Split a name such as "Peak Memory (MB)" or "time_ms": plain name, unit, and whether the unit is in brackets."""
     bracketed = _BRACKETS.fullmatch(name.strip())
     if bracketed is not None:
         return plain(bracketed[1]), bracketed[2], True
@@ -70,16 +64,9 @@ def _spellings(name: str) -> list[str]:
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """Return the meaning of a name, given the columns of plain names; None if unknown.
+    """The meaning of a name, given the columns of plain names; None if unknown.
 
-    Raises ValueError for a size whose unit, in brackets, is not one of bytes. A cost may have any unit.
-
-    Examples
-    --------
-    >>> columns = {"memory": "memory", "mem": "memory", "time": "compute", "flops": "compute"}
-    >>> [tuple(meaning_of(name, columns)) for name in ("Mem", "memory_MiB", "Time [us]", "GFLOPs", "time (cycles)")]
-    [('memory', ''), ('memory', 'mib'), ('compute', 'us'), ('compute', 'GFLOPs'), ('compute', 'cycles')]
-    >>> meaning_of("memory_format", columns)
+    A cost may have any unit ("Time [us]", "GFLOPs"); ValueError for a size whose unit in brackets is not one of bytes.
     """
     word = plain(name)
     if word in column_of:
@@ -105,10 +92,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """Return the single unit of all costs, also if the graph has it `named`; GraphError if there are several.
-
-    Costs of gradients without a unit take that of the others.
-    """
+    """The single unit of all costs, also if the graph has it `named`; GraphError if there are several."""
     found = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in found if unit} | ({named} if named else set()))
     bare = {column for column, unit in found if not unit and not named}
@@ -150,7 +134,7 @@ class ColumnTable:
     """The cells of some rows, by column: without white space around them, "" where empty.
 
     Messages name the line of a row in the file, or without `lines` its `noun` and name. `header` has the names of the
-    columns as the file has them, `units` those in these names, `ignored` the unknown columns.
+    columns as the file has them, `units` those in these names.
     """
 
     source: str
@@ -296,10 +280,7 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
 
 
 def meanings(source: str, names: Iterable[str], known: Known, what: str, **place: Any) -> dict[str, Meaning | None]:
-    """The meaning of each name, None if unknown; GraphError for a size whose unit, in brackets, is not one of bytes.
-
-    `place` is the line or the other place that errors name.
-    """
+    """The meaning of each name, None if unknown; `place` is the line or other place that a GraphError names."""
     column_of = aliases(known)
     found: dict[str, Meaning | None] = {}
     for name in names:
@@ -322,8 +303,7 @@ def check_unknown(
 ) -> None:
     """Raise GraphError for an unknown name that is known `elsewhere` (plain names to columns, by place) or misspelt.
 
-    Misspelt: a missing column but for two letters that differ, are missing, added or swapped; or but for one letter, if
-    the name has five letters or fewer.
+    Misspelt: up to two letters from a missing column, one letter if the name has five letters or fewer.
     """
     for name in unknown:
         for owner, column_of in elsewhere.items():

@@ -57,9 +57,9 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """Return the cells of a CSV text under its header; unknown columns are ignored with one notice.
+    """The cells of a CSV text under its header; unknown columns are ignored with one notice.
 
-    GraphError if a required column is missing (an id will do for a name), or a column belongs `elsewhere`.
+    GraphError if a required column is missing (an id serves as a name), or a column belongs `elsewhere`.
     """
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
@@ -128,10 +128,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
 
 
 def dump(tables: Tables) -> dict[str, str]:
-    """Texts of the tables by kind: "nodes", "edges", and "values" where a node has several or named ones.
-
-    Empty columns are left out.
-    """
+    """Texts of the tables "nodes", "edges", and "values" if a node has several or named ones; without empty columns."""
     records = records_of(tables, tables.compute_scale or 1)
     texts = {
         "nodes": _text(records.nodes, ["name", "memory", "compute"]),
@@ -157,13 +154,7 @@ def _text(rows: Sequence[dict[str, Any]], always: Sequence[str]) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A CSV text. A cell that a spreadsheet would take for a formula has a mark before it, which readers here remove.
-
-    Examples
-    --------
-    >>> table_text(["name", "memory"], [["=1+1", 4], ["-5", -5]])
-    "name,memory\\n'=1+1,4\\n-5,-5\\n"
-    """
+    """A CSV text; a mark precedes a cell that a spreadsheet would take for a formula, and readers here remove it."""
     out = io.StringIO()
     write_table(out, columns, rows)
     return out.getvalue()

@@ -145,9 +145,9 @@ EMPTY = "the file is empty; give {forms!w}"
 class Order:
     """The order in a file, before it is checked against a graph.
 
-    `steps` are names or ids of nodes. `lines` are instead names, actions and comments: a node may be called `compute x`
-    or `#1`, so the graph decides. `computed` and `saved` are R and S, bool[t, n]: stage t computes node v; it has the
-    value of v from stage t - 1. A plan also records how its graph was differentiated, its copies and their link.
+    `steps` are names or ids of nodes; or `lines` are names, actions and comments, which only the graph can tell apart
+    (a node may be called `compute x`). `computed` and `saved` are R and S, bool[t, n]: stage t computes node v, and has
+    the value of v from stage t - 1.
     """
 
     source: str
@@ -181,10 +181,7 @@ class Order:
             raise extended(error, "{source!p}: ", source=self.source) from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """Return the schedule on a graph.
-
-        ScheduleError for an unknown name, a value that is freed before its last read, and loads without a store.
-        """
+        """The schedule on a graph; ScheduleError for unknown names, early frees and loads without a store."""
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         steps, others = self._of_lines({*graph.node_names()}) if self.lines else (self.steps, None)
@@ -262,11 +259,7 @@ class Order:
                 raise self._fault(gone, int(broken[0]), reader, **names)
 
     def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
-        """Return the schedule with memory that lingers until it is freed, or to the end.
-
-        ScheduleError for a load that is never stored, a store of what has been freed, and frees of what is not in
-        memory, read later, or an output.
-        """
+        """The schedule in which memory lingers until it is freed; ScheduleError for impossible copies and frees."""
         graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
         stored = {*simulation.schedule.stores[:, 1].tolist()}
         for step, x in simulation.schedule.loads.tolist():

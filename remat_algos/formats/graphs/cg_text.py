@@ -40,10 +40,7 @@ class _Record:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs as in the paper.
-
-    Parameters and inputs are residents. A gradient reads what its backward record lists.
-    """
+    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs as in the paper."""
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:

@@ -23,10 +23,7 @@ LOOSE = 3
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows of size and cost 1; nodes in the order of their numbers if all are numbers, else as they first appear.
-
-    A line with one name is a node without edges; `#` begins a comment; names with spaces are quoted.
-    """
+    """Rows of size and cost 1; nodes in the order of their numbers if all are numbers, else of first appearance."""
     rows: dict[str, NodeRow] = {}
     alone = named = False  # a line has one name, a name is quoted: not a table of two columns
     plain = not any(mark in text for mark in ("#", '"', ARROW))

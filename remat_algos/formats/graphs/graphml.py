@@ -17,10 +17,7 @@ _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from GraphML text; a text that declares entities, which can fill any memory, is not parsed.
-
-    The parser gets the very text that was checked: the encoding that the text claims does not matter.
-    """
+    """Rows from GraphML text, without entities, which can fill any memory; the encoding that it declares is ignored."""
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1

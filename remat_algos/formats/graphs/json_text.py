@@ -380,10 +380,7 @@ def _is_node_link(record: Any) -> bool:
 
 
 def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
-    """Rows from parsed JSON: `nodes` with an `id`, and `edges` or `links` from `source` to `target`, or `adjacency`.
-
-    Parallel edges are one read. Raises GraphError for an undirected graph, or JSON in another form.
-    """
+    """Rows from parsed JSON: `nodes` with an `id`, and `edges` or `links` from `source` to `target`, or `adjacency`."""
     if record.get("directed") is False:
         raise fault(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
     drawing = Drawing(graph=_record_of(_pairs(record.get("graph", {}))))

@@ -74,10 +74,7 @@ def to_npz(graph: ComputationGraph) -> bytes:
 
 
 def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the arrays of an npz file, or only those in `names`; GraphError if they are too large to be read.
-
-    Broken archives raise errors of many kinds.
-    """
+    """Read the arrays of an npz file, or only those in `names`; GraphError if they are too large."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory

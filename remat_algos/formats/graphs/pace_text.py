@@ -18,10 +18,7 @@ MAX_ISOLATED = 100_000
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger.
-
-    Lines that begin with `c` are comments. The header counts lines, so an edge that appears twice counts twice.
-    """
+    """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger."""
     lines = numbered_lines(text)
     top, n, m = header(lines, source, "p tw", "NODES EDGES")
     edges = edges_of(lines, source, top, n, m, "nodes")
