@@ -44,9 +44,9 @@ class ExitCode(IntEnum):
 
 
 def interruptible(main: Callable[[], int]) -> int:
-    """Run the command of this process; SIGTERM raises KeyboardInterrupt too, and neither breaks an import.
+    """Run the command of this process; SIGTERM raises KeyboardInterrupt too. Returns the exit code.
 
-    A broken import may hide the interrupt or turn it into another error. Returns the exit code.
+    Neither breaks an import, which may hide the interrupt or turn it into another error.
     """
     received: list[int] = []
     raises = False  # neither while the handlers are set nor after the command

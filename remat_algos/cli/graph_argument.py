@@ -59,10 +59,7 @@ def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[st
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
-    """Return the graph to plan, and a line about the changes made to it.
-
-    A plan's record of its graph takes precedence over the command line.
-    """
+    """The graph to plan, a plan's record of it before the command line's, and a line about the changes made to it."""
     graph, notes = read_noted(arguments)
     whole, line = as_planned(graph, arguments, order)
     return whole, "; ".join([line, *notes])

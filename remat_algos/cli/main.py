@@ -112,10 +112,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
-    """Run a command line; returns an `ExitCode`.
-
-    A time limit counts from `started`, the start of the process by `time.monotonic`; by default from now.
-    """
+    """Run a command line; returns an `ExitCode`. A time limit counts from `started` (`time.monotonic`)."""
     started = time.monotonic() if started is None else started
     _mend_streams()
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -39,10 +39,7 @@ def nowhere() -> TextIO:
 
 @contextlib.contextmanager
 def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None]:
-    """Leave standard output to the option that owns it: other text goes to standard error, with --json nowhere.
-
-    `arguments.stdout` is the standard output for the owner.
-    """
+    """Leave standard output to the option that owns it: other text goes to standard error, with --json nowhere."""
     arguments.stdout = sys.stdout
     with contextlib.ExitStack() as stack:
         if owner == "--json":
@@ -53,10 +50,7 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
 
 
 def print_result(arguments: argparse.Namespace, result: Any, *texts: object) -> None:
-    """Print a result: with --json its record, else texts.
-
-    A result is a record or has one. A text may be a list of labels and their texts, or one label and its text.
-    """
+    """Print a result: with --json its record, else texts, each of which may be a list of labels and their texts."""
     if arguments.json:
         with contextlib.redirect_stdout(arguments.stdout):
             print_json(result if isinstance(result, dict) else result.record())
@@ -80,10 +74,7 @@ def print_text(text: object = "") -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a sentence on standard error, wrapped to the terminal's width, or to COLUMNS if set.
-
-    In a pipe or a file it is one line, which tools can search.
-    """
+    """Print a sentence on standard error, wrapped on a terminal, else on one line, which tools can search."""
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
     print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)
@@ -177,9 +168,9 @@ def _print(lines: Sequence[str]) -> None:
 def progress_line(
     *, keeps: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A progress line or two on a terminal: share done, time, current attempt.
+    """Progress on a terminal: share done, time, current attempt. In a pipe none, or a line `every` so many seconds.
 
-    `keeps` is true if an interrupt keeps the best so far. In a pipe there is none, or a line `every` so many seconds.
+    `keeps` is true if an interrupt keeps the best so far.
     """
     import time
 

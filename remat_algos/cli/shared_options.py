@@ -1,7 +1,7 @@
 """Options that several commands have: one table, parsed and checked by the library.
 
-The parser of `main` puts the option before the library's sentence: errors of a parser carry its option, errors of a
-search the parameter that they are about (`errors.about`), which is called as its option.
+`main` puts the option before the library's sentence: errors of a search name their parameter (`errors.about`), which
+is called as its option.
 """
 
 from __future__ import annotations
@@ -397,10 +397,7 @@ def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
 def add_listing(
     parser: argparse.ArgumentParser, title: str, entries: Callable[[], Iterable[Registered]], *, flag: str = ""
 ) -> None:
-    """List registered functions below the options, each with its summary and its options after their flag.
-
-    They are imported when the help is printed.
-    """
+    """List registered functions below the options, with summaries and options; imported only when help is printed."""
     vars(parser).setdefault("listings", []).append(lambda: _listing(title, entries(), flag))
 
 

@@ -30,14 +30,7 @@ Array = Any
 class Backend:
     """An array library and its device; made by `backend`.
 
-    `stream` is that of all operations of CuPy, `pool` its pool of arrays that are not counted: residents, scratch,
-    temporaries.
-
-    Examples
-    --------
-    >>> here = backend("numpy")
-    >>> here.name, here.to_host(here.empty(3)).size
-    ('numpy', 3)
+    With CuPy, `pool` has the arrays that are not counted: residents, scratch, temporaries.
     """
 
     name: str

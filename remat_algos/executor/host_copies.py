@@ -29,12 +29,12 @@ Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | Non
 
 
 class ThreadEngine:
-    """Copies NumPy arrays one way on a thread, one after the other in the order in which they are requested.
+    """Copies NumPy arrays one way on a thread, in the order of the requests.
 
-    Each copy takes as long as a link would, and moves its bytes at the end. So a value that is freed before its store
-    has ended, or read before its load has, is wrong. Threads talk only by what is written in C, `SimpleQueue` and
-    `Lock`: an interrupt within an `Event` could leave it locked. A queue is read without a time limit, since `get` with
-    a short one may never return (CPython 3.11).
+    Each copy takes as long as a link would and moves its bytes at the end, so a free before the end of a store, or a
+    read before that of a load, gives wrong values. Threads talk only through `SimpleQueue` and `Lock`, written in C: an
+    interrupt within an `Event` could leave it locked. `get` has no time limit, since a short one may never return
+    (CPython 3.11).
     """
 
     def __init__(self, host: Array, way: str, link: Link | None, events: list[Action]) -> None:
@@ -134,22 +134,7 @@ Engine = ThreadEngine | StreamEngine
 class HostCopies:
     """The stores and loads of a run, by instance, and the bytes on the host.
 
-    `link` gives rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory.
-    Entering it raises OutOfMemoryError if the host has less memory than the copies need.
-
-    Examples
-    --------
-    >>> from remat_algos.executor.array_backend import backend
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.schedule import Schedule
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2)], memory=4)
-    >>> there, back = np.arange(4, dtype=np.uint8), np.zeros(4, np.uint8)
-    >>> with HostCopies(backend("numpy"), simulate(chain, Schedule([0, 1, 2], loads=[(2, 0)]))) as copies:
-    ...     copies.store(0, there)
-    ...     copies.load(2, back)
-    ...     copies.arrive(2), back.tolist(), copies.used
-    (True, [0, 1, 2, 3], 4)
+    `link` limits rates, latency and host memory on NumPy. Entering raises OutOfMemoryError if the host has too little.
     """
 
     def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:

@@ -173,8 +173,7 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     """int64[m]: bytes that are live at each step, every size rounded up to whole chunks.
 
-    It is counted from graph and order, not from `simulation.lifetimes`, by which the run frees, so that it shows a
-    wrong lifetime even if the simulator used it too.
+    Counted from graph and order, not from `simulation.lifetimes`, by which the run frees: so it shows a wrong lifetime.
     """
     graph, schedule = simulation.graph, simulation.schedule
     order = schedule.order

@@ -63,17 +63,8 @@ class Memory(Protocol):
 class TrackingMemory(Memory):
     """NumPy arrays, counted as a GPU allocator would: each request rounded up to 512 bytes.
 
-    An array counts until it is garbage-collected: if an operator still refers to it after `free`, it stays in `used`.
-    `limit` is the maximum of `used` in bytes. With `pattern` each allocated array is filled with another byte, and a
-    freed one is overwritten.
-
-    Examples
-    --------
-    >>> from remat_algos.executor.array_backend import backend
-    >>> with TrackingMemory(backend("numpy")) as memory:
-    ...     array = memory.allocate(513, key=7)
-    ...     memory.used, memory.used_raw
-    (1024, 513)
+    An array counts in `used` until it is garbage-collected, so an operator that still refers to a freed one is noticed.
+    With `pattern` each allocated array is filled with another byte, and a freed one is overwritten.
     """
 
     used = used_raw = total = 0
@@ -126,9 +117,8 @@ class TrackingMemory(Memory):
 class PoolMemory(Memory):
     """Arrays from a separate CuPy memory pool; temporaries of operators come from it too.
 
-    The counts are the pool's own, read once per step, since the pool scans all its chunks for them; a memory hook
-    counts allocations and frees in between. `limit` is the maximum of bytes that the pool reserves; `pattern` is as for
-    `TrackingMemory`.
+    The pool scans all its chunks to count, so its counts are read once per step, and a memory hook counts in between.
+    `limit` is on the bytes that the pool reserves.
     """
 
     used_raw = 0
@@ -211,10 +201,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """Return a memory hook that counts the bytes of one pool and their maximum; its base class is known with CuPy only.
-
-    It counts requests while `ours` is set, and the frees of their memory.
-    """
+    """A memory hook that counts requests while `ours` is set, and the frees of their memory; it derives from CuPy's."""
 
     class PoolHook(cuda.MemoryHook):
         name = "remat_algos"
@@ -242,20 +229,9 @@ def _pool_hook(cuda: Any) -> Any:
 class ArenaMemory(Memory):
     """One slab, with a slice for each buffer of an allocation; a buffer written over another shares its slice.
 
-    Buffers are filled with a pattern when they begin, unless they are written over another one, and when they end: a
-    value there that is still needed is destroyed, and this is detected. If 512 divides all offsets, real layers compute
-    the same bits on a GPU as from its pool; at other offsets libraries may choose kernels that sum in other orders.
-
-    Examples
-    --------
-    >>> from remat_algos.allocate.allocation import Buffers
-    >>> from remat_algos.allocate.sharing import share_storage
-    >>> from remat_algos.executor.array_backend import backend
-    >>> with ArenaMemory(backend("numpy"), share_storage(Buffers([0, 1], [1, 2], [100, 100]))) as memory:
-    ...     first = memory.allocate(100, key=0)
-    ...     memory.free(0)
-    ...     np.shares_memory(first, memory.allocate(100, key=1)), memory.total
-    (True, 100)
+    Buffers are filled with a pattern at their begin, unless written over another, and at their end, which destroys a
+    value that is still needed there. Real layers compute the same bits on a GPU as from its pool if 512 divides all
+    offsets; at other offsets libraries may choose kernels that sum in other orders.
     """
 
     used = used_raw = total = 0

@@ -1,9 +1,8 @@
 """Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and on CUDA.
 
 Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i modulo
-its length, times an odd number for its place among the inputs. An input longer than the result also adds its checksum
-times that number, so that every byte counts. Then follow rounds of multiplication, addition and xor with the upper
-bits. A partial last word counts as filled with zeros.
+its length, times an odd number for its place; an input longer than the result also adds its checksum times that
+number, so that every byte counts. Then follow rounds of multiplication, addition and xor with the upper bits.
 """
 
 from __future__ import annotations

@@ -31,17 +31,9 @@ Seconds = NDArray[np.float64]
 class MixingCosts:
     """Seconds of a node of `SyntheticOperators`, by its work.
 
-    `call` is for each result and workspace, and each input of a result; `written` for each word of a result; `read` for
-    each word of an input that a result reads; `wrapped` for each word of a result and each shorter input, which
-    repeats; `summed` for each word of an input that is longer than a result. `residual` is the largest deviation from
-    the measured times, as a share.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([("A", "C"), ("B", "C")], memory=[400, 400, 400])
-    >>> costs = MixingCosts(call=1.0, written=0.5, read=0.25, wrapped=0.0, summed=0.0, residual=0.0)
-    >>> costs.of_nodes(graph).tolist()
-    [51.0, 51.0, 103.0]
+    `call` is for each result, workspace and input of a result; `written` per word of a result; `read` per word that a
+    result reads; `wrapped` per word of a result and shorter input, which repeats; `summed` per word of an input longer
+    than a result. `residual` is the largest deviation from the measured times, as a share.
     """
 
     call: float

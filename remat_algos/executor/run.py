@@ -478,11 +478,7 @@ def execute(
 
 
 def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None, Link | None]:
-    """The simulation of a plan, whose claims are verified, or of a bare schedule; its allocation and its link, if any.
-
-    `graph` is that of the plan, before or after differentiation, or of the schedule; a simulation is used as it is.
-    Errors are those of `verify` and `simulate`.
-    """
+    """The simulation of a plan, whose claims are verified, or of a bare schedule; its allocation and link, if any."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:

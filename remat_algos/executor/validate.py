@@ -402,10 +402,9 @@ def validate(
 
 
 class MonitoredOperators:
-    """Wrapped operators, with a count of the runs of each node and, on a GPU, addresses and free memory.
+    """Operators with a count of the runs of each node and, on a GPU, addresses and free memory.
 
-    `start` holds the residents before the first run, which fills the list; each run begins with them, since runs may
-    change them. It is None for operators that reset their own residents.
+    `start` keeps the residents as before the first run, since runs may change them; None if operators reset their own.
     """
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:

@@ -163,7 +163,7 @@ def boxes_or_dots(
 ) -> tuple[Axes, bool]:
     """(axes, True) if boxes with names, of this size in inches, have room there or within 14 inches; else for dots.
 
-    Dots are `each` inches apart, and their picture lies on its long side. `beside` is the width of the legend.
+    Dots are `each` inches apart; `beside` is the width of the legend.
     """
     room = (14.0, 14.0) if ax is None else inches(ax)
     if size is not None and size[0] <= room[0] and size[1] <= room[1]:
@@ -174,10 +174,7 @@ def boxes_or_dots(
 
 
 def curve(ax: Axes, i: int, x: Sequence[float], y: Sequence[float], **options: Any) -> Line2D:
-    """Draw the curve with the number `i`: a colour that comes again has another marker and line.
-
-    Of many points few have a marker; the last one of stairs, their end, has none.
-    """
+    """Draw curve number `i`; a repeated colour has another marker and line, and few of many points have a marker."""
     (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
     n = len(x) - ("drawstyle" in options)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": style, "linewidth": 1.8}

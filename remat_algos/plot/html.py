@@ -1,7 +1,6 @@
 """Plans, simulations, frontiers and graphs as notebooks show them: a picture as inline SVG, mostly below text.
 
-A notebook that is not trusted drops scripts and styles, so pictures have none. `ra.plot.animation(plan)` moves, and
-`ra.plot.report(plan)` is a page to step through.
+An untrusted notebook drops scripts and styles, so pictures have none.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def _shown(text: str, picture: str) -> str:
 
 
 def _svg(picture: Axes, label: str) -> str:
-    """Return a figure as SVG that can share a page with others: unique ids, no global style, hundredths of points.
-
-    A screen reader says the first line of the label.
-    """
+    """A figure as SVG that can share a page with others: unique ids, no global style, hundredths of points."""
     label = escape(shortened(label.partition("\n")[0], 200))
     text = picture_bytes(picture, "svg").decode()
     name = hashlib.sha256(text.encode()).hexdigest()[:12]

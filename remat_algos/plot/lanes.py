@@ -33,10 +33,7 @@ class Lives(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
-    """Node and bytes of each step of a schedule, and lifetimes of values; with a link, the engines too.
-
-    `limit` is the budget in bytes.
-    """
+    """Node and bytes of each step of a schedule, and lifetimes of values; with a link, the engines too."""
 
     simulation: Simulation
     limit: int | None = None

@@ -25,8 +25,7 @@ class LayeredLayout:
     """Positions float64[n, 2] of nodes, and lines float64[k, 2, 2], in points (place, layer).
 
     A layer is the length of the longest path to a node; a gradient is in the layer of its node. Lines are `inside` the
-    forward or the backward part, long ones in pieces, or lead `across`. Gradients of a node are at least `apart`, other
-    nodes of a layer 1.
+    forward or the backward part, or lead `across`. Gradients of a node are at least `apart`, other nodes of a layer 1.
     """
 
     points: Float64
@@ -38,8 +37,8 @@ class LayeredLayout:
 def layout(graph: ComputationGraph) -> LayeredLayout:
     """Lay out a graph.
 
-    A node and its gradients are one block of the necessary width, so that one arrangement serves both parts. An edge
-    over several layers has a bend in each, for which the blocks leave room.
+    A node and its gradients are one block, so that one arrangement serves both parts. An edge over several layers has a
+    bend in each, for which the blocks leave room.
     """
     n, forward, (indptr, sources) = graph.n_nodes, graph.forward, graph.predecessors
     source, target = sources.astype(np.int64), row_of(indptr)
@@ -119,9 +118,8 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
     """Places of items, given pairs that should be close, by sweeps over the layers, down and up.
 
-    Items move towards the mean of their neighbours in the previous layer. They are ordered by these means; places are
-    as close to the means as the order and enough room allow (isotonic regression). If lines still cross, a better order
-    is sought, and the items move again in it.
+    Items are ordered by the mean of their neighbours in the previous layer, and placed as close to it as order and room
+    allow (isotonic regression). If lines still cross, a better order is sought.
     """
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)

@@ -252,15 +252,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def layer_type(name: str, op: str, by: str = "layer") -> str:
-    """Return the type of the layer that a forward node belongs to; by "operation", the kind of its operation.
-
-    Examples
-    --------
-    >>> layer_type("encoder.layer3.self.q_proj", "Linear"), layer_type("layer1.0.conv2", "Conv2d")
-    ('attention', 'convolution')
-    >>> layer_type("layer1.0.conv2", "Conv2d", by="operation")
-    'Convolution'
-    """
+    """The type of the layer that a forward node belongs to; by "operation", the kind of its operation."""
     kind = operation_kind(op)
     if by == "operation":
         return (kind.name if kind is not None else op) or OTHER
@@ -273,18 +265,10 @@ def layer_type(name: str, op: str, by: str = "layer") -> str:
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """Return the type of each node: of a gradient that of its forward node, of an update "optimizer".
+    """The type of each node: of a gradient that of its forward node, of an update "optimizer".
 
     Layers are typed as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
     as those of the zoo, then by the kind of operation (`layer_type`).
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.parts import Labels
-    >>> labels = Labels(names=("conv", "norm"), ops=("Convolution", "BatchNorm"))
-    >>> layer_types(differentiate(ComputationGraph.from_edges([(0, 1)], labels=labels)))
-    ('convolution', 'batch norm', 'batch norm', 'batch norm')
     """
     if by not in BY:
         raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))

@@ -56,10 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Entries by solver, those with plans first, the cheapest first.
-
-    The budget limits the bytes that the allocator reserves.
-    """
+    """Entries by solver, those with plans first, the cheapest first; the budget limits reserved bytes."""
 
     graph: ComputationGraph
     budget: Budget
@@ -118,10 +115,7 @@ class Comparison:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
     def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """Cells of a peak: bytes, reserved bytes if shown, share of the base, sum with the residents.
-
-        The share is of reserved bytes if the base is, too.
-        """
+        """Cells of a peak: bytes, reserved bytes if shown, share of the base, sum with the residents."""
         reserved = None if plan is None else plan.reservation.memory
         cells = ("" if reserved is None else format_bytes(reserved),) if self.noun else ()
         part = reserved if get_allocator(self.allocator).own_base else peak

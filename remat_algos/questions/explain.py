@@ -31,9 +31,8 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 class Offload(NamedTuple):
     """Steps, copies and waits of a value that is stored on the host.
 
-    Its store begins behind the step `stored_at`; `freed_after` is the last step of the instance that is stored. `loads`
-    has the step before whose run each load begins, and the last step of what it brings back. `waits` is how long
-    compute waits for its copies; None without a link.
+    `loads` has the step before which each load begins, and the last step of what it brings back. `waits` is how long
+    compute waits for the copies; None without a link.
     """
 
     value: int
@@ -119,10 +118,7 @@ def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, playe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The decision of a plan about one node, and the effect of the opposite decision.
-
-    `played` is the timeline of a plan with a link.
-    """
+    """The decision of a plan about one node, and the effect of the opposite decision."""
 
     simulation: Simulation
     node: int
@@ -297,7 +293,7 @@ class Explanation:
     """The decisions of a plan, about the most bytes first, and the values live at its peak.
 
     `left_out` counts the other decisions about some bytes. `report` is what the solver itself reports of its decisions,
-    of which `most` items are shown; `no_report` says why it has none, though it reports of other plans.
+    of which `most` items are shown; `no_report` says why it has none.
     """
 
     plan: Plan

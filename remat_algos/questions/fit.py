@@ -30,10 +30,9 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value with which a solver stays within the budget; None if not even the smallest fits.
+    """The largest value with which a solver stays within the budget, and its plan; None if not even the smallest fits.
 
-    `plan` is for the graph of that value. `tried` has the reason why each value that was tried does not fit, "" where
-    it does.
+    `tried` has the reason why each value that was tried does not fit, "" where it does.
     """
 
     solver: str
@@ -186,10 +185,7 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Run the search of one solver over increasing values; no value is tried twice.
-
-    Place `floor` is known to fit (-1: no place is); from there strides double.
-    """
+    """Search increasing values for one solver, none twice; place `floor` fits (-1: none), strides double from it."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:

@@ -40,7 +40,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """Return the longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
+    """The longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
 
     Reads of outputs do not count: their first copy stays live to the end.
     """
@@ -55,11 +55,10 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
 
 
 def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
-    """Recompute a node that runs once at the end of its longest idle time, in up to three ways.
+    """Recompute a node that runs once at the end of its longest idle time, in up to three ways; [] if it is never idle.
 
     In the first order the values that it reads are kept until then. In the second, if it differs, those that are no
-    longer live are recomputed first, if allowed. In the third these runs replace later ones, if any. The list is empty
-    if the node is never idle.
+    longer live are recomputed first, if allowed. In the third these runs replace later ones, if any.
     """
     begin, end = idle_gap(simulation, node)
     if end - begin < 2:
@@ -135,8 +134,8 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 class FlippedDecision:
     """The simulation of a schedule with one decision flipped.
 
-    `compute` is the change of the compute. `freed` and `added` are bytes: the largest decrease of the live bytes during
-    a step, and the largest increase; `freed_steps` and `added_steps` count the steps with these.
+    `freed` and `added` are bytes: the largest decrease of the live bytes during a step, and the largest increase;
+    `freed_steps` and `added_steps` count the steps with these.
     """
 
     schedule: Schedule
@@ -179,8 +178,8 @@ class FlippedDecision:
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
     """Keep a node that is recomputed, or recompute one that is kept; None if the node is never idle.
 
-    There are three ways to recompute a node: keep what it reads, recompute that too, or recompute the node earlier.
-    The result is the one with the lowest peak; of equal ones, one that frees bytes, then the cheapest.
+    Of the ways of `add_second_run` the one with the lowest peak counts; of equal ones, one that frees bytes, then the
+    cheapest.
     """
     if simulation.runs[node] > 1:
         return FlippedDecision.of(simulation, keep_first_run(simulation, node))

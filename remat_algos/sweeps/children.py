@@ -1,7 +1,6 @@
-"""Processes that solve jobs for the thread or worker that an executor gives; each of these has one of its own.
+"""Processes that solve jobs, one for each thread or worker of an executor.
 
-A job that takes all memory, never ends or crashes the interpreter ends this process and nothing else, whichever
-executor runs the sweep.
+A job that takes all memory, never ends or crashes the interpreter ends only this process, whatever the executor.
 """
 
 from __future__ import annotations
@@ -40,11 +39,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which jobs are solved.
-
-    `modules` are imported first, such as one that registers solvers. A job is ended after `timeout` seconds, or above
-    `memory` bytes, and tried `retries` times.
-    """
+    """Limits of a job (seconds, bytes, retries), and modules to import first, such as one that registers solvers."""
 
     modules: tuple[str, ...] = ()
     timeout: float | None = None
@@ -203,10 +198,9 @@ def solved(
     graph: str | bytes,
     conditions: Conditions = Conditions(),
 ) -> tuple[dict[str, Any], str]:
-    """Solve a job in the process of this thread; executors run this.
+    """Solve a job in the process of this thread; return its figures with the "outcome", and the plan as JSON.
 
-    `record` is that of `job_record`, `graph` the file of its npz, or the npz, for workers that do not see the folder.
-    The figures have an "outcome" and, of a job that died, its "reason"; the plan is JSON, or empty.
+    `graph` is the path of an npz, or its bytes for workers that do not see the folder.
     """
     child = getattr(_OF_THREAD, "child", None)
     if child is not None and (child.modules != conditions.modules or child.has_ended()):

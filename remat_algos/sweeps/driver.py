@@ -424,7 +424,8 @@ def _workers(executor: Executor) -> int:
 def sent_graph(executor: Executor, file: Path) -> Any:
     """The form of a graph for workers: its file, or with dask, whose workers may not see it, its bytes, sent once.
 
-    They are those of a task, which dask runs again where a worker went with them; data that is scattered would be lost.
+    They are the result of a task, which dask runs again if the worker that had them is gone; scattered data would be
+    lost.
     """
     client: Any = getattr(executor, "_client", None)
     return client.submit(bytes, file.read_bytes()) if hasattr(client, "submit") else str(file.resolve())

@@ -217,10 +217,7 @@ class SweepResults(Sequence[dict[str, Any]]):
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """Return the results in a folder: all, in the order of graph, budget and solver; or those of jobs, in their order.
-
-    `jobs` are names of jobs, and what they call their graphs; `total` is their number, with those not listed yet.
-    """
+    """The results in a folder, by graph, budget and solver, or those of `jobs` (name, graph's name), in their order."""
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0
         for figures in store.figures():

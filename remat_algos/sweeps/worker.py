@@ -1,7 +1,4 @@
-"""The process that solves the jobs of a sweep, one after another; `children` starts it and talks to it.
-
-A message is eight bytes of length and JSON. Nothing is unpickled.
-"""
+"""The process that solves jobs of a sweep for `children`; a message is eight bytes of length and JSON, no pickle."""
 
 from __future__ import annotations
 

@@ -113,14 +113,7 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Ite
 
 
 def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
-    """Return the bound as a sum of compute and bytes at a price, and the total of the printed figures.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> print(*_sum(Fraction(1), -6, Fraction(3, 70)), sep="; ")
-    1 recomputed + 6 B too many x 0.04286 for a byte = 1.257; 1.257
-    """
+    """The bound as a sum, "1 recomputed + 6 B too many x 0.04286 for a byte = 1.257", and the total of the figures."""
     from fractions import Fraction
 
     exact = compute - left * price

@@ -135,7 +135,7 @@ def _counting(options: Mapping[str, Any]) -> str:
 def _builder(
     model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str], bits: int
 ) -> Callable[[int], ComputationGraph]:
-    """Return a function from a value of the varied option to a training graph; `refused` gets the impossible ones.
+    """A function from a value of the varied option to a training graph; `refused` gets the impossible ones.
 
     Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """

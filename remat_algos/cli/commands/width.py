@@ -69,10 +69,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """Return the undirected graph, the graph whose nodes are its vertices, and a line about the input.
-
-    PACE graphs are undirected, and taken as they are.
-    """
+    """The undirected graph, the graph whose nodes are its vertices (not of PACE files), and a line about the input."""
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
             raise RematError("--nodes {nodes!p}: the width needs no sizes; leave it out", nodes=arguments.nodes)

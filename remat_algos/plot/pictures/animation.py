@@ -142,10 +142,7 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
 
 
 def node_changes(lanes: Lanes, steps: range) -> Changes:
-    """For each node, (place, state) where its state changes, from place 0 on.
-
-    The state is `EMPTY`, or the place in `STATES` of the role of the latest of its live instances.
-    """
+    """For each node, (place, state) where its state changes: `EMPTY`, or the place in `STATES` of its latest role."""
     spans: list[list[tuple[int, int, int]]] = [[] for _ in range(lanes.graph.n_nodes)]
     for v, begin, end, kind in zip(*(column.tolist() for column in lanes.lives[1:]), strict=True):
         if end > steps.start and begin < steps.stop:
@@ -198,7 +195,7 @@ class _PixelPlaces:
 
 
 def _svg(animated: Animation) -> str:
-    """Return the whole text; all names begin with that of its root, so that several can stand on one page.
+    """The whole text. All names begin with that of its root, so that several fit on one page.
 
     Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
     """

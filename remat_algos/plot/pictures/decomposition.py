@@ -243,10 +243,9 @@ def _branches(tree: BagTree) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class BagTree:
-    """A tree of bags, rooted at one of them.
+    """A rooted tree of bags; `order` has parents before children, branch by branch, and `depth` counts ancestors.
 
-    `order` has parents before their children, each branch to its end; `depth` is the number of bags above each. In the
-    words of a bag, vertices owned by an upper separator are in brackets. The top separator has level 1.
+    In the words of a bag, vertices owned by an upper separator are in brackets. The top separator has level 1.
     """
 
     order: list[int]
@@ -262,10 +261,7 @@ def bag_tree(
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
-    """Root a decomposition at its root, or at its top separator.
-
-    Raises GraphError if the graph lacks a vertex, ValueError for too few names and for separators of another tree.
-    """
+    """Root a decomposition at its root, or at its top separator; an error if another argument does not match it."""
     names = _names(decomposition, names, graph)
     n = decomposition.n_bags
     if separators is None:

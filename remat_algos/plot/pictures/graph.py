@@ -91,10 +91,7 @@ def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[Computatio
 
 
 def node_kinds(simulation: Simulation) -> Kinds:
-    """str[n]: the kind of each node in a schedule, a key of `NODES`.
-
-    "freed" are nodes of the forward part that run once and have no live value when the first gradient runs.
-    """
+    """str[n]: keys of `NODES`; "freed" runs once and has no live value when the first gradient runs."""
     graph, lifetimes = simulation.graph, simulation.lifetimes
     gradients = np.flatnonzero(~graph.forward[simulation.schedule.order])
     begin = int(gradients[0]) if gradients.size else 0
@@ -161,10 +158,7 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
 
 
 def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[int, list[float]]]:
-    """For each edge that ends at a node, yield (target node, start point of the edge's last segment).
-
-    Lines inside a part have no direction: at a node they arrive from the side on which it reads.
-    """
+    """Yield (target node, start point of its last segment) of each edge; `inside` lines arrive on the side of reads."""
     place = {tuple(point): v for v, point in enumerate(placed.points.tolist())}
     for begin, end in placed.across.tolist():
         yield place[tuple(end)], begin

@@ -249,7 +249,7 @@ def covers(members: Bool) -> Int64:
 
 
 def places(members: Bool) -> Float64:
-    """float64[k, 2]: (place, level) of lower sets; the level is the size, and places of a level are at least 1 apart.
+    """float64[k, 2]: (place, size) of lower sets; places of one size are at least 1 apart.
 
     Where there is room, adding a node leads in the same direction from every set, so that lines are parallel.
     """
@@ -266,10 +266,7 @@ def places(members: Bool) -> Float64:
 
 
 def _directions(members: Bool) -> Float64:
-    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in sum.
-
-    Parts of the graph that come one after the other are divided into branches separately.
-    """
+    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in sum."""
     f = members.shape[1]
     below = np.array([members[members[:, v]].all(axis=0) for v in range(f)]).reshape(f, f)
     ends = [v for v in range(f + 1) if below[v:, :v].all()]
@@ -347,10 +344,7 @@ def terms(
 
 
 def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
-    """int64[k]: peak of a canonical schedule while it runs a block, forward or backward.
-
-    Recomputed nodes belong to the block of the next gradient.
-    """
+    """int64[k]: peak of a canonical schedule in each block, forward or backward, with recomputation for it."""
     graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
     block = lower_sets.blocks(graph).astype(np.int64)
     gradient = ~graph.forward[order]

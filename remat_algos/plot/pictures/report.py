@@ -117,10 +117,10 @@ def _page(data: dict[str, object], title: str) -> str:
 
 
 def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON object of a page: columns instead of objects, ids instead of names, and every text, each once.
+    """The JSON object of a page: columns instead of objects, ids instead of names, and every text once.
 
-    "top" is the bytes at the upper edge of every curve, "layout" has points and lines in hundredths of a node's width,
-    and instances of values are [made, end).
+    "top" is the bytes at the upper edge of every curve, "layout" is in hundredths of a node's width, instances are
+    [made, end).
     """
     graph = plans[0].graph
     texts, lanes = Texts(), [Lanes.of(plan) for plan in plans]

@@ -30,12 +30,9 @@ CELL = 0.24
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
-    """int8[rows, columns]: state of each node at each step.
+    """int8[rows, columns]: state of each node at each step, for int64[k + 1] ends of ranges; a cell shows the maximum.
 
-    0 not live, 1 a value of the node is live, 2 the node runs for the first time, 3 it is recomputed,
-    4 the load of a value begins. Several steps or nodes in one cell show the maximum.
-
-    Rows and columns are int64[k + 1]: ends of the ranges of steps in each row, and of nodes in each column.
+    0 not live, 1 a value of the node is live, 2 first run, 3 recomputation, 4 the load of a value begins.
     """
     row, column = row_of(rows), row_of(columns)
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
@@ -147,10 +144,7 @@ def _ruler(columns: Int64) -> str:
 
 
 def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
-    """int8[r, c] of R and of S, with the entries of `schedule_cells`, for ranges of stages and nodes by their ends.
-
-    Several stages or nodes in one cell show the maximum.
-    """
+    """int8[r, c] of R and of S, with the entries of `schedule_cells`, for ranges of stages and nodes by their ends."""
     first = simulation.schedule.first_run
     row = row_of(rows)[np.searchsorted(matrices.starts, np.arange(first.size), "right") - 1]
     place = np.zeros(simulation.graph.n_nodes, np.int64)
