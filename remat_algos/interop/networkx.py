@@ -261,15 +261,7 @@ def _number(entry: Any) -> Any:
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """Return a networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
-
-    Examples
-    --------
-    >>> import networkx
-    >>> graph, vertices = undirected_from_networkx(networkx.Graph(["ab", "bc"]))
-    >>> graph.edges().tolist(), vertices
-    ([[0, 1], [1, 2]], ['a', 'b', 'c'])
-    """
+    """Number the vertices in their order, and drop directions, loops and parallel edges; return the vertices too."""
     vertices = list(graph.nodes)
     place = {vertex: i for i, vertex in enumerate(vertices)}
     edges = [(place[u], place[v]) for u, v in graph.edges()]
@@ -277,16 +269,9 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 
 
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
-    """Return a tree decomposition as in networkx: a graph whose nodes are frozensets of vertices.
+    """The tree as networkx has it, with frozensets of vertices (numbers by default) as nodes.
 
-    Equal bags would be one node there, so they are a GraphError; `reduce` removes them. Without `vertices`, networkx'
-    names, the nodes have numbers.
-
-    Examples
-    --------
-    >>> tree = decomposition_to_networkx(TreeDecomposition.from_bags([[0, 1], [1, 2]], [(0, 1)]), "abc")
-    >>> [sorted(bag) for bag in tree]
-    [['a', 'b'], ['b', 'c']]
+    Equal bags would be one node there, so they are a GraphError; `reduce` removes them.
     """
     networkx = require("networkx", "graphs")
     if vertices is not None:
@@ -308,16 +293,9 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
 
 
 def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
-    """Return the decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
+    """The decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
 
     Bags are in the order of the nodes. Without `vertices`, as from `undirected_from_networkx`, the sets have numbers.
-
-    Examples
-    --------
-    >>> import networkx
-    >>> _, tree = networkx.algorithms.approximation.treewidth_min_fill_in(networkx.cycle_graph(4))
-    >>> decomposition_from_networkx(tree).width
-    2
     """
     places = None if vertices is None else {vertex: i for i, vertex in enumerate(vertices)}
     nodes = list(tree.nodes)

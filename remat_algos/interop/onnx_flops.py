@@ -16,17 +16,9 @@ MICROSOFT = "com.microsoft."
 def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
     """FLOPs of products and convolutions, and of operators that consist of them; 0 for others.
 
-    A multiplication and an addition count as two. Element-wise parts, such as biases, activations and the softmax of
-    attention, are not counted, and masks save nothing. Shapes are in the order of the operator's signature; the name
-    has its domain, "com.microsoft.FusedMatMul", unless that is ONNX's own.
-
-    Examples
-    --------
-    >>> operator_flops("MatMul", [(8, 4), (4, 3)], [(8, 3)], {}) == 2 * 8 * 4 * 3
-    True
-    >>> lstm = [(5, 2, 8), (1, 4 * 16, 8), (1, 4 * 16, 16)]  # 5 steps, batch 2, 8 inputs, 16 hidden
-    >>> operator_flops("LSTM", lstm, [(5, 1, 2, 16)], {}) == 5 * 2 * 2 * (4 * 16) * (8 + 16)
-    True
+    A multiplication and an addition count as two. Element-wise parts (biases, activations, softmax) are not counted,
+    and masks save nothing. Shapes are in the order of the operator's signature; the name has its domain, unless ONNX's
+    own.
     """
     formula = FORMULAS.get(op)
     if formula is None:

@@ -1,7 +1,4 @@
-"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `apply`.
-
-f, args -> capture -> CapturedFunction -> solve(captured.graph) -> run, or apply under jax.jit
-"""
+"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `apply`."""
 
 import lazy_loader
 

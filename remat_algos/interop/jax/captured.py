@@ -324,9 +324,9 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """Return the forward equation to which each backward one belongs, -1 for forward ones.
+    """The forward equation to which each backward one belongs, -1 for forward ones.
 
-    It is the last one that reads, or made, a forward value that the equation reads, but no later than the owners of the
+    It is the last that reads, or made, a forward value that the equation reads, but no later than the owners of the
     gradients that it reads, as the backward part follows the forward part in reverse.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}

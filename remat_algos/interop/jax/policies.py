@@ -24,10 +24,9 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 
 @dataclass(slots=True)
 class Scan:
-    """A `scan` in a function that gets names.
+    """A `scan` in a function that gets names; `times` counts its iterations, times those of enclosing scans.
 
-    `times` counts its iterations, times those of enclosing scans. `moving` are the operands of the body for which a
-    gradient is computed; with jax_remat3 all that can have one.
+    `moving` are the operands of the body for which a gradient is computed; with jax_remat3 all that can have one.
     """
 
     eqn: Any
@@ -45,11 +44,9 @@ class Naming:
     """Names the values of a function, also in the bodies of its scans.
 
     Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves only named
-    values, so derivatives are taken equation by equation here, and their values are named too. The implementation of
-    `jax.checkpoint` behind the flag jax_remat3 saves no such values; with it only the function's own values are named.
-
-    By its number in `scans`, `kept` names the values that each iteration of a scan saves for its gradient, which
-    recomputes the rest; other scans save what JAX saves.
+    values, so derivatives are taken equation by equation here, and their values are named too; not with the flag
+    jax_remat3, whose `jax.checkpoint` saves no such values. By its number in `scans`, `kept` names the values that each
+    iteration of a scan saves for its gradient.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:

@@ -50,10 +50,9 @@ def is_value(read: Any) -> bool:
 
 @dataclass(slots=True)
 class Equation:
-    """An equation of a program, whose values are consecutive from `first`.
+    """An equation of a program, whose values are consecutive from `first`; `reads` has a Source or Literal per operand.
 
-    `reads` has a Source or a Literal for each operand. With an effect, `effect_before` is the value of 0 bytes that the
-    previous effect makes, or -1.
+    `effect_before` is the value of 0 bytes that the previous effect makes, or -1.
     """
 
     eqn: Any
@@ -102,10 +101,7 @@ class Equation:
         return prod(self.eqn.outvars[0].aval.shape) if self.eqn.primitive in PRODUCTS else 0
 
     def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
-        """Its values, computed by JAX's own interpreter; None for an effect's value of 0 bytes.
-
-        `array_of` gives the array of each of its `reads`.
-        """
+        """Its values, by JAX's own interpreter, from the array of each read; None for an effect's value of 0 bytes."""
         results = evaluate(self.eqn, [array_of(read) for read in self.reads])
         return [*results, *[None] * (len(self.values) - len(results))]
 
@@ -113,9 +109,9 @@ class Equation:
 class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
-    Calls are inlined, equal equations are one, and equations that no result or effect depends on are left out. The
-    result of `checkpoint_name`, or of rounding to the same precision, is the value itself. Residents are the arguments,
-    then `consts`. `names` has those by `checkpoint_name`; a stack made by a `scan` has the names of its rows.
+    Calls are inlined, equal equations are one, and unused equations without effects are left out. The result of
+    `checkpoint_name`, or of rounding to the same precision, is the value itself. Residents are the arguments, then
+    `consts`. A stack made by a `scan` has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -308,10 +304,7 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """Return the cost of an equation from the costs of its bodies: all iterations of a `scan`, one of a `while`.
-
-    A `cond` costs as much as its most expensive branch.
-    """
+    """Cost from the bodies: all iterations of a `scan`, one of a `while`, the most expensive branch of a `cond`."""
     if eqn.primitive is primitives.cond_p:
         return max(costs, default=0)
     return sum(costs) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)

@@ -213,7 +213,7 @@ def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """Return a graph whose peak is at its boundary, where the values that an iteration saves are live.
+    """A graph whose peak is at its boundary, where the values that an iteration saves are live.
 
     Other iterations save as much, so these bytes count many times, and bytes within an iteration once.
     """

@@ -211,7 +211,7 @@ ONCE = "once"
 
 
 def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
-    """Return a copy of a joint graph for planning, in which nothing is computed twice or in vain.
+    """A copy of a joint graph for planning, in which nothing is computed twice or in vain.
 
     Inputs that the runtime will write into are read through a clone, since a later run would read other values. With
     `replay` the state of the generator is read before each draw. GraphError if a plan cannot run the graph.
@@ -317,8 +317,7 @@ def _hashable(argument: Any) -> Any:
 def _clone_mutated(graph: fx.Graph) -> None:
     """Clone each input that the runtime will write into; all others read the clone.
 
-    Clones are ordered by first read, so that the order of inputs, which differs if torch.compile captures a model, does
-    not change the graph.
+    Clones are ordered by first read: the order of inputs differs under torch.compile, and must not change the graph.
     """
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
@@ -342,10 +341,7 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Store each view where its base is, in place.
-
-    The fake tensors differ if the base was replaced, by the clone of an input or by a pass of inductor.
-    """
+    """Store each view where its base is; fake tensors differ if the base was replaced by a clone or by inductor."""
     for node in graph.nodes:
         base = _view_base(node)
         if (

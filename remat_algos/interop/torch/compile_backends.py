@@ -1,4 +1,4 @@
-"""Backends of torch.compile that run graphs within a budget: eager, inductor, and a partition function for custom ones.
+"""Backends of torch.compile that run graphs within a budget: eager, inductor, and a partition function.
 
 Inductor fuses and reorders: predictions are not bounds there, and peaks are measured.
 """
@@ -129,10 +129,7 @@ class Attempt:
 
 
 class InductorBackend(TorchBackend):
-    """A backend of torch.compile: inductor, with the joint graph split by our plans.
-
-    Random operators draw the same numbers as without inductor.
-    """
+    """A backend of torch.compile: inductor, with the joint graph split by our plans; random numbers stay the same."""
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         self._splitter = InductorPartitioner(budget, **options)
@@ -150,26 +147,10 @@ class InductorBackend(TorchBackend):
             return compile_fx(module, inputs)
 
     def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:
-        """Measure a training step, and plan for lower limits until it is within the budget.
+        """Measure a training step, and plan for lower limits until it is within the budget; keep the last attempt.
 
-        Everything that torch.compile has compiled in this process is discarded and compiled again when called.
-
-        Parameters
-        ----------
-        step : callable
-            Function without arguments; runs a model that torch.compile compiles with this backend.
-        known : iterable of torch.Tensor
-            Tensors that exist before, such as parameters and inputs, and are not counted.
-
-        Returns
-        -------
-        list of Attempt
-            The last one stays in use.
-
-        Raises
-        ------
-        BackendError
-            If the step stays above the budget.
+        `known` tensors, such as parameters and inputs, are not counted. All that torch.compile has compiled in this
+        process is discarded and compiled again when called. BackendError if the step stays above the budget.
         """
         present, attempts = list(known), list[Attempt]()
         for _ in range(ATTEMPTS):
@@ -247,7 +228,7 @@ def remat(
 ) -> Callable[..., Any]:
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    Options are those of `backend`; `device` in place of `budget`, in bytes, limits the peak and all residents together.
+    Options are those of `backend`; `device` instead of `budget`, in bytes, limits peak and residents together.
     """
     return _backend_by(options)(module, inputs)
 

@@ -47,23 +47,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator, described so that it can be priced; it holds no tensors.
-
-    Parameters
-    ----------
-    operator : callable
-    arguments : tuple
-        Positional arguments, those by name, and the device.
-    flops, bytes_moved, size : int
-        Floating-point operations, as counted by PyTorch; bytes read and written; elements of the first result.
-    dtype : str
-        Of the first result; "" if it has none.
-    """
+    """A call of an operator, described so that it can be priced; it refers to no tensors."""
 
     operator: Any
+    # Positional arguments, those by name, and the device.
     arguments: tuple[Any, Any, torch.device]
     flops: int
     bytes_moved: int
+    # Elements and dtype of the first result, 0 and "" without one.
     size: int
     dtype: str
 
@@ -92,8 +83,8 @@ def price(
 ) -> tuple[Int64, Int64, str]:
     """Compute and workspace of operators, and the unit of compute; None is a node without an operation.
 
-    The cost or the device "profile" is the median of three runs, in ns. With `workspace` each kind of call runs once,
-    to measure its bytes beyond its results.
+    "profile", as cost or device, is the median of three runs, in ns. With `workspace` each kind of call runs once, to
+    measure its bytes beyond its results.
     """
     if device == PROFILE:
         cost, device = PROFILE, None

@@ -54,10 +54,7 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 
 
 def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Return the forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner.
-
-    The forward module returns its outputs and the values that the backward module reads; the latter returns gradients.
-    """
+    """The forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner."""
     module, simulation = _checked(captured, schedule)
     inputs = module.graph.find_nodes(op="placeholder")
     tangents = [node for node in inputs if isinstance(node.meta.get("desc"), OUTSIDE)]

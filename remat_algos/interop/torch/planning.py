@@ -62,39 +62,18 @@ TODAY = "today"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest:
-    """The request to plan a model.
+    """The request to plan a model; `solver`, `effort` and `link` are as for `remat_algos.solve`.
 
-    Parameters
-    ----------
-    budget : Budget, int or str
-        Limit of the peak, not of values saved for the backward part, as for `remat_algos.solve`; shares are of the best
-        order of one pass that was found, and "least" is "least+0.1%". "today" is the peak of the model as it is, with
-        the recomputation of `torch.utils.checkpoint` in it.
-    solver, effort : str
-        As for `remat_algos.solve`.
-    rng : {"replay", "once"}
-        Random operators may run again, with the generator's state of their first run, or only once.
-    cost : {"roofline", "occupancy", "flops", "profile"} or callable
-        The cost of an operator; a callable gives the ns of (FLOPs, bytes).
-    device : Device, str or path, optional
-        The device whose times the costs "roofline" and "occupancy" are: a name of the table, or a file; "profile", for
-        the cost "profile": the time of each kind of operator, measured here. A link needs it, or another cost that is a
-        time. Without it the times are those of an "A100 80GB".
-    workspace : bool
-        Run each kind of operator once, to measure its workspace.
-    infeasible : {"warn", "raise"}
-        If no plan within the budget is found, run the plan with the lowest peak, with a warning, or raise.
-    optimizer : {"sgd", "momentum", "adam", "adamw"}, optional
-        Optimizer whose states a device budget reserves, for each parameter with a gradient.
-    accumulate : bool
-        Count gradients kept from earlier steps in a device budget.
-    reserve : int or str
-        Bytes of a device budget that are kept free.
-    link : Link, Device, str, path or mapping, optional
-        Values may also be stored on the host over this link and loaded back, as for `remat_algos.solve`: "pcie5",
-        "50GB/s", or {"out": "50GB/s", "into": "50GB/s", "host": "64GiB"}, which limits the bytes on the host.
-    recurrent : bool
-        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, step by step; it leaves them out by default.
+    `budget`: limit of the peak, not of values saved for the backward part; shares are of the best order of one pass
+    that was found, "least" is "least+0.1%", and "today" the model's peak with its own `torch.utils.checkpoint`.
+    `rng`: random operators may run again ("replay", with the generator's state of their first run), or only "once".
+    `cost`: "roofline", "occupancy", "flops", "profile" (measured here), or a function that gives ns of (FLOPs, bytes).
+    `device`: whose times "roofline" and "occupancy" are, by default an "A100 80GB"; a link needs it, or costs in time.
+    `workspace`: run each kind of operator once, to measure its workspace.
+    `infeasible`: "warn" and run the plan with the lowest peak if none is within the budget, or "raise".
+    `optimizer`, `accumulate`, `reserve`: what a device budget also reserves, states of "sgd", "momentum", "adam" or
+    "adamw", gradients kept from earlier steps, and bytes.
+    `recurrent`: let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it leaves out by default.
     """
 
     budget: Budget | Amount
@@ -163,7 +142,7 @@ class TrainingRequest:
         )
 
     def plan(self, graph: ComputationGraph, references: References, above: list[tuple[BudgetError, int]]) -> Plan:
-        """A plan within the budget or the one with the lowest peak, which adds an error and that peak to `above`.
+        """A plan within the budget, or one with the lowest peak, whose error and peak are appended to `above`.
 
         With the solver "auto" it is no worse than a reference that fits.
         """
@@ -203,7 +182,7 @@ class TrainingRequest:
 class Partitioner:
     """Plans the graphs of one model within one budget, and keeps the reports.
 
-    A budget in bytes is for all graphs together: bytes that earlier graphs hold for their backward part are subtracted.
+    A budget in bytes is for all graphs together: bytes that earlier graphs keep for their backward part are subtracted.
     A share is of each graph's own peak. Without torch.compile all graphs count as shapes of one.
     """
 
@@ -287,9 +266,9 @@ class Partitioner:
             )
 
     def monitor(self, model: Any) -> Callable[[], None]:
-        """Begin a call of the model; the result ends it, and warns of parts that were found to run outside its graphs.
+        """Begin a call of the model; the result ends it, and warns once of each part that runs outside the graphs.
 
-        Each is mentioned once. Without any, the first call of which torch.compile captures nothing is.
+        If nothing does, it warns of the first call of which torch.compile captures nothing.
         """
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
         self._inner, self._running, first = [], self._running + 1, len(self.reports)
@@ -315,10 +294,7 @@ class Partitioner:
 
     @contextlib.contextmanager
     def compiling(self, module: fx.GraphModule, inputs: Any) -> Iterator[None]:
-        """Context in which a graph of torch.compile is compiled, for its own sizes.
-
-        Warns at the last compilation of a frame.
-        """
+        """Context in which a graph of torch.compile is compiled, for its own sizes; warns at a frame's last one."""
         compiled = compile_id()
         self._n_graphs += 1
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
@@ -421,10 +397,7 @@ class Partitioner:
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
-        """Maximum bytes of all graphs: one at its peak, bytes held by earlier ones, and gradients of later ones.
-
-        With gradient buckets of DDP and parameters that FSDP2 gathers.
-        """
+        """Maximum bytes of all graphs: one at its peak, what earlier ones keep, later gradients, DDP and FSDP2."""
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
             graph, run = report.plan.graph, run_of(report)
@@ -471,10 +444,7 @@ def _is_accumulated(tensor: Any) -> bool:
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """Return a module that empties the list of its inputs, so that each is released after its last read.
-
-    After an error no copy is running.
-    """
+    """A module that empties the list of its inputs, to release each after its last read; errors wait for its copies."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()
 

@@ -412,7 +412,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """Return the current compilation: the number of a Python frame, and how often it was compiled; None outside one.
+    """(number of a Python frame, how often it was compiled) of the current compilation; None outside one.
 
     Frames of one call of a model have rising numbers.
     """
@@ -423,10 +423,10 @@ def compile_id() -> tuple[int, int] | None:
 
 
 class Break(NamedTuple):
-    """A place at which torch.compile could not go on, as PyTorch records it.
+    """A place at which torch.compile could not go on; `reason` is empty if PyTorch does not record it.
 
     `frames` are (file, line number, function, source line) from the outer to the inner call, with an empty source line
-    for a function that is left out as a whole. `reason` is empty if PyTorch does not record which it was.
+    for a function that is left out as a whole.
     """
 
     reason: str
@@ -434,7 +434,7 @@ class Break(NamedTuple):
 
 
 def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
-    """Begin to record what torch.compile leaves out on this thread; the result gives it and ends the recording.
+    """Record what torch.compile leaves out on this thread, until the result is called, which returns it.
 
     With `recurrent` nn.LSTM, nn.GRU and nn.RNN, which torch.compile leaves out by default, are captured until then.
     """
@@ -506,8 +506,8 @@ def inner_gradient(module: Any) -> Break | None:
 def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
     """From now on, watch the calls of models that are given to torch.compile.
 
-    `watcher_of` takes the backend, its options, and the module or function. It returns None, or a function to be called
-    at each call of the model, whose result is called after it.
+    `watcher_of(backend, options, model)` returns None, or a function to call at each call of the model, whose result is
+    called after it.
     """
     original = _CompiledCalls.__call__
 
@@ -532,10 +532,10 @@ def keywords_of(backend: Any) -> dict[str, Any]:
 
 
 def _captured_whole(function: Any) -> Any:
-    """Return a function in a frame that torch.compile captures, if it would skip all of its own.
+    """A function in a frame that torch.compile captures, if it would skip all of its own.
 
-    Classes of torch.nn are skipped where `net.compile` calls them. PyTorch puts them into a frame where
-    `torch.compile(net)` does, one for all of them, whose compilations are limited together; here each has its own.
+    Classes of torch.nn are skipped where `net.compile` calls them. `torch.compile(net)` puts them all into one frame,
+    whose compilations are limited together; here each has its own.
     """
     module, code = getattr(function, "__self__", None), getattr(function, "__code__", None)
     skipped = isinstance(module, torch.nn.Module) and function.__name__ == "_call_impl" and _is_skipped(module.forward)
