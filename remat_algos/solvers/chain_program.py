@@ -1,8 +1,8 @@
 """The dynamic programs over chains of lower sets, and the figures of the blocks of executed chains.
 
-A chain is a path through a family from the empty set to the whole part. Its cost is the sum over its steps; its peak
-is the maximum over its steps of what is cached before the step and what the step needs. The figures of the steps are
-those of formulas (1) and (2), or those of simulated blocks.
+A chain is a path through a family from the empty set to the whole part. Its cost is the sum over its steps; its peak is
+the maximum over its steps of what is cached before the step and what the step needs. The figures of the steps are those
+of formulas (1) and (2), or those of simulated blocks.
 """
 
 import math
@@ -36,9 +36,9 @@ VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tent
 class BlockFigures:
     """Figures, int64[p], of pairs of lower sets L -> L' with the block V' = L' - L.
 
-    `peak` is in bytes live at the block's worst step, forward or backward, without the `cached` bytes of the blocks
-    before it; `UNUSABLE` if the pair does not determine them. `cached` are the bytes of the block that stay live while
-    later blocks run. `recompute` is the compute of the nodes recomputed for the block's gradients.
+    `peak` is in bytes at the block's worst step, without the `cached` bytes of blocks before it; `UNUSABLE` if the pair
+    does not determine them. `cached` bytes stay live while later blocks run; `recompute` is the compute of nodes
+    recomputed for the block's gradients.
     """
 
     peak: Int64
@@ -67,21 +67,11 @@ def block_figures(
     a node outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node
     outside L' reads is live to the end.
 
-    `words` has the lower sets as rows, as in `LowerSets.words`; the whole forward part contains all the others. Row i
-    of `target` (CSR) names proper supersets of set i. A pair that exceeds `max_peak` bytes, or recomputes more than
-    `max_recompute`, gets `UNUSABLE`. With `chains`, only chains from the first set on count, and sets stand before
-    those that contain them; the two maxima then bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them
-    together with the minimum that the blocks before it cache or recompute. `check` is called every tenth of a second
-    with the number of completed pairs, and may raise.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)]))
-    >>> words = np.array([[0b000], [0b011], [0b111]], np.uint64)  # {} < {0, 1} < {0, 1, 2}
-    >>> figures = block_figures(chain, words, [0, 2, 3, 3], [1, 2, 2], lazy=True)
-    >>> figures.peak.tolist(), figures.cached.tolist(), figures.recompute.tolist()
-    ([4, 5, 2], [1, 3, 1], [2, 0, 0])
+    `words` has the lower sets as rows, as in `LowerSets.words`; the whole forward part contains all others. Row i of
+    `target` (CSR) names proper supersets of set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With
+    `chains`, sets come before their supersets, only chains from the first set count, and the two maxima bound the whole
+    chain, with the minimum that the blocks before the pair cache or recompute. `check`, called ten times a second with
+    the number of completed pairs, may raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
@@ -289,10 +279,9 @@ SLACK = 64  # parts of the range of costs that one pass of labels may take
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain with its cost and its peak.
+    """A chain with its cost and its peak; `rows` of the family rise, without the first.
 
-    `rows` are rows of the family, rising, without the first; `rounded` is the unit of cost with which the chain was
-    found, 0 if costs were exact.
+    `rounded` is the unit of cost with which the chain was found, 0 if costs were exact.
     """
 
     cost: int
@@ -366,8 +355,8 @@ class ChainProgram:
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
         """Return the cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
 
-        A table distinguishes `LEVELS` costs. Where the cheapest chain costs more units than that, costs are counted in
-        larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
+        A table distinguishes `LEVELS` costs. If the cheapest chain costs more units, costs are rounded step by step to
+        larger ones, `rounded`; the chain may then cost that much more for each block.
         """
         if self.steps.size < 2:
             return Point(0, 0, [])
@@ -438,8 +427,8 @@ class ChainProgram:
     def _between_budgets(self) -> Iterator[Point]:
         """Yield all points between two budgets whose cheapest chains are known, in one pass of labels.
 
-        The table of the larger budget says which labels can still be completed; the closer the costs of the two, the
-        fewer they are. So budgets are halved until the costs are close.
+        The larger budget's table says which labels can still be completed: few if the two costs are close. So budgets
+        are halved until they are.
         """
         least = self.least_budget()
         lowest = self.cheapest(least) or Point(0, 0, [])

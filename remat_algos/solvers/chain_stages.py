@@ -121,14 +121,6 @@ class ChainStages:
     `nodes` are the needed forward nodes, int64[f], their stages rise; `backward_nodes` the needed backward nodes,
     int64[g], their stages fall. `state` are the values that pass from each stage to later ones, int64[p], by
     `state_stage`, rising.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)]))
-    >>> stages = stages_of(graph)
-    >>> stages.stage.tolist(), stages.state.tolist()
-    ([0, 1, 2, 2, 2, 3], [0, 1, 4])
-    >>> stages.upper.keep.tolist(), stages.upper.same_as(stages.lower)
-    ([1, 1, 3, 1], True)
     """
 
     graph: ComputationGraph
@@ -314,10 +306,10 @@ def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StageReads:
-    """The reads of a chain by kind: within a stage, of its input, by its backward nodes.
+    """The reads of a chain by kind: (reader, value) within a stage, of its input, by its backward nodes.
 
-    `inner` and `entry` are reads of forward nodes, `saved` and `entry_saved` of backward nodes: (reader, value) of
-    values of the stage, and of the input. `stage` is that of each node, -1 for others.
+    `inner` and `entry` are reads of forward nodes, `saved` and `entry_saved` of backward nodes, of values of the stage
+    and of the input. `stage` is that of each node, -1 for others.
     """
 
     stages: ChainStages
@@ -358,7 +350,7 @@ class _StageReads:
 
     @property
     def stays(self) -> Bool:
-        """bool[n_values]: values of a state that the backward nodes of their own stage read, so that they stay.
+        """bool[n_values]: values of a state that stay because backward nodes of their own stage read them.
 
         Not if the node of the value must run again for another of its values.
         """
@@ -426,8 +418,8 @@ class _StageReads:
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     """Return the bytes of each stage; the estimates differ where the rest of the schedule decides when a value dies.
 
-    This concerns values of nodes that are computed once, inputs that no leaf reads, and inputs that the backward nodes
-    of the stage before read too, unless they stay. The upper estimate keeps them.
+    The upper estimate keeps values of nodes that are computed once, inputs that no leaf reads, and inputs that the
+    backward nodes of the stage before read too; the lower one frees them, unless they stay.
     """
     graph, lasting, k = stages.graph, stages.lasting, len(stages)
     read = _StageReads.of(stages)

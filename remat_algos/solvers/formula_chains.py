@@ -1,7 +1,7 @@
 """Chains of lower sets that are best by formulas (1) and (2), for `exact_dp` and `approximate_dp`.
 
-The constants below set how much of the curve of formula budgets is tried. Families of few pairs are enumerated
-completely, with or without a limit, so that on small graphs a larger limit never costs more.
+Families of few pairs are enumerated completely, with or without a limit, so that on small graphs a larger limit never
+costs more.
 """
 
 import math
@@ -190,7 +190,7 @@ def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterat
 def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
     """Return a budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
 
-    Each chain stands for all budgets from its formula peak up; None where no budget is between.
+    Each chain serves all budgets from its formula peak up; None if no budget is between.
     """
     tried = sorted(tried)
     at = min(range(len(tried)), key=lambda place: tried[place][2])

@@ -38,8 +38,8 @@ Tree = tuple[SeparatorTree | None, Details]
 class Part:
     """The needed nodes of a graph that a recursion decides about, numbered from 0 in id order.
 
-    A `simplified` part leaves out nodes without bytes that depend on none with bytes, except outputs: they run first,
-    once.
+    A `simplified` part leaves out nodes without bytes that depend on none with bytes, except outputs: they run once,
+    first.
     """
 
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
@@ -72,9 +72,9 @@ class Part:
 
         Components of fewer than `recursion_limit` bags are run in one pass. A visit may bring `batch` bytes beyond what
         is needed at once, or `UNLIMITED`, or `PLAIN` as in the paper. The runs of a visit to a component follow from
-        its separator, the targets, and the nodes to run for them, so a later visit with the same three copies the
-        earlier runs. Only two 64-bit hashes are compared; a wrong copy could not make a wrong plan, since every
-        schedule is simulated.
+        its separator, the targets, and the nodes to run for them, so a later visit with the same three (by two 64-bit
+        hashes) copies the earlier runs. A hash collision could not make a wrong plan, since every schedule is
+        simulated.
         """
         order = recursive_order(
             self.pred_indptr,
@@ -121,10 +121,9 @@ def by_recursion(
 ) -> Iterator[Candidate]:
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
-    Without a limit, and if schedules are short, all schedules of all trees. If there are weightless nodes, trees
-    without these come before trees of the whole graph. `trees` makes the `n_trees` trees of a part, one by one as they
-    are needed. By default several recursion limits are tried, and one pass without recursion; with and without
-    batching.
+    If schedules are short and there is no limit, all schedules of all trees. If there are weightless nodes, trees
+    without these come first. `trees` makes the `n_trees` trees of a part, one by one. By default several recursion
+    limits are tried, with and without batching.
     """
     _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)

@@ -29,12 +29,12 @@ WORST = (2, 2**63, 2**63)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A schedule that a solver found, and what the solver knows about it.
+    """A schedule that a solver found, and what the solver knows about it; `details` are its choices, for the plan.
 
-    `details` are the solver's choices; they go into the plan. No schedule of the `scope` within the limit computes less
-    than `bound`. No schedule of any order has a lower peak than `peak_bound`: a proof that nothing fits in less. With a
-    `simulation` the schedule is not simulated again. A solver that runs more than once numbers its runs: the best of
-    each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes and the compute.
+    No schedule of the `scope` within the limit computes less than `bound`; no schedule of any order has a lower peak
+    than `peak_bound`. With a `simulation` the schedule is not simulated again. A solver that runs more than once
+    numbers its runs: the best of each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes
+    and the compute.
     """
 
     schedule: Schedule
@@ -75,16 +75,13 @@ class Task:
 
     limit : bytes of peak that a schedule should fit; None for the whole frontier
     bound : lower bound on the compute of schedules that fit; a search that meets it can stop
-    slack : compute above the bound at which a search can stop all the same
+    slack : compute above the bound at which a search may stop
     closure : the closure bound of the limit, if known
     sought : peak that the first searches for the lowest one should reach: they end at it, and no others follow
     budgets : for a whole frontier, number of limits at which a search for one limit is run; else 0
     constraints : solvers may ignore them: candidates that violate them are dropped
     effort : how much work searches may do, "fast", "default" or "best": caps on states and on integer programs
     candidates : of the solvers that ran before
-
-    >>> Task(4_000, bound=20, slack=3).goal
-    23
     """
 
     limit: int | None = None
@@ -130,12 +127,7 @@ def rank(
 
 
 class ParetoSet(Generic[Item]):
-    """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
-
-    >>> kept = ParetoSet(lambda figures: figures)
-    >>> [kept.add(figures) for figures in [(5, 9), (6, 9), (7, 6), (7, 5)]], kept.items
-    ([True, False, True, True], [(5, 9), (7, 5)])
-    """
+    """Items that do not dominate each other in peak and compute, by rising peaks; the first of equal ones stays."""
 
     def __init__(self, figures: Callable[[Item], tuple[int, float]]) -> None:
         self.figures = figures

@@ -37,15 +37,6 @@ def approximate_dp(
     References
     ----------
     kusumoto2019, sections 4.3 and 4.4.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.solvers.registry import list_candidates
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> min(found.figures[1] - chain.needed_compute for found in list_candidates(chain, "approximate_dp", 7)
-    ...     if found.figures[0] <= 7)
-    6
     """
     if family not in ("wide", "pruned"):
         raise ArgumentError("family is {family!r}; use wide or pruned, or the solver exact_dp", family=family)

@@ -40,11 +40,10 @@ def chain_dp(
     keeping all values that its gradients read. A checkpoint stays until the stages after it have run backward. In this
     class, "chain", the table gives the optimum for every memory at once.
 
-    Memory is counted in slots. Bytes are rounded up to slots, and the limit down, so that schedules that fit by the
-    table do fit; each kept value may take up to one slot more than its bytes. If slots of the common divisor of all
-    sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their common divisor, else
-    each addition is off by 6e-8 at most. The bound comes from another table, whose bytes are rounded down, and is
-    lowered by the rounding of its costs. A recurrence of a higher order has no bound.
+    Bytes are rounded up to slots, and the limit down, so that schedules that fit by the table do fit; if slots of the
+    common divisor of all sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their
+    common divisor, else each addition is off by at most 6e-8. The bound comes from a second table with bytes rounded
+    down, and is lowered by the rounding of its costs; a recurrence of a higher order has no bound.
 
     Parameters
     ----------
@@ -56,15 +55,6 @@ def chain_dp(
     References
     ----------
     beaumont2019, section 4: theorem 1. Peaks within stages are ours, those of the simulator.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> sizes = [4, 1, 3, 1, 4, 1, 2, 1]
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(7)], memory=sizes))
-    >>> best = next(found for found in chain_dp(chain, Task(13), Clock()) if found.details["promise"] <= 13)
-    >>> best.bound, evaluated(chain, best.schedule).figures
-    (24, (13, 24))
     """
     check_positive(slots=slots, stages=stages)
     whole = stages_of(graph)

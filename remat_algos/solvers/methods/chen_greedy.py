@@ -43,33 +43,25 @@ def chen_greedy(
     Parameters
     ----------
     grid : {"exact", "paper"}
-        Every distinct segmentation, or the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to
-        B sqrt 2, geometrically spaced, which the paper leaves open. On graphs with more than 2,000 distinct
-        segmentations the budgets of "exact" grow geometrically, which the plan's details record.
+        Every distinct segmentation (above 2,000, budgets that grow geometrically, which the plan's details record), or
+        the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2, geometrically spaced, which
+        the paper leaves open.
     rank_by : {"peak", "allocation"}
         Memory of a plan: its simulated peak, or, as in appendix A, what the paper's static allocator needs for it
-        (`find_overwrites` and `share_storage`). Under a limit both must fit. Give `raw=True` to `solve` for the plan
-        as it is chosen, since its passes compare by peak.
+        (`find_overwrites` and `share_storage`). Under a limit both must fit. Use `solve(raw=True)` for the plan as it
+        is chosen, since the passes of `solve` compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
         Keep the nodes after the last cut; by default whichever is better. The paper does not keep them.
     weigh_cost : bool
-        Keep time-consuming nodes in the middle of segments too: those whose compute per byte, as in `drop_cheap`,
-        reaches a threshold; up to 16 thresholds from the graph, and none, are tried. Such nodes do not count in a
-        segment, since they stay in memory in any case. The paper only remarks that one can try to keep them.
+        Keep time-consuming nodes in the middle of segments too, as the paper only remarks: those whose compute per
+        byte, as in `drop_cheap`, reaches one of up to 16 thresholds. They do not count in a segment, since they stay
+        in memory in any case.
 
     References
     ----------
     chen2016, section 4.3, algorithm 3, and appendix A.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> found = chen_greedy(chain, Task(6), Clock(), candidates="all", keep_last=True)
-    >>> [(each.details["budget"], len(each.schedule) - chain.n_nodes) for each in found]
-    [(0, 0), (4, 4), (2, 4), (1, 3), (3, 3), (5, 5)]
     """
     if grid not in ("exact", "paper"):
         raise ArgumentError("grid is {grid!r}; use exact or paper", grid=grid)
@@ -88,7 +80,7 @@ def _rows(
 ) -> list[list[Recipe]]:
     """Return a list of recipes, one for each budget, for every combination of the other options.
 
-    These are where it may cut, the compute per byte from which a node is always kept, and `keep_last`.
+    A recipe is where it may cut, the compute per byte from which a node is always kept, and `keep_last`.
     """
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
@@ -159,8 +151,8 @@ def _smallest_allocated(
 ) -> Iterator[Candidate]:
     """Yield the cheapest candidate whose peak and allocation are within the limit, or the one of smallest allocation.
 
-    Without a limit, yield the Pareto set of allocation and compute, but for those whose peak is not above that of the
-    smallest allocation: that one then has the lowest peak of all.
+    Without a limit, yield the Pareto set of allocation and compute, without those whose peak is not above that of the
+    smallest allocation, so that it has the lowest peak of all.
     """
     fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
@@ -193,9 +185,8 @@ def _smallest_allocated(
 class Segmentation:
     """The result of algorithm 3 for one budget: a segment ends at the first possible cut where it exceeds the budget.
 
-    `cuts` are the places after which it cuts. x is the bytes that are always kept: of the nodes at the cuts and of
-    costly nodes. y is the bytes of the largest segment but the last. `next_budget` is the smallest budget with other
-    cuts; 0 if nothing was cut.
+    It cuts after the places `cuts`; x is the bytes that are always kept (at the cuts, and costly nodes), y the bytes of
+    the largest segment except the last. `next_budget` is the smallest one with other cuts; 0 if nothing was cut.
     """
 
     budget: float
@@ -206,12 +197,7 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3: bytes of the nodes, int64[f], the places where it may cut, and a mask bool[f] of nodes always kept.
-
-    >>> found = Walk([1] * 8, range(8)).segmentation(2)
-    >>> found.cuts, found.x, found.y
-    ([2, 5], 2, 3)
-    """
+    """Algorithm 3: bytes of the nodes, int64[f], places where it may cut, and a mask bool[f] of nodes always kept."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike, costly: Bool | None = None) -> None:
         sizes = np.asarray(memory, np.int64)
@@ -274,10 +260,7 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """Run the search of appendix A: 0 for x and y, B = sqrt(x y), and six budgets on [B / sqrt 2, sqrt 2 B].
-
-    Their spacing, which the paper leaves open, is geometric.
-    """
+    """Run the search of appendix A: 0 for x and y, B = sqrt(x y), six geometric budgets on [B / sqrt 2, sqrt 2 B]."""
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
     around = [middle / math.sqrt(2) * 2 ** (i / (PAPER_GRID - 1)) for i in range(PAPER_GRID)]

@@ -40,14 +40,6 @@ def chen_recursive(
     References
     ----------
     chen2016, section 4.4: g(n) = k + g(n / (k + 1)).
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(14)]))
-    >>> options = {"splits": 1, "depth": 4, "candidates": "all", "keep_last": False}
-    >>> [len(found.schedule) - 15 for found in chen_recursive(chain, Task(), Clock(), **options)]
-    [39]
     """
     check_positive(splits=splits, depth=depth)
     part = ForwardPart.of(graph)

@@ -37,7 +37,7 @@ def chen_sqrt(
 ) -> Iterator[Candidate]:
     """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Every number of segments is a candidate; if they are many, only those near the limit.
+    Every number of segments is a candidate; if there are many, only those near the limit.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def chen_sqrt(
         Cut only where a single value is live, or anywhere; by default whichever of these is better. "boundary1" is
         the single plan of the lower-set authors' baseline.
     at : str or sequence of str, optional
-        Names of the nodes to cut after, in place of `segments` and `candidates`.
+        Names of the nodes to cut after, instead of `segments` and `candidates`.
     keep_last : bool, optional
         Keep the last segment, which has just run; by default whichever is better.
     unit : int
@@ -57,13 +57,6 @@ def chen_sqrt(
     References
     ----------
     chen2016, algorithm 1 and section 4.3; kusumoto2019, section 5, for "boundary1".
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [len(found.schedule) - chain.n_nodes for found in chen_sqrt(chain, Task(), Clock(), segments="sqrt")]
-    [4, 6]
     """
     check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):

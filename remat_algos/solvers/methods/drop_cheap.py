@@ -32,8 +32,8 @@ def drop_cheap(
 ) -> Iterator[Candidate]:
     """Keep values that are costly to compute, recompute cheap ones: batch norm, activations, pooling.
 
-    Convolutions and matrix products are kept. Of all other operations, unknown ones included, those with a compute
-    per byte below a threshold are dropped; every distinct threshold is tried.
+    Convolutions and matrix products are kept. Other operations, unknown ones too, are dropped if their compute per byte
+    is below a threshold; every distinct threshold is tried.
 
     Parameters
     ----------
@@ -44,28 +44,13 @@ def drop_cheap(
         The threshold to use, in units of compute per byte. Gives one plan, whatever the limit.
     keep : {"heavy", "mxnet"}
         "mxnet" keeps what the mirror option of MXNet keeps, echo2020's baseline "Mirror": convolutions, fully
-        connected layers, concatenations, the softmax of the loss, dropout. Everything else is dropped, except nodes
-        marked to be kept. Gives one plan, whatever the limit.
-
-    Notes
-    -----
-    Early versions of MXNet kept batch norm too. Then a ResNet-152 needs as much memory as without rematerialization,
-    while the "Mirror" of echo2020 saves a quarter; so "mxnet" drops batch norm.
+        connected layers, concatenations, the softmax of the loss, dropout, and nodes marked to be kept. Early versions
+        kept batch norm too, but then a ResNet-152 needs as much memory as without rematerialization, while that
+        baseline saves a quarter. Gives one plan, whatever the limit.
 
     References
     ----------
     chen2016, section 4.2; echo2020, section VI, for "mxnet".
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.parts import Labels
-    >>> labels = Labels(names=("conv", "norm", "relu", "fc"), ops=("Convolution", "BatchNorm", "ReLU", "Linear"))
-    >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2, 3], read_indices=[0, 1, 2], labels=labels)
-    >>> net = differentiate(net)
-    >>> found = next(drop_cheap(net, Task(), Clock(), drop="BatchNorm,ReLU"))
-    >>> " ".join(found.schedule.names(net))
-    'conv norm relu fc grad(fc) norm relu grad(relu) grad(norm) grad(conv)'
     """
     return near(graph, [_row(graph, drop, threshold, keep)], task.limit, clock)
 

@@ -40,8 +40,8 @@ def recomputable_nodes(
     """bool[n]: needed forward nodes that echo may recompute; ValueError if a word names nothing in the graph.
 
     They are the nodes that are not heavy, restricted to `only` if given, and all nodes that `also` names, except nodes
-    that must run only once. Marks of the graph override all of this. Words name operations, or layers: parts of the
-    nodes' dotted names, with or without the digits at their end.
+    that must run only once. Marks of the graph override this. Words name operations, or layers: parts of dotted node
+    names, with or without the digits at their end.
     """
     allowed = ~heavy_nodes(graph, heavy)
     if only is not None:
@@ -115,20 +115,9 @@ def _layers(name: str) -> set[str]:
 class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Outputs are pinned and stay in any case: they are not counted, and reading them is no reason to recompute.
-
-    `recomputable`, bool[n], are the nodes that may be recomputed; `read_back`, bool[n_values], the feature maps:
-    forward values that a needed backward node reads. `reader` and `value`, int32[k], are the reads of needed forward
-    nodes, by ascending reader.
-
-    A heavy node, whose gradients read nothing, and three cheap ones.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], memory=[2, 4, 4, 4]))
-    >>> maps = FeatureMaps.of(chain, [False, True, True, True, False, False, False, False])
-    >>> recomputed = maps.recomputed(maps.minimum_stash())
-    >>> recomputed.tolist()[:4], maps.memory(maps.stashed(recomputed))
-    ([False, True, True, True], 2)
+    Outputs stay in any case: they are not counted, and reading them is no reason to recompute. `read_back`,
+    bool[n_values], are the feature maps: forward values that a needed backward node reads. `reader` and `value`,
+    int32[k], are the reads of needed forward nodes, by ascending reader.
     """
 
     graph: ComputationGraph
@@ -267,8 +256,8 @@ def by_frontiers(maps: FeatureMaps) -> Bool:
 
     At first all cheap nodes are on it. The frontier is the set of nodes whose inputs all come from heavy or removed
     nodes; frontier nodes that share inputs form a group and are evaluated together. A group allocates its values and
-    those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no
-    less than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
+    those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no less
+    than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
     """
     return maps.recomputable & ~_FrontierGroups(maps).removed()
 
@@ -595,9 +584,8 @@ def echo(
     """Recompute cheap nodes where that reduces the bytes that must stay in memory for the gradients.
 
     Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. The
-    stash is the minimum, in bytes, over all choices of the other nodes, and the choice is one with the fewest
-    recomputations among those. The minimum stash is not always the minimum peak. There is one candidate, whatever the
-    limit.
+    stash is the minimum, in bytes, over all choices of the other nodes, with the fewest recomputations among those; it
+    is not always the minimum peak. There is one candidate, whatever the limit.
 
     Parameters
     ----------
@@ -613,19 +601,6 @@ def echo(
     References
     ----------
     echo2020, sections IV and V; docs/solvers/echo.md says where "exact" differs.
-
-    Examples
-    --------
-    Two heavy nodes of cost 9 and 4 bytes; the nodes after them are larger, and cheap.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-    >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
-    >>> candidate = next(echo(net, Task(), Clock()))
-    >>> " ".join(candidate.schedule.names(net)[6:])
-    '4 5 grad(5) grad(4) grad(3) 1 2 grad(2) grad(1) grad(0)'
-    >>> candidate.details["stash_without"], candidate.details["stash"]
-    (40, 8)
     """
     choice = Choice.of(graph, mode, only, also)
     yield Candidate(choice.schedule(), {"mode": mode, **choice.figures})

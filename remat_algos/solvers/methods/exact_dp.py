@@ -24,9 +24,8 @@ def exact_dp(
     """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
 
     With a formula budget it solves the paper's problem: among all chains whose formula (2) is within the budget, find
-    the one with the smallest formula (1); with `keep_last` the last block costs nothing there. Under a limit on the
-    simulated peak it does so for formula budgets whose chains are simulated near the limit, first in the wide family of
-    `approximate_dp`.
+    the one with the smallest formula (1). Under a limit on the simulated peak it does so for formula budgets whose
+    chains are simulated near the limit, first in the wide family of `approximate_dp`.
 
     Parameters
     ----------
@@ -46,17 +45,6 @@ def exact_dp(
     References
     ----------
     kusumoto2019, sections 4.2 and 4.4.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = next(exact_dp(chain, Task(), Clock(), formula_budget=7))
-    >>> found.details["formula_peak"], found.details["formula_overhead"]
-    (7, 3)
-    >>> found = next(exact_dp(chain, Task(), Clock(), formula_budget=7, keep_last=False))
-    >>> found.details["formula_peak"], found.details["formula_overhead"]
-    (7, 4)
     """
     return formula_candidates(
         graph,

@@ -41,14 +41,6 @@ def exhaustive_lower_sets(
     References
     ----------
     kusumoto2019, section 4.1.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> found = next(exhaustive_lower_sets(chain, Task(), Clock(), formula_budget=6, keep_last=False))
-    >>> found.details["triplets"]
-    14
     """
     formulas.check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formulas.formula_bytes(formula_budget)

@@ -53,16 +53,6 @@ def greedy_remat(
     References
     ----------
     kumar2019, section 4, GreedyRemat.
-
-    Examples
-    --------
-    Figure 1 of the paper:
-
-    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
-    >>> graph = ComputationGraph.from_edges(names)
-    >>> one_pass, walk, *_ = greedy_remat(graph, Task(3), Clock())
-    >>> one_pass.figures, walk.figures, walk.schedule.names(graph)
-    ((4, 5), (3, 6), ['A', 'B', 'C', 'D', 'A', 'E'])
     """
     if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ArgumentError("max_block is {max_block!r}; give a whole number of runs, 1 or more", max_block=max_block)
@@ -150,7 +140,7 @@ class _Walks:
 class _LimitSweep:
     """Walks along one order: for coarsely spaced falling limits, then finer ones, then bisected below the lowest met.
 
-    `blocks` are the most runs of a block, in the order in which they are tried.
+    `blocks` are the largest numbers of runs in a block, in the order in which they are tried.
     """
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:

@@ -57,23 +57,14 @@ def live_set_search(
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
     If the number of sets or the time runs out, the bound proven by then holds. If nothing fits the limit, the lowest
-    peak and its minimum compute are searched, unless other solvers ran before: then all search them later. If these
-    stay open, a schedule below the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
+    peak and its minimum compute are searched (not after other solvers, since all search them later); if these stay
+    open, a schedule below the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
 
     Parameters
     ----------
     max_states : int, optional
         Maximum number of sets; by default 2,000,000, by effort "fast" 1,250,000 and by "best" 4,000,000, above 64
         values a twentieth; half of it for the lowest peak, twice as many for a frontier.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> *_, best = live_set_search(chain, Task(7), Clock())
-    >>> schedule = evaluated(chain, best.schedule)
-    >>> schedule.figures, best.bound, best.details["proof"]
-    ((7, 29), 29, 'optimal')
     """
     if max_states is not None and (as_whole(max_states) or 0) < 1:
         raise ArgumentError(
@@ -134,7 +125,7 @@ class _Searches:
     def frontier(self) -> Iterator[Candidate]:
         """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum.
 
-        That is the lowest of the candidates, if there are some: `frontier` searches it before.
+        The lowest peak is that of the candidates, if there are any: `frontier` searches it before.
         """
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), FRONTIER_SEARCHES * self.max_states
@@ -203,7 +194,7 @@ class _Searches:
             yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
 
     def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _Result:
-        """One search, until it ends, the time runs out, or there are too many sets.
+        """Search until it ends, the time runs out, or there are too many sets.
 
         Potentials are not worth their linear programs in short searches; after some sets it starts again with them.
         """

@@ -52,17 +52,7 @@ def liveness_dp(
 
     References
     ----------
-    kusumoto2019, section 4, with another peak in place of formula (2).
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.solvers.registry import list_candidates
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> fits = [found for found in list_candidates(chain, "liveness_dp", 7) if found.figures[0] <= 7]
-    >>> best = min(fits, key=lambda found: found.figures[1])
-    >>> best.figures[1] - chain.needed_compute, best.details["promise"]
-    (4, 7)
+    kusumoto2019, section 4, with another peak instead of formula (2).
     """
     if lazy not in (True, False, None):
         raise ArgumentError("lazy is {lazy!r}; use True, False or None", lazy=lazy)
@@ -149,11 +139,10 @@ def _near(
     clock: Clock,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
-    """The best chains for promises around a limit, then for larger ones as long as the simulated schedule fits.
+    """The best chains for promises near a limit, then larger ones while the simulated schedule fits; True if one fits.
 
-    The best chains of some sets bound the peak and the cost of chains of all sets; only blocks within these bounds
-    are simulated. If a chain with the other value of `lazy` fits (`fits`), promises far above the limit are not tried.
-    Returns True if a chain fits now.
+    The best chains of some sets bound the peak and cost of those of all sets; only blocks within these bounds are
+    simulated. If a chain with the other value of `lazy` `fits`, promises far above the limit are not tried.
     """
     some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()

@@ -62,14 +62,6 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
     References
     ----------
     jain2020, section 4.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> *_, best = milp(chain, Task(5), Clock())
-    >>> evaluated(chain, best.schedule).figures, best.bound, best.scope
-    ((5, 19), 19, 'fixed order')
     """
     if isinstance(mip_gap, bool) or not isinstance(mip_gap, int | float) or not 0 <= mip_gap < 1:
         raise ArgumentError("mip_gap is {mip_gap!r}; give a number from 0 to below 1, 0.01 for 1 %", mip_gap=mip_gap)
@@ -185,14 +177,13 @@ class _Programs:
 class _Rows:
     """The rows of the program, except the limit.
 
-    Nodes stand for their places in the order. Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live
-    at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader before, or
-    from its own run, until then. In place of the paper's frees and running sums of bytes these give the bytes of each
-    step as one row.
+    Nodes are numbered by their places in the order. Columns are R[t, k], stage t recomputes node k; S[t, x], value x is
+    live at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader before,
+    or from its own run, until then. These give the bytes of each step as one row, without the paper's frees and running
+    sums of bytes.
 
-    Values are those that are read and no output. Outputs stay once they are there: the bytes of those that earlier
-    places made, in all and in each region, are constants, `pinned` and `pinned_in`. Values that nothing reads are there
-    while their place runs, and so are further instances of outputs: `own` has all bytes that a place makes, and its
+    Values are those that are read and no output. `pinned` and `pinned_in` are the bytes of outputs of earlier places,
+    in all and in each region; `own` has all bytes that a place makes (unread values and repeated outputs too) and its
     workspace. `last_stage` is the last stage that may recompute a place; `run_limits` has 0, and `region` -1, for none;
     `top` is the peak of one pass, in bytes.
     """

@@ -13,12 +13,6 @@ def no_remat(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
     """Baseline without recomputation; percentages refer to its peak.
 
     Every needed node runs once, in id order; updates of parameters run after everything that reads the parameters.
-
-    Examples
-    --------
-    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> [candidate.schedule.order.tolist() for candidate in no_remat(graph, Task(), Clock())]
-    [[0, 1, 2]]
     """
     run = baseline(graph)
     yield Candidate(run.schedule, simulation=run if graph.mark is None else None)

@@ -33,15 +33,7 @@ def pathremat(
 
     References
     ----------
-    kumar2019, section 5, in its place.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = next(pathremat(chain, Task(8), Clock(), recursion_limit=1))
-    >>> found.details["pathwidth"], found.figures
-    (2, (8, 31))
+    kumar2019, section 5, which this replaces.
     """
     return by_recursion(
         graph,

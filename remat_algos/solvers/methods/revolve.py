@@ -40,14 +40,6 @@ def revolve(
     References
     ----------
     griewank2000, sections 1 and 2.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(99)]))
-    >>> found = list(revolve(chain, Task(8), Clock()))[1]
-    >>> found.details["checkpoints"], found.bound - chain.needed_compute, forward_runs(100, 5) - 99
-    (5, 217, 217)
     """
     check_positive(checkpoints=checkpoints)
     chain = _unit_chain(graph)
@@ -75,7 +67,7 @@ def revolve(
 
 
 def forward_runs(n: int, checkpoints: int) -> int:
-    """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the least with C(s + r, s) >= n.
+    """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the smallest with C(s + r, s) >= n.
 
     The last step of each reversal, which keeps what its gradient reads, is not counted.
     """

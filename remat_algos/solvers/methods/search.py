@@ -48,14 +48,10 @@ BENDS = 2  # evenly spaced limits per limit at a bend
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Limits between those of a curve, each in the middle of the interval in which most compute falls over most memory.
+    """Fewer than `count` limits between those of a curve, each in the middle of the interval that promises most.
 
-    Points are limits, rising, and the compute of the best schedule within each. Half of the compute of an interval is
-    taken to fall in each half of it. There are fewer than `count` where intervals have no byte in the middle, or the
-    compute is the same at both ends.
-
-    >>> bends([(0, 9), (40, 8), (60, 1)], 3)
-    [20, 45, 50]
+    Points are limits, rising, and the compute of the best schedule within each; the product of falling compute and
+    memory counts, and half of the compute of an interval is taken to fall in each half of it.
     """
     compute, added = dict(points), list[int]()
 
@@ -87,25 +83,16 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
 
     The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
-    drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
-    or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
-    best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
-    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. Beside all of
-    that it runs without the candidates of other solvers, in a second thread: `auto` is no worse than what `search`
-    alone finds from the order of ids.
+    drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs, or
+    runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the best
+    of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is searched
+    (repeatedly within a share of the lowest so far), then the minimum compute at it. A second thread runs without the
+    candidates of other solvers, so `auto` is no worse than what `search` alone finds from the order of ids.
 
     Parameters
     ----------
     max_moves : int, optional
-        Number of moves for a limit, in place of the work that the effort allows; each start has at least 1,024.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> *_, best = search(chain, Task(7), Clock())
-    >>> evaluated(chain, best.schedule).figures
-    (7, 29)
+        Number of moves for a limit, instead of the work that the effort allows; each start has at least 1,024.
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
@@ -252,7 +239,7 @@ class _LimitSearch:
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Yield schedules of falling peaks, and return the last. `part` is the share of the remaining progress.
 
-        If the task seeks a peak, the first searches end at it, and are all.
+        If the task seeks a peak, the first searches end at it, and no others follow.
         """
         part /= 1 + MAX_LOWER
         first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
@@ -290,12 +277,11 @@ class _LimitSearch:
         return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
 
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
-        """Yield the best schedules within limits from the lowest peak to that of one pass.
+        """Yield the best schedules within limits from the lowest peak (of the candidates, if any) to that of one pass.
 
-        The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
-        are evenly spaced: from high to low, each from the best at the limit above, in whose place an own seed is taken
-        where it is better; then back up, each from its best and from the best at the limit below. The lower the limit,
-        the more work. Then some limits more where the curve bends, each from the best beside it.
+        Evenly spaced limits first: from high to low, each from the best at the limit above or a better start of its
+        own; then back up, each from its best and from the best at the limit below. The lower the limit, the more work.
+        Then some limits where the curve bends, each from its best neighbours.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))

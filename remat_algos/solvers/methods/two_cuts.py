@@ -20,19 +20,10 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
     """Recompute what the closure bound does: early nodes at a higher price of a byte than late ones.
 
     The closure bound relaxes a schedule to a single step: each value stays in memory, or its node is recomputed later,
-    whatever costs less at a price of a byte. Just below and just above the price that proves the bound, the choices
-    differ: one keeps too much, one more than enough is recomputed. In a network of equal blocks they differ in every
-    block. Up to some node this takes the second, from there on the first: gradients of the last blocks are computed
-    first, when memory is full. A bisection finds that node.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> edges = [(i, i + 1) for i in range(11)]
-    >>> chain = differentiate(ComputationGraph.from_edges(edges, memory=[4, 4, 1] * 4))
-    >>> _, *between = two_cuts(chain, Task(31), Clock())
-    >>> [(found.details["until"], found.figures) for found in between]
-    [(7, (19, 40)), (1, (35, 36)), (4, (27, 38)), (3, (31, 37))]
+    whichever costs less at a price of a byte. Just below the price that proves the bound the choice keeps too much,
+    just above it recomputes more than enough; in a network of equal blocks they differ in every block. Up to some node
+    this takes the second, from there on the first: gradients of the last blocks are computed first, when memory is
+    full. A bisection finds that node.
     """
     yield Candidate(mirror_schedule(graph, _counts(graph)))
     known = task.closure

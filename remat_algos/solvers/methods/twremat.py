@@ -49,14 +49,6 @@ def twremat(
     References
     ----------
     kumar2019, algorithm 1, as corrected in docs/algorithms/twremat.md, and section 4.3.
-
-    Examples
-    --------
-    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(15)] + [(i, 15 - i) for i in range(7)])
-    >>> every = twremat(chain, Task(), Clock(), recursion_limit=1)
-    >>> found = min(every, key=lambda candidate: candidate.figures)
-    >>> found.details["width"], found.figures
-    (2, (6, 20))
     """
     if orders is None:
         orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
