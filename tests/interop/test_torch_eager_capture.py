@@ -3,7 +3,7 @@
 import contextlib
 import copy
 from collections import Counter
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ import remat_algos.interop.torch as remat
 from remat_algos.errors import ArgumentTypeError, GraphError, PlanError
 from remat_algos.interop.torch.eager_capture import capture_step, simulate_step
 from remat_algos.plan.policy import Policy
+from tests.interop.test_torch_checkpoints import Block, Model, assert_same, gradients
 from tests.raising import raises
 
 
@@ -160,8 +161,8 @@ def trace(captured):
     for v in range(graph.n_nodes):
         for x in graph.reads(v):
             end[x] = max(end[x], v)
-    for field in fields(captured.holds):
-        end = np.maximum(end, getattr(captured.holds, field.name))
+    for each in fields(captured.holds):
+        end = np.maximum(end, getattr(captured.holds, each.name))
     end[graph.output] = graph.n_nodes - 1
     change = np.zeros(graph.n_nodes + 1, np.int64)
     np.add.at(change, graph.producer, graph.memory)
@@ -703,3 +704,64 @@ def test_a_view_that_is_written_is_captured():
 
     model, x = Model(8, 8), torch.randn(32, 8)
     assert trace(capture_step(model, (x,))).max() == simulate_step(model, (x,))
+
+
+@dataclass
+class Record:
+    x: torch.Tensor
+    seen: list = field(default_factory=list)
+
+
+class Cache:
+    """An object of a class of the model's own, as transformers has for keys and values."""
+
+    def __init__(self):
+        self.last = None
+        self.counts = [{}]
+
+
+@pytest.mark.parametrize(
+    ("given", "change"),
+    [
+        (list, list.append),
+        (lambda: Record(torch.ones(8)), lambda record, x: record.seen.append(x)),
+        (Cache, lambda cache, x: setattr(cache, "last", x)),
+        (Cache, lambda cache, x: cache.counts[0].update(x=x)),
+    ],
+    ids=["list", "dataclass", "attribute", "nested"],
+)
+def test_a_block_that_changes_an_argument_is_refused(given, change):
+    def function(block, arguments):
+        x, argument = arguments
+        change(argument, x)
+        return x
+
+    class Given(Stateful):
+        def forward(self, x):
+            argument = given()
+            for layer in self.layers[:2]:
+                x = layer((x, argument))
+            return x.sum()
+
+    captured = capture_step(Given(function), (torch.randn(16, 8),), blocks="layers.*")
+    assert [captured.blocks.refusals.get(b, "")[:16] for b in range(2)] == ["it changes a lis"] * 2
+
+
+def test_blocks_take_and_return_dataclasses():
+    class Takes(Block):
+        def forward(self, record):
+            return Record(super().forward(record.x))
+
+    class Records(Model):
+        def forward(self, record):
+            for layer in self.layers:
+                record = layer(record)
+            return record.x.square().mean()
+
+    model, record = Records(Takes), Record(torch.ones(1024, 8))
+    captured = capture_step(model, (record,))
+    assert not captured.blocks.refusals
+    assert trace(captured).max() == simulate_step(model, (record,))
+    expected = gradients(model, record)
+    with remat.plan_checkpoints(model, (record,), "60%").apply(model):
+        assert_same(gradients(model, record), expected)

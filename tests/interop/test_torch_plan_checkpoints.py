@@ -139,6 +139,8 @@ class Both(nn.Module):
         (nn.Sequential(Block(), nn.Sequential(Block(), Block())), ["0", "1"]),
         (Block(), [name for name, _ in Block().named_children()]),
         (Model(count=2), ["layers.0", "layers.1"]),
+        (nn.ModuleList(nn.ModuleList([Block(), Block()]) for _ in range(2)), ["0.0", "0.1", "1.0", "1.1"]),
+        (nn.ModuleDict({"stack": nn.ModuleDict({"a": Block(), "b": Block()})}), ["stack.a", "stack.b"]),
     ],
 )
 def test_blocks_are_the_entries_of_the_lists_with_most_parameters(model, names):

@@ -353,10 +353,10 @@ def _within(plan: Callable[[Any], Policy], limits: Budget, where: torch.device) 
             failed = extended(
                 failed,
                 "",
-                "; {count} of {blocks} blocks can only be kept: {reasons!l}",
+                "; {count} of {blocks} blocks can only be kept: {reasons!w}",
                 count=len(blocks.refusals),
                 blocks=len(blocks),
-                reasons=list(dict.fromkeys(blocks.refusals.values())),
+                reasons="; ".join(dict.fromkeys(blocks.refusals.values())),
             )
         raise failed from error
 
@@ -392,13 +392,29 @@ def _default_blocks(model: nn.Module) -> list[str]:
     outer: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         nested = any(not each or name.startswith(f"{each}.") for each in outer)
-        if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) and not nested:
+        if _is_stack(module) and not nested:
             outer[name] = module
     whole = _size(model)
     chosen = {name: module for name, module in outer.items() if 10 * _size(module) >= whole}
     if 2 * sum(map(_size, chosen.values())) < whole or not chosen:
         chosen = {"": model}
-    return [f"{name}.{child}".lstrip(".") for name, each in chosen.items() for child, _ in each.named_children()]
+    return [path for name, each in chosen.items() for path in _entries(name, each)]
+
+
+def _is_stack(module: nn.Module) -> bool:
+    """True for lists of modules, and for a `nn.ModuleDict` of modules of one class."""
+    alike = isinstance(module, nn.ModuleDict) and len({type(each) for each in module.values()}) == 1
+    return alike or (isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 0)
+
+
+def _entries(path: str, module: nn.Module) -> Iterator[str]:
+    """Yield the paths of the children of a module; of those that have no forward the paths of theirs."""
+    for name, child in module.named_children():
+        inside = f"{path}.{name}".lstrip(".")
+        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+            yield from _entries(inside, child)
+        else:
+            yield inside
 
 
 def _size(module: nn.Module) -> int:

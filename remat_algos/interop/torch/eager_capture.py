@@ -8,10 +8,12 @@ import warnings
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,10 +48,11 @@ DataDependent = (DataDependentOutputException, DynamicOutputShapeException)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 RESIDENT = -1  # base of a value that is made in place in a resident
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
+PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
 
 
 def tensors(arguments: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested tuples, lists and mappings."""
+    """Yield the tensors in nested tuples, lists, mappings and dataclasses."""
     if isinstance(arguments, torch.Tensor):
         yield arguments
     elif isinstance(arguments, Mapping):
@@ -58,6 +61,13 @@ def tensors(arguments: Any) -> Iterator[torch.Tensor]:
     elif isinstance(arguments, tuple | list):
         for each in arguments:
             yield from tensors(each)
+    elif _is_record(arguments):
+        for each in fields(arguments):
+            yield from tensors(getattr(arguments, each.name, None))
+
+
+def _is_record(arguments: Any) -> bool:
+    return is_dataclass(arguments) and not isinstance(arguments, type)
 
 
 def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
@@ -71,6 +81,12 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
         return type(arguments)(*(mapped(function, each) for each in arguments))
     if isinstance(arguments, tuple | list):
         return type(arguments)(mapped(function, each) for each in arguments)
+    if _is_record(arguments):
+        record = copy(arguments)
+        for each in fields(record):
+            if hasattr(record, each.name):
+                object.__setattr__(record, each.name, mapped(function, getattr(record, each.name)))
+        return record
     return arguments
 
 
@@ -78,18 +94,28 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 class _Attributes:
-    """What the attributes of a module refer to, in its submodules and in the containers of these too."""
+    """What the attributes of a module refer to, in its submodules and in the containers of these too.
 
-    def __init__(self, module: nn.Module) -> None:
+    With the arguments of a call: what these refer to as well, in objects of any class.
+    """
+
+    def __init__(self, module: nn.Module, arguments: Any = ()) -> None:
         self.before: dict[int, tuple[Any, Any]] = {}  # by id: containers and copies of them
-        pending: list[Any] = [module]
+        self.add([module], nn.Module)
+        self.own = len(self.before)  # the others are those of the arguments
+        self.add(arguments, object)
+
+    def add(self, entries: Sequence[Any], kind: type) -> None:
+        """Note containers, and what they and the attributes of objects of a kind contain."""
+        pending = [*entries]
         while pending:
             each = pending.pop()
-            if isinstance(each, nn.Module):
-                each = vars(each)
+            container = isinstance(each, tuple | dict | list | set | deque)
+            if not container and isinstance(each, kind) and hasattr(each, "__dict__") and not isinstance(each, PLAIN):
+                each, container = vars(each), True
             if isinstance(each, tuple):
                 pending += each
-            elif isinstance(each, dict | list | set | deque) and id(each) not in self.before:
+            elif container and id(each) not in self.before:
                 self.before[id(each)] = each, _copied(each)
                 pending += each.values() if isinstance(each, dict) else each
 
@@ -101,8 +127,14 @@ class _Attributes:
                 yield each, before, now
 
     def change(self) -> str:
-        """Why a module cannot run twice: what it has left in an attribute; "" if nothing."""
-        for _, before, now in self.changes():
+        """Why a module cannot run twice: what it has left in an attribute or an argument; "" if nothing."""
+        given = {id(each) for each, _ in [*self.before.values()][self.own :]}
+        for changed, before, now in self.changes():
+            if id(changed) in given:
+                return (
+                    "it changes a list, a mapping or an object among its arguments, such as a cache (use_cache=False), "
+                    "which a second run would change again"
+                )
             if isinstance(now, dict):
                 pairs = [(before.get(name), now.get(name)) for name in before | now]
             else:
@@ -861,11 +893,12 @@ class _Recorder(_Tracker):
             block, self.block = self.blocks[b], b
             block.calls += 1
             block.counts.clear()
-            self.attributes = _Attributes(module)
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         """Note what a checkpoint of a block would hold."""
         block = self.blocks[self.block_of[self.paths[module]]]
+        if self.blocks[self.block] is block:
+            self.attributes = _Attributes(module, [*args, *kwargs.values()])
         if not self.backward:
             block.inputs += [place for place in map(self.place_of, tensors((args, kwargs))) if place >= 0]
 
