@@ -272,10 +272,7 @@ class _Ascent:
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Add cuts at the optimum of the LP until the bound is near it; add starts for stores that end too late.
-
-        It ends early if no prices give more than `best`, the bound of other moments.
-        """
+        """Add cuts, and starts for late stores, until the bound is near the LP's optimum or cannot exceed `best`."""
         while len(self.lines) < CUTS:
             prices, above, share = self._top()
             if above - max(self.best, best) > NEAR * self.pass_:

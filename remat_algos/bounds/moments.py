@@ -542,10 +542,7 @@ class _Program:
 
 
 def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
-    """int64[n]: the compute of each node of an ancestor-closed set and its ancestors, which any schedule runs by then.
-
-    0 for other nodes. Cost: O(k^2) time and memory, in bits, for k nodes of the set.
-    """
+    """int64[n]: compute of each node of an ancestor-closed set with its ancestors, 0 for others; O(k^2) for k nodes."""
     nodes = np.flatnonzero(within)
     indptr, indices = graph.predecessors
     row = np.full(graph.n_nodes, -1)

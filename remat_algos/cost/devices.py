@@ -291,10 +291,7 @@ def named_device(name: str) -> Device | None:
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
-    """Return a device of the table, by its name regardless of case, blanks and hyphens, or from a JSON file.
-
-    GraphError if the name is unknown, with the nearest ones, or the file is not of the format.
-    """
+    """Return a device of the table, by its name regardless of case, blanks and hyphens, or from a JSON file."""
     text = os.fspath(name_or_path)
     named = isinstance(name_or_path, str)
     known = named_device(text) if named else None

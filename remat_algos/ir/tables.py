@@ -112,10 +112,7 @@ class Tables:
 
 
 def assemble(tables: Tables) -> dict[str, Any]:
-    """Arguments for `ComputationGraph.from_arrays`.
-
-    Raises GraphError, with file, line and node, for unknown or duplicate names, and cycles of nodes or views.
-    """
+    """Arguments for `from_arrays`; GraphError, with file, line and node, for unknown or duplicate names, and cycles."""
     return _Assembly(tables).arrays()
 
 

@@ -353,10 +353,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Anneal within each limit from its own starts; yield improvements, return the best within each limit.
-
-        Searches are independent, with their own random numbers, so the number of threads changes nothing.
-        """
+        """Anneal within each limit independently from its own starts; yield improvements, return each limit's best."""
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
         for i, (limit, starts) in enumerate(points):

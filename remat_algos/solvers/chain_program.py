@@ -279,10 +279,7 @@ SLACK = 64  # parts of the range of costs that one pass of labels may take
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain with its cost and its peak; `rows` of the family rise, without the first.
-
-    `rounded` is the unit of cost with which the chain was found, 0 if costs were exact.
-    """
+    """A chain (rows of the family, without the first), its cost and peak; `rounded` is its unit of cost, 0 if exact."""
 
     cost: int
     peak: int
@@ -425,11 +422,7 @@ class ChainProgram:
             budget = point.peak - 1
 
     def _between_budgets(self) -> Iterator[Point]:
-        """Yield all points between two budgets whose cheapest chains are known, in one pass of labels.
-
-        The larger budget's table says which labels can still be completed: few if the two costs are close. So budgets
-        are halved until they are.
-        """
+        """Yield all points between two budgets whose cheapest chains are known, in one pass of labels."""
         least = self.least_budget()
         lowest = self.cheapest(least) or Point(0, 0, [])
         unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))

@@ -122,10 +122,7 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Candidates of a family, options as in `exact_dp`: for a formula budget, near a limit, or along the whole curve.
-
-    One block comes first, then the best of a small family, then the best of the whole family.
-    """
+    """Candidates of a family: one block, then the best of a small family, then of all; options as in `exact_dp`."""
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(

@@ -73,10 +73,7 @@ UNCUTTABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexCut:
-    """A minimum vertex cut, ascending ids: every path from a source to a sink meets it, and no other cut is lighter.
-
-    `beyond`, bool[n], has the vertices on the sinks' side of the cut, without the cut itself.
-    """
+    """A minimum vertex cut, ascending ids; `beyond`, bool[n], has the vertices on the sinks' side, without the cut."""
 
     vertices: Int32
     weight: int

@@ -149,10 +149,9 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Yield the cheapest candidate whose peak and allocation are within the limit, or the one of smallest allocation.
+    """Yield the cheapest candidate whose peak and allocation fit the limit, else the one of smallest allocation.
 
-    Without a limit, yield the Pareto set of allocation and compute, without those whose peak is not above that of the
-    smallest allocation, so that it has the lowest peak of all.
+    Without a limit, yield the Pareto set of allocation and compute; its smallest allocation has the lowest peak.
     """
     fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
@@ -221,10 +220,7 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Return every distinct segmentation and "exact"; if there are more than `max_exact`, some and "thinned".
-
-    These are of `otherwise` budgets in a geometric series; at the deadline, of those tried by then, spread over all.
-    """
+    """Return every distinct segmentation and "exact"; above `max_exact`, those of `otherwise` budgets and "thinned"."""
     clock = clock or Clock()
     found, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):

@@ -1,8 +1,4 @@
-"""Echo: recompute cheap nodes where that makes the stash of feature maps smaller.
-
-The nodes are chosen by a minimum cut of the whole graph, or by the frontiers of algorithm 1; regions are parts of that
-choice, as `explain` prints them.
-"""
+"""Echo: recompute cheap nodes (by a minimum cut, or by algorithm 1) so that fewer feature maps are stashed."""
 
 import heapq
 import re
@@ -54,10 +50,7 @@ def recomputable_nodes(
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
-    """bool[n]: nodes with heavy kinds of operation, and of unknown operations those that cost more than the mean.
-
-    By default convolutions and matrix products are heavy. The mean is over all needed forward nodes.
-    """
+    """bool[n]: nodes of `heavy` kinds, and of unknown operations those above the mean cost of needed forward nodes."""
     part = graph.forward & graph.needed
     # a whole number is above the mean if it is above the mean rounded down; cost times n may not fit into int64
     costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))

@@ -123,10 +123,7 @@ class _Searches:
             yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum.
-
-        The lowest peak is that of the candidates, if there are any: `frontier` searches it before.
-        """
+        """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum."""
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)

@@ -177,10 +177,7 @@ def _near(
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
-    """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does.
-
-    The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
-    """
+    """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does."""
     rows = spread(len(sets), COARSE)
     some = sets.subset(rows)
     program = _program(some, lazy, min(limit, max_peak), clock)

@@ -237,10 +237,7 @@ class _LimitSearch:
             best = min(best, found, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Yield schedules of falling peaks, and return the last. `part` is the share of the remaining progress.
-
-        If the task seeks a peak, the first searches end at it, and no others follow.
-        """
+        """Yield schedules of falling peaks, down to a sought peak; `part` is the share of remaining progress."""
         part /= 1 + MAX_LOWER
         first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
         seeds = self._seeds(self.bound)

@@ -126,8 +126,7 @@ def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bo
 def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) -> Tensor:
     """ReLU of x plus what convolutions, norms and ReLUs make of it.
 
-    If the shape changes, x passes a convolution and a norm, or, without `project`, loses every other pixel and gains
-    channels of zeros.
+    Without `project`, a change of shape drops every other pixel and adds channels of zeros.
     """
     y = x
     for k, (channels, kernel, stride) in enumerate(windows, 1):
