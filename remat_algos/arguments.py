@@ -154,9 +154,6 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
     return lambda argument, what: check_kind(argument, origin, what)
 
 
-# ---------------------------------------------------------------- kinds
-
-
 def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
     """Return an argument that is an instance of one of these classes; the TypeError otherwise names them."""
     if isinstance(argument, (kind, *others)):
@@ -219,14 +216,12 @@ def as_seed(argument: Any) -> int:
 
 
 def as_number(argument: Any, what: str) -> Any:
-    """Return an argument that is a number, of any type."""
     if isinstance(argument, Real) and not isinstance(argument, bool):
         return argument
     raise ArgumentTypeError("{what!w} is {argument!r}; give a number", what=what, argument=argument)
 
 
 def as_text(argument: Any, what: str, example: str | None = None) -> str:
-    """Return an argument that is a text."""
     if isinstance(argument, str):
         return argument
     such = ", such as {example!r}" if example else ""
@@ -236,14 +231,12 @@ def as_text(argument: Any, what: str, example: str | None = None) -> str:
 
 
 def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
-    """Return an argument that is the path of a file."""
     if isinstance(argument, str | os.PathLike):
         return argument
     raise ArgumentTypeError("{what!w} is {argument!r}; give the path of a file", what=what, argument=argument)
 
 
 def check_callable(argument: Any, what: str) -> Any:
-    """Return an argument that is callable."""
     if callable(argument):
         return argument
     raise ArgumentTypeError("{what!w} is {argument!r}; give a function", what=what, argument=argument)
@@ -268,14 +261,12 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
 
 
 def as_sequence(argument: Any, what: str) -> Sequence[Any]:
-    """Return an argument that is a list or tuple."""
     if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
         return argument
     raise ArgumentTypeError("{what!w} is {argument!r}; give a list or tuple", what=what, argument=argument)
 
 
 def as_texts(argument: Any, what: str) -> str | list[str]:
-    """Return an argument that is a text, or several."""
     return argument if isinstance(argument, str) else as_list(argument, what, as_text)
 
 

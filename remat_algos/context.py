@@ -26,7 +26,7 @@ far. It is called when one of the three changes, by one thread at a time, not al
 WHOLE = 1000
 """The total of a progress callback."""
 
-SHORTEST = 0.1  # minimum seconds of search of a command
+SHORTEST = 0.1  # minimum seconds of search
 WRITING = 0.3
 """Share of the time of start-up and reading kept for printing and writing: 0.26 to 0.29 from 100,000 nodes on."""
 
@@ -58,7 +58,6 @@ class Stop(Enum):
 
     @property
     def complete(self) -> bool:
-        """True if nothing was left out."""
         return self in (Stop.DONE, Stop.PROVEN, Stop.NEAR)
 
     @property
@@ -67,7 +66,6 @@ class Stop(Enum):
         return "" if self.complete else "time limit reached" if self is Stop.DEADLINE else self.value
 
     def record(self) -> dict[str, Any]:
-        """Return the entry of a JSON record."""
         return {"complete": self.complete}
 
     def check(self, message: str) -> None:
@@ -83,7 +81,6 @@ class Ending:
     stop: Stop = Stop.DONE
 
     def pass_on(self) -> None:
-        """Raise the exception that stopped the search again, if any."""
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self.stop is Stop.OUT_OF_MEMORY:
@@ -120,7 +117,6 @@ def interrupted_as(message: str) -> Iterator[None]:
 
 
 def n_cores() -> int:
-    """Number of cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _core_limit)
 
@@ -144,12 +140,10 @@ class Stopwatch:
 
     @property
     def spent(self) -> float:
-        """CPU time of this thread, in seconds."""
         return time.thread_time() - self._begun[0]
 
     @property
     def passed(self) -> float:
-        """Wall-clock time, in seconds."""
         return time.monotonic() - self._begun[1]
 
 
@@ -162,12 +156,11 @@ class _Stages:
         self.report = report
         self.lock = threading.Lock()
         self.begun = False  # True after the first stage
-        self.begin, self.end = 0.0, 0.0  # of the stage, as shares of the whole
+        self.begin, self.end = 0.0, 0.0  # shares of the whole
         self.count, self.done, self.name = 0, 0, ""
         self.reported = 0, ""
 
     def start(self, count: int, name: str, part: float) -> None:
-        """Begin a stage: a part of the remaining work."""
         self.begun, self.begin = True, self.end
         self.end += part * (1 - self.end)
         self.count, self.done, self.name = count, 0, name
@@ -200,32 +193,26 @@ class Clock:
 
     @property
     def report(self) -> Progress | None:
-        """The progress callback."""
         return self._stages.report
 
     @property
     def has_stages(self) -> bool:
-        """True if a stage was begun."""
         return self._stages.begun
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the search began."""
         return time.monotonic() - self.started
 
     @property
     def left(self) -> float | None:
-        """Seconds to the deadline, None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     @property
     def late(self) -> bool:
-        """True if the deadline has passed."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     @property
     def overdue(self) -> float:
-        """Seconds since the deadline, 0 before it."""
         return 0.0 if self.deadline is None else max(0.0, time.monotonic() - self.deadline)
 
     def check(self) -> None:

@@ -11,9 +11,12 @@ from remat_algos.errors import ArgumentError
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
-NEAR = 0.005  # points of overhead above its bound at which a search ends by default
-SMALL = 64  # nodes: the optimum of graphs that are no larger can often be proved, so a search ends at the bound alone
-LARGE = 1_000  # nodes; smaller graphs are planned in a fraction of a second
+# Default gap in points of overhead at which a search ends.
+NEAR = 0.005
+# Nodes: smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
+SMALL = 64
+# Nodes: smaller graphs are planned in a fraction of a second.
+LARGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,6 @@ _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
     """Read UTF-8 text without its byte order mark; GraphError otherwise, by default with the remedy to save it so."""
     return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
@@ -115,7 +112,6 @@ def expanded_limit(packed: int) -> int:
 
 
 def too_large(what: str) -> GraphError:
-    """Return the error for a file beyond the limit."""
     limit = format_bytes(read_limit())
     return GraphError(
         "{what!w} holds more than {limit!w}; to read it, set the environment variable {limit_variable!w}",
@@ -145,9 +141,6 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
         raise GraphError("{source!p}: damaged gzip data; is the file whole?", source=source) from error
 
 
-# ---------------------------------------------------------------- writing
-
-
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
@@ -166,7 +159,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not _is_stream(file):
                 target = file.resolve()
-                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, even if the name is long
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short: names have a maximum length
                 staged[temporary] = target
                 with open(temporary, "xb") as out:
                     _copy_mode(target, temporary)
@@ -186,7 +179,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
         if isinstance(error, OSError):
-            error.filename = os.fspath(file)  # it is that of the temporary file, or None if the disk was full
+            error.filename = os.fspath(file)  # not that of the temporary file
         raise
 
 
@@ -217,8 +210,6 @@ def _copy_mode(target: Path, temporary: Path) -> None:
 def _is_stream(file: Path) -> bool:
     return file.exists() and not file.is_file()
 
-
-# ---------------------------------------------------------------- JSON
 
 DEEPEST = 64
 """Levels of objects and lists; Python fails at about 1000, in any function that follows them."""

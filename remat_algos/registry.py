@@ -33,7 +33,6 @@ class Registered:
 
     @property
     def name(self) -> str:
-        """The name of its function."""
         return self.function.__name__
 
     @property
@@ -94,7 +93,6 @@ class Registry(Generic[Entry]):
             self.entries[entry.name] = entry
 
     def all(self) -> Entries[Entry]:
-        """List all entries, by name."""
         for name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return Entries(self.entries[name] for name in sorted(self.entries))

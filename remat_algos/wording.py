@@ -14,7 +14,7 @@ LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
 LONGEST_ENTRY = 80  # of an entry of JSON
 LARGEST = 10**40  # a longer number loses its middle
-LONGEST_TYPED = 1000  # of a name that the reader is to type
+LONGEST_TYPED = 1000  # characters of a typed name
 MAX_LISTED = 40  # names in a list
 LONGEST_LIST = 400  # characters of a list of names
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
@@ -204,10 +204,7 @@ def sendable(value: object) -> object:
     return value
 
 
-# ---------------------------------------------------------------- lines and tables
-
-
-COLUMNS = 80  # of the narrowest terminal that text is made for
+COLUMNS = 80  # default width of text
 GAP = "  "  # between columns
 WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")  # parts of a long word: the options of `model:NAME?a=1&b=2`
 AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")  # cells of numbers

@@ -268,7 +268,6 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return fullest_step(self.begin, self.release_step, self.size)[0]
 
     def _of_chain(self, numbers: Int64) -> Int64:
-        """Return the largest entry in the in-place chain of each buffer."""
         if (numbers < 0).all():
             return numbers
         first, found = self.first, np.full(len(self), -1)
@@ -276,7 +275,6 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return found[first]
 
     def _check_fixed(self) -> None:
-        """Raise AllocationError if fixed offsets or arenas contradict each other."""
         if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
             return
         fixed, arena = self.fixed, self.fixed_arena
@@ -308,7 +306,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         overwriting = self.over >= 0
         if not overwriting.any():
             return
-        under = self.over  # -1 takes the last buffer, which is not looked at
+        under = self.over  # index -1 is never used
         twice = np.flatnonzero(np.bincount(under[overwriting]) > 1)
         for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
@@ -548,7 +546,6 @@ class Allocation:
 
 
 def _blocks(storage: ArrayLike, count: int) -> Int64:
-    """Check the blocks of buffers."""
     blocks = whole_numbers(storage, "storage", count)
     if blocks.min(initial=0) < 0:
         i = int(np.argmin(blocks))

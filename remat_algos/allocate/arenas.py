@@ -229,7 +229,6 @@ class ArenaPacking(Packing):
 
     @property
     def fits(self) -> bool:
-        """True if a placement was found."""
         return self.size <= self.capacity
 
     @property
@@ -335,7 +334,6 @@ class _Assignment:
 
 
 def _known(capacities: tuple[int, ...]) -> str:
-    """Return the clause of an error that says which arenas exist."""
     last = len(capacities) - 1
     return f"arenas are 0 to {last}" if last else "there is arena 0 only"
 
@@ -383,12 +381,10 @@ class _ArenaRow:
 
     @property
     def total(self) -> int:
-        """Bytes of the row."""
         return int(self.start[-1] + self.length[-1])
 
     @property
     def n_walls(self) -> int:
-        """Number of walls."""
         return len(self.start) - 1
 
     def places(self, offset: Int64) -> tuple[Int64, Int64]:
@@ -456,7 +452,6 @@ class _ArenaRow:
             )
 
     def sized(self, i: int) -> str:
-        """Name and bytes of a buffer."""
         size = int(self.buffers.size[i])
         rounded = int(self.rounded.size[i])
         up = "" if size == rounded else f", {rounded:,} with the alignment"
@@ -468,11 +463,9 @@ class _ArenaRow:
         return listed(names, 3)
 
     def of_block(self, block: int) -> int:
-        """Return the first buffer of a block."""
         return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
 
     def by_size(self, members: Iterable[int]) -> list[int]:
-        """Some buffers, the largest first."""
         return sorted(members, key=lambda i: -int(self.buffers.size[i]))
 
 
@@ -578,7 +571,6 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 
 
 def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
-    """Check capacities; AllocationError unless they are one or more whole numbers of bytes."""
     capacities = as_list(capacities, "capacities", as_whole_number)
     if not 0 < len(capacities) <= MAX_ARENAS:
         raise AllocationError(
@@ -592,5 +584,4 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
 
 
 def _named(capacities: Sequence[int]) -> str:
-    """Return the arenas in a message."""
     return shortened(f"arenas of {listed([f'{capacity:,}' for capacity in capacities], 4)} bytes", LONGEST_PATH)

@@ -90,9 +90,6 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     return over
 
 
-# ---------------------------------------------------------------- pairs
-
-
 def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
     """(value, read it may overwrite, must it), by node: demanded pairs, then sums of gradients, then operations."""
     for name in table:
@@ -224,11 +221,7 @@ def _check_operations(
             )
 
 
-# ---------------------------------------------------------------- errors
-
-
 def _impossible(simulation: Simulation, step: int, written: int, read: int) -> AllocationError:
-    """Return the error for a demanded pair that is impossible at a step."""
     graph, order = simulation.graph, simulation.schedule.order
     y, x = graph.value_name(written), graph.value_name(read)
     if graph.output[read]:

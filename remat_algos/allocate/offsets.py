@@ -60,7 +60,6 @@ class PackingBlocks:
 
     @property
     def length(self) -> Int64:
-        """int64[n]: number of sections of each block."""
         return self.end - self.begin
 
     @property
@@ -426,7 +425,6 @@ def luby(i: int) -> int:
 
 
 def inverse(order: Int64) -> Int64:
-    """int64[n]: the inverse permutation of an order."""
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     return rank

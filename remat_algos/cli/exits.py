@@ -65,7 +65,7 @@ def interruptible(main: Callable[[], int]) -> int:
     try:
         try:
             for number, usual in _USUAL:
-                # install only over the default handler; keep SIG_IGN, which shells set for background jobs
+                # Replace only the default handler: shells set SIG_IGN for background jobs.
                 if signal.getsignal(number) is usual:
                     handled.append(number)
                     signal.signal(number, stop)
@@ -95,7 +95,6 @@ _USUAL = (
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """True if a module is being imported."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
             return True

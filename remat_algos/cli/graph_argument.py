@@ -31,12 +31,8 @@ def add_source(parser: argparse.ArgumentParser, help: str | None = None, optiona
 
 
 def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """Add GRAPH and the options that change it."""
     add_source(parser, optional=optional)
     add(parser, "gradients")
-
-
-# ---------------------------------------------------------------- reading
 
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
@@ -87,7 +83,6 @@ def as_planned(
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
-    """Return the graph with gradients by the command line's options."""
     from remat_algos.ir.differentiate import differentiate
 
     if arguments.inference:
@@ -100,9 +95,6 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits
             loss=arguments.loss,
             encode=bits,
         )
-
-
-# ---------------------------------------------------------------- feature maps of one bit per element
 
 
 def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
@@ -137,9 +129,6 @@ def encoded(graph: ComputationGraph, bits: int) -> str:
         return ""
     count = n_encoded(graph, bits)
     return f"; {counted(count, 'feature map') if count else 'no feature map'} at 1 bit per element"
-
-
-# ---------------------------------------------------------------- schedules
 
 
 def read_order(file: str | None) -> Order | None:
@@ -198,9 +187,6 @@ def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
             return simulate(graph, mirror_schedule(graph, counts))
     except ScheduleError as error:  # counts violate a mark
         raise extended(error, "{file!p}: ", file=Path(file).name) from error
-
-
-# ---------------------------------------------------------------- writing
 
 
 def check_apart(arguments: argparse.Namespace) -> None:

@@ -43,7 +43,6 @@ def installation() -> dict[str, Any]:
 
 
 def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return label and text of each line."""
     python, kernels, cache = record["python"], record["kernels"], record["cache"]
     built, missing = kernels["built"], kernels["missing"]
     unbuilt = f"; not built: {', '.join(missing)}" if missing else ""
@@ -109,7 +108,6 @@ def _cache() -> dict[str, Any]:
 
 
 def _version(library: str) -> str | None:
-    """Return the installed version of a library; None if it is not installed."""
     for name in CUPY if library == "cupy" else (library,):
         try:
             return version(name)

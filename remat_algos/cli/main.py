@@ -256,12 +256,10 @@ def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
 
 
 def _command(arguments: Sequence[str]) -> str | None:
-    """Return the first word that is not an option."""
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def _print_version(*, verbose: bool, as_json: bool) -> None:
-    """Print the version, alone or with what is installed."""
     found: dict[str, Any] = {"version": __version__}
     if verbose:
         from remat_algos.cli.installation import installation, installation_rows

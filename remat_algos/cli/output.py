@@ -26,7 +26,6 @@ FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
     import json
 
     print(json.dumps(record, indent=1))

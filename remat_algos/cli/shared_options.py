@@ -71,7 +71,6 @@ def number(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Return a time limit."""
     return check_seconds(number(text))
 
 
@@ -81,7 +80,6 @@ def library(function: str) -> Callable[..., Any]:
 
 
 def alignment(text: str) -> int:
-    """Return an alignment of addresses."""
     from remat_algos.allocate.allocation import check_alignment
 
     return check_alignment(parse_bytes(text))
@@ -94,7 +92,6 @@ def memory(text: str) -> str:
 
 
 def device(text: str) -> str:
-    """Return the device memory of a budget."""
     _budget(device=text)
     return text
 
@@ -130,14 +127,12 @@ def limits(text: str) -> dict[str, Budget]:
 
 
 def solver(text: str) -> str:
-    """Return the name of a solver, or "auto"."""
     from remat_algos.solvers.registry import get_solver
 
     return text if text == AUTO else get_solver(text).name
 
 
 def solvers(text: str) -> list[str]:
-    """Names of solvers between commas."""
     return list(dict.fromkeys(solver(name.strip()) for name in text.split(",")))
 
 
@@ -150,7 +145,6 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def allocator(text: str) -> str:
-    """Return the name of an allocator."""
     from remat_algos.allocate.allocators import get_allocator
 
     return get_allocator(text).name

@@ -59,7 +59,6 @@ class Backend:
         return copy
 
     def synchronize(self) -> None:
-        """Wait for all launched work."""
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -134,9 +133,6 @@ def free_memory(backend: Backend) -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")  # Linux before 3.14
     except (OSError, ValueError):  # no Linux
         return None
-
-
-# ---------------------------------------------------------------- the kernels of kernels/cuda
 
 
 def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:

@@ -54,7 +54,6 @@ class ThreadEngine:
         return ended
 
     def wait(self, copy: Ended) -> None:
-        """Let compute wait for a copy."""
         error = copy[0].get()
         if error is not None:
             raise error
@@ -240,7 +239,6 @@ class HostCopies:
             self._engines["store"].wait(copy)
 
     def finish(self) -> None:
-        """Wait for all stores."""
         for i in list(self._leaving):
             self.leave(i)
 

@@ -20,7 +20,6 @@ WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
 
 
 def in_chunks(nbytes: int) -> int:
-    """Return bytes rounded up to 512."""
     return -(-nbytes // CHUNK) * CHUNK
 
 

@@ -27,9 +27,6 @@ _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADD
 Words = NDArray[np.uint32]
 
 
-# ---------------------------------------------------------------- NumPy
-
-
 @cache
 def _tables() -> tuple[Words, Words]:
     """i * PLACE and (2 * i + 1) * WEIGHT for the places i of a block, read-only."""
@@ -98,7 +95,6 @@ class NumpyMixer:
 
 
 def _store(words: Words, array: Array, start: int) -> None:
-    """Write words to an array from word `start` on; the last word is cut to the bytes that fit."""
     target = array[4 * start : 4 * (start + words.size)]
     if target.size % 4:
         target[:] = words.view(np.uint8)[: target.size]
@@ -136,9 +132,6 @@ def _burn(count: int, burn: int) -> None:
         np.add(x, np.float32(0.001), out=x)
 
 
-# ---------------------------------------------------------------- CUDA
-
-
 class _Slots:
     """Checksums in the GPU's memory, zero at first, copied to the host on demand."""
 
@@ -150,12 +143,10 @@ class _Slots:
         self._host: Words = np.empty(count, np.uint32)
 
     def take(self, count: int) -> Array:
-        """uint32[count] of zeros."""
         self.used += count
         return self.device[self.used - count : self.used]
 
     def value(self, slot: int) -> int:
-        """Return the sum in a slot, read together with all other used slots."""
         if slot >= self._known:
             self._host[self._known : self.used] = self._backend.to_host(self.device[self._known : self.used])
             self._known = self.used

@@ -44,7 +44,6 @@ class MixingCosts:
     residual: float
 
     def of_nodes(self, graph: ComputationGraph) -> Seconds:
-        """float64[n]: seconds of one run of each node."""
         return _deeds(graph) @ np.array([self.call, self.written, self.read, self.wrapped, self.summed])
 
 
@@ -116,5 +115,4 @@ def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
 
 
 def _words(nbytes: Int64) -> Int64:
-    """Return the number of words in `nbytes` bytes, rounded up."""
     return -(-nbytes // 4)

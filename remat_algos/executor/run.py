@@ -85,7 +85,6 @@ class RunLoop:
         self._marks: list[Any] = []
 
     def prepare(self) -> None:
-        """Prepare the operators and load the residents."""
         graph = self.simulation.graph
         self._operators.prepare(self._on, graph)
         arrays = self._operators.residents(self._on)
@@ -169,7 +168,6 @@ class RunLoop:
                 copies.leave(i)
 
     def _arrive(self, copies: HostCopies, i: int) -> None:
-        """Wait for the load of an instance, and take its checksum."""
         if copies.arrive(i):
             checksum = self._operators.checksum(self._arrays[i])
             self._sums[i] = _word(checksum) if self._checking else checksum
@@ -208,7 +206,6 @@ class RunLoop:
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
 
     def release(self) -> None:
-        """Release all arrays, and checksums on a GPU."""
         self._arrays.clear()
         self._sums.clear()
         self._residents = []
@@ -246,7 +243,6 @@ class RunLoop:
                 raise self._stale(x, "whose bytes it has written over")
 
     def _missing(self, reads: list[int]) -> StaleValueError:
-        """Return the error for a read that is not live."""
         x = next(x for x in reads if self._newest[x] not in self._arrays)
         freed = int(self.simulation.lifetimes.end[self._newest[x]]) - 1
         return self._stale(x, "which was freed after step {freed}", freed=freed)

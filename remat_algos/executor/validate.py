@@ -452,7 +452,6 @@ class MonitoredOperators:
         values: Sequence[Array],
         workspace: Array | None,
     ) -> None:
-        """Run a node, and count it."""
         self.runs[node] += 1
         self.operators.run(node, reads, residents, values, workspace)
         if self._backend is not None:
@@ -461,7 +460,6 @@ class MonitoredOperators:
             self._min_free = min(self._min_free, free_memory(self._backend) or 0)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """Checksum by the operators."""
         return self.operators.checksum(array)
 
 

@@ -120,7 +120,6 @@ class _AttributeReader:
         called: Callable[[int], str],
         elsewhere: Mapping[str, Mapping[str, str]] | None = None,
     ) -> list[Texts]:
-        """Return the known attributes of each record."""
         names = dict.fromkeys(name for record in records for name in record)
         meaning_by_name = meanings(self.source, names, attributes, "attribute")
         found: list[Texts] = []

@@ -117,7 +117,7 @@ FLAGS = {
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
-_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")  # or a decimal: nobody can tell
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")  # ambiguous: may be a decimal
 
 SYNONYMS = {
     **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
@@ -148,7 +148,6 @@ class ColumnTable:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, str]], source: str, known: Known, noun: str) -> "ColumnTable":
-        """Return the records in the known columns."""
         found = {key for record in records for key in record}
         return cls(
             source,
@@ -167,7 +166,6 @@ class ColumnTable:
         return self.lines[row] if self.lines is not None else 0
 
     def fail(self, row: int, template: str, **fields: Any) -> NoReturn:
-        """GraphError at a row."""
         if self.lines is not None:
             raise fault(self.source, template, self.lines[row], **fields)
         ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
@@ -244,7 +242,6 @@ class ColumnTable:
             self.fail(row, "{column} of {name!r}: {error!w}", column=column, name=self._name(row), error=error)
 
     def _name(self, row: int) -> str:
-        """Return the name of a row."""
         cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
         return next(filter(None, cells), "")
 
@@ -273,7 +270,6 @@ def faults_as(kind: type[RematError]) -> Iterator[None]:
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
-    """Warn once about all ignored names."""
     ignored = list(dict.fromkeys(names))
     if ignored:
         warn("{source!p}: ignored {what} {ignored!l}", source=source, what=what, ignored=ignored)

@@ -140,7 +140,6 @@ def dump(tables: Tables) -> dict[str, str]:
 
 
 def left_out(tables: Tables) -> list[str]:
-    """Return the properties of a graph that tables cannot store."""
     return [
         *([f"the unit of compute ({tables.compute_unit})"] if tables.compute_unit else []),
         *([] if scale_shows(tables) else [f"the scale of compute ({tables.compute_scale})"]),

@@ -278,7 +278,6 @@ def _first_line(text: str) -> str:
 
 
 def _header(line: str) -> set[str]:
-    """Return the words of a line, whatever separates them."""
     return set(re.split(r'[,;|\s"]+', line.lower()))
 
 
@@ -380,7 +379,6 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _names() -> list[str]:
-    """Names of graph files in messages."""
     return [form.name for form in graph_formats()]
 
 

@@ -11,8 +11,6 @@ from remat_algos.ir.arrays import Int32
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 
-# ---------------------------------------------------------------- graphs
-
 
 @checked_arguments
 def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
@@ -76,9 +74,6 @@ def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
     """
     lines = [f"p tw {graph.n_vertices} {graph.n_edges}", *_pairs(graph.edges() + 1), ""]
     write_whole(Path(path), "\n".join(lines).encode())
-
-
-# ---------------------------------------------------------------- decompositions
 
 
 @checked_arguments

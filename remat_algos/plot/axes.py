@@ -42,7 +42,6 @@ def checked_axes(ax: Axes) -> Axes:
 
 
 def inches(ax: Axes) -> tuple[float, float]:
-    """Width and height of axes."""
     box = checked_axes(ax).get_window_extent()
     dpi = ax.get_figure().get_dpi()  # type: ignore[union-attr]
     return box.width / dpi, box.height / dpi
@@ -56,7 +55,6 @@ def title(ax: Axes, sentences: Iterable[str], size: int = 10) -> None:
 
 
 def finished(ax: Axes, sentences: Iterable[str], rows: Sequence[tuple[Any, str]] = ()) -> Axes:
-    """Axes with their title and their legend."""
     title(ax, sentences)
     if rows:
         legend_beside(ax, rows)
@@ -128,7 +126,6 @@ def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iter
 
 
 def above(ax: Axes, places: Iterable[Any], heights: Iterable[Any], texts: Iterable[str]) -> None:
-    """Write above bars."""
     for x, y, text in zip(places, heights, texts, strict=True):
         ax.text(x, y, text, ha="center", va="bottom", fontsize=FONT, color=ink())
 
@@ -202,12 +199,10 @@ def text_width(text: str, size: float = FONT) -> float:
 
 
 def text_height(size: float = FONT) -> float:
-    """Inches of a line."""
     return size * POINT
 
 
 def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2D:
-    """Return the sample of a node in a legend."""
     from matplotlib.lines import Line2D
 
     style: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 8}
@@ -215,7 +210,6 @@ def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2
 
 
 def patch(style: Style, edge: str = "") -> Patch:
-    """Return the sample of an area in a legend."""
     from matplotlib.patches import Patch
 
     hatch = "" if edge else style.hatch

@@ -57,21 +57,17 @@ class Lanes:
 
     @property
     def order(self) -> list[int]:
-        """The node that each step runs."""
         return self.simulation.schedule.order.tolist()
 
     @property
     def names(self) -> list[str]:
-        """The name of the node that each step runs."""
         return self.simulation.schedule.names(self.graph)
 
     def name(self, step: int) -> str:
-        """Return the name of the node that a step runs."""
         return self.graph.labels[int(self.simulation.schedule.order[step])]
 
     @property
     def trace(self) -> Int64:
-        """int64[m]: bytes at each step."""
         return self.simulation.memory_trace
 
     @property

@@ -13,7 +13,7 @@ from remat_algos.kernels.layer_order import nearest_rising, reduce_crossings
 Float64 = NDArray[np.float64]
 Ways = list[tuple[Int64, Int64, list[Int64]]]
 
-# Width of a bend, of which a node has 1; between the parts; and that the gradients of one node share at most.
+# In widths of a node: a bend, the gap between the parts, the most that gradients of one node share.
 BEND, APART, WIDEST = 0.4, 1.5, 4
 MAX_BENDS = 20_000
 # Sweeps that place items; sweeps that reduce crossings, and visits of lines in these.

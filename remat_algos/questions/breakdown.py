@@ -352,7 +352,6 @@ def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unrea
 
 
 def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
-    """int64[n_types, 3]: cost of all runs."""
     graph, order = simulation.graph, simulation.schedule.order
     part = np.where(simulation.schedule.first_run, np.where(graph.forward[order], 0, 1), 2)
     found = np.zeros((n_types, len(PARTS)), np.int64)

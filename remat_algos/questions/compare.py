@@ -41,7 +41,6 @@ class Entry:
     reached: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
         record = self.plan.record()
@@ -91,7 +90,6 @@ class Comparison:
         return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `columns`."""
         one_pass, base = max(1, self.graph.needed_compute), max(1, self.base)
         limit = self.budget.memory_limit(base, self.graph.resident_memory)
         for entry in self.entries:
@@ -123,7 +121,6 @@ class Comparison:
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         own_base = get_allocator(self.allocator).own_base
         return {
             "budget": self.budget.record(),
@@ -245,7 +242,6 @@ def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> l
 
 
 def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
-    """Return the entry of one solver of a run."""
     problem, result = portfolio.problem, portfolio.results.get(solver.name)
     if result is None:
         return Entry(solver.name, None, "not tried: interrupted")

@@ -29,7 +29,6 @@ class Difference:
 
     @property
     def has_link(self) -> bool:
-        """True if a plan may copy values."""
         return self.plan.link is not None or self.other.link is not None
 
     @property
@@ -69,7 +68,6 @@ class Difference:
         return found[np.argsort(-self.plan.graph.node_memory[found], kind="stable")].tolist()
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         graph = self.plan.graph
         ours, theirs = self.plan.simulation.runs, self.other.simulation.runs
         plans = (self.plan, self.other)

@@ -42,7 +42,6 @@ class Offload(NamedTuple):
     waits: int | float | None
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """Return the JSON record."""
         return self._asdict() | {"value": graph.value_name(self.value)}
 
     def text(self, simulation: Simulation) -> str:
@@ -132,17 +131,14 @@ class Decision:
 
     @property
     def memory(self) -> int:
-        """Bytes of all values of the node."""
         return int(self.graph.node_memory[self.node])
 
     @property
     def name(self) -> str:
-        """The name of the node."""
         return _names(self.graph)[self.node]
 
     @property
     def runs(self) -> list[int]:
-        """The steps that run the node."""
         indptr, steps = self.simulation.run_steps
         return steps[indptr[self.node] : indptr[self.node + 1]].tolist()
 
@@ -166,7 +162,6 @@ class Decision:
 
     @property
     def is_offloaded(self) -> bool:
-        """True if a value of it is stored on the host."""
         loads = self.simulation.schedule.loads
         return bool(loads.size and np.isin(self.graph.values(self.node), loads[:, 1]).any())
 
@@ -201,12 +196,10 @@ class Decision:
         return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
-        """Bytes of its values during a step."""
         begin, end = self.graph.value_indptr[self.node : self.node + 2].tolist()
         return int(_live_bytes(self.simulation, step)[begin:end].sum())
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         flipped = self.flipped
         names = self.simulation.schedule.names(self.graph)
         offloaded = {"offloaded": [each.record(self.graph) for each in self.offloads]} if self.is_offloaded else {}
@@ -268,7 +261,6 @@ class Decision:
 
 
 def _names(graph: ComputationGraph) -> list[str]:
-    """Return the names of all nodes, for many decisions."""
     names: list[str] = derived(graph, "names", graph.node_names)
     return names
 
@@ -307,16 +299,13 @@ class Explanation:
 
     @property
     def decisions(self) -> Iterator[Decision]:
-        """A decision per node."""
         played = self.plan.timeline
         return (Decision(self.plan.simulation, node, played) for node in self.nodes)
 
     def at_peak(self) -> list[LiveValue]:
-        """Values live at the peak, the largest first."""
         return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         simulation = self.plan.simulation
         live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
         record = {
@@ -351,7 +340,6 @@ class Explanation:
 
 
 def _folded(line: str) -> list[str]:
-    """Return a long line, folded with its rest indented."""
     text = line.lstrip(" ")
     begin = line[: len(line) - len(text)]
     return wrapped(text, first=begin, indent=f"{begin}    ")

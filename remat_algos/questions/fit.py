@@ -50,7 +50,6 @@ class Fit:
 
     @property
     def reason(self) -> str:
-        """The reason why `too_much` does not fit."""
         return "" if self.too_much is None else self.tried[self.too_much]
 
     @property
@@ -59,7 +58,6 @@ class Fit:
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
         figures: dict[str, Any] = {}
         if self.plan is not None:
             record = self.plan.record()
@@ -161,14 +159,12 @@ def fit(
 
 
 def _names(solvers: Sequence[str] | None) -> list[str]:
-    """Names of the solvers to run; ValueError for an unknown one."""
     if solvers is None:
         return [*(solver.name for solver in default_solvers()), AUTO]
     return [name if name == AUTO else get_solver(name).name for name in dict.fromkeys(solvers)]
 
 
 def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
-    """Return the values within bounds, both included; ValueError if there are none."""
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else "to {most}"

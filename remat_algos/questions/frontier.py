@@ -307,7 +307,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
 def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) -> None:
     """Add what `solve` finds within each of the budgets where the best plan is not near its bound, and not proven."""
     problem, graph, points = portfolio.problem, portfolio.problem.graph, portfolio.budgets
-    solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # the exact went along all limits
+    solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # exact ones tried all limits
     if not any(solver.searches for solver in solvers):
         return  # the others yield the same for any limit
     whole = portfolio.candidates

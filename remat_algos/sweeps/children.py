@@ -116,7 +116,6 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        """End the process, and free what it took."""
         self.stop()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.stderr):

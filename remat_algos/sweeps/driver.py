@@ -281,7 +281,6 @@ class _Drive:
         self.tries, self.lost, self.trials = Counter[str](), Counter[str](), count()
 
     def run(self, make: ExecutorFactory) -> None:
-        """Run all jobs."""
         self._report()
         if not self.waiting:
             return
@@ -323,7 +322,6 @@ class _Drive:
         future.add_done_callback(self.back.put)
 
     def _receive(self, future: Future[Any], make: ExecutorFactory) -> None:
-        """Store the result of a job, or queue the job again."""
         name = self.flying.pop(future, None)
         if name is None:  # from a broken executor
             return

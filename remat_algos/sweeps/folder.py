@@ -92,7 +92,6 @@ class SweepFolder:
         return name
 
     def has_graph(self, name: str) -> bool:
-        """True if the npz of a graph is there and whole."""
         if name not in self._whole:
             with contextlib.suppress(OSError):
                 if _id(self.graph_file(name).read_bytes()) == name:
@@ -109,7 +108,6 @@ class SweepFolder:
         return from_npz(self.graph_file(name).read_bytes())
 
     def graph_file(self, name: str) -> Path:
-        """Return the npz of a graph."""
         return self.path / "graphs" / f"{name}.npz"
 
     def sources(self) -> dict[str, str]:
@@ -123,13 +121,11 @@ class SweepFolder:
         return {source: name for source, name in pairs if isinstance(name, str) and name in there}
 
     def keep_sources(self, known: Mapping[str, str]) -> None:
-        """Write what `sources` reads."""
         write_whole(self.path / "sources.json", json.dumps(dict(known), indent=1).encode())
 
     # ---------------------------------------------------------------- results
 
     def result_file(self, job: str) -> Path:
-        """Return the file of a result."""
         return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # faster than joining
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
@@ -189,7 +185,6 @@ def _make(folder: Path) -> None:
 
 
 def _id(data: bytes) -> str:
-    """Return the id of a graph: a hash of the bytes of its npz."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -221,8 +216,6 @@ def _is_amount(entry: Any, *kinds: type) -> bool:
     """True for a number of these types, 0 or more, and for None."""
     return entry is None or (type(entry) in kinds and 0 <= entry <= LARGEST_SUM)
 
-
-# ---------------------------------------------------------------- several drivers
 
 _PART = re.compile("[0-9a-f]{2}")
 _DRIVER = re.compile(r"[0-9]+-of-[0-9]+\.json")

@@ -185,7 +185,6 @@ def graph_source(job: SweepJob) -> str | None:
 
 
 def check_job(job: SweepJob, graph: ComputationGraph) -> None:
-    """Check the arguments of `solve`, with its errors."""
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
         raise ArgumentError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
@@ -233,7 +232,6 @@ def job_name(record: Mapping[str, Any]) -> str:
 
 
 def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
-    """Yield the jobs of a row."""
     if not isinstance(row, Mapping):
         raise ArgumentTypeError("it is {row!r}; give an object with a graph and a budget, or a SweepJob", row=row)
     if "graph" not in row:
@@ -259,9 +257,6 @@ def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
             raise ArgumentError("budget has {unknown!r}; it may have memory, overhead, device", unknown=unknown[0])
         return Budget(**memory)
     return Budget(memory, overhead, device)
-
-
-# ---------------------------------------------------------------- files
 
 
 @checked_arguments

@@ -263,7 +263,6 @@ def read_sweep(folder: str | os.PathLike[str]) -> SweepResults:
 
 
 def _row(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of the table."""
     request, versions = figures["request"], figures.get("versions", {})
     budget, options = request["budget"], request["options"]
     known = figures | {

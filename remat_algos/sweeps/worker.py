@@ -38,7 +38,6 @@ _HEAD = 8
 
 
 def send(stream: IO[bytes], message: bytes) -> None:
-    """Write a message."""
     stream.write(len(message).to_bytes(_HEAD, "big") + message)
     stream.flush()
 

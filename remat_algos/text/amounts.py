@@ -105,7 +105,6 @@ def parse_bytes(text: str) -> int:
 
 
 def no_size(entry: object) -> ValueError:
-    """Return the error for an entry that is not a size."""
     return ArgumentError(
         "{entry!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB",
         entry=str(entry) if isinstance(entry, str) else entry,  # NumPy's text too

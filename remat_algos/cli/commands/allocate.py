@@ -100,11 +100,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.INFEASIBLE if record["fits"] is False else ExitCode.DONE
 
 
-# ---------------------------------------------------------------- arguments
-
-
 def _check(arguments: argparse.Namespace) -> None:
-    """Check combinations of arguments before the work."""
     if arguments.graph is None and arguments.buffers is None:
         raise RematError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
     if arguments.buffers is not None:
@@ -163,9 +159,6 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation | 
         return separate_storage(buffers, alignment=arguments.alignment)
 
 
-# ---------------------------------------------------------------- output
-
-
 def _fixed(buffers: Buffers) -> str:
     """Return the number of fixed buffers of a table, as text."""
     offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
@@ -179,7 +172,6 @@ def _fixed(buffers: Buffers) -> str:
 def _record(
     arguments: argparse.Namespace, allocation: Allocation | SplitAllocation, simulation: Simulation | None
 ) -> dict[str, Any]:
-    """Return the JSON record."""
     buffers = allocation.buffers
     if isinstance(allocation, SplitAllocation):
         figures = _arenas_record(allocation)
@@ -206,7 +198,6 @@ def _record(
 
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
-    """Return the JSON record of one arena."""
     return {
         "peak": allocation.size,
         "max_live": allocation.buffers.max_live,
@@ -219,7 +210,6 @@ def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any
 
 
 def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
-    """Return the JSON record of several arenas, with the address of each buffer."""
     arenas = [
         {"capacity": capacity, "peak": part.size, "max_live": part.buffers.max_live, "buffers": len(part.buffers)}
         for part, capacity in zip(split.parts, split.capacities, strict=True)
@@ -240,7 +230,6 @@ def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
 
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """Labels and texts of the table."""
     peak, most = record["peak"], record["max_live"]
     over, several = record.get("in_place", False), "arenas" in record
     rows = []

@@ -13,7 +13,6 @@ from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the plan, the file."""
     add_graph(parser)
     parser.add_argument(
         "plan", metavar="PLAN", nargs="?", help="a plan, written by remat solve -o (default: no rematerialization)"
@@ -25,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the animation."""
     from remat_algos.plot.pictures.animation import animation
 
     subject: Any

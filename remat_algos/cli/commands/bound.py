@@ -29,7 +29,6 @@ DECIMALS, WHOLE_FROM = 3, 1000  # decimals of sums below WHOLE_FROM units
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the budgets, the effort."""
     add_graph(parser)
     sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
     parser.add_argument("--budget", required=True, metavar="SIZE,...", type=limits, help=sizes)

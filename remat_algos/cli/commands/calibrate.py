@@ -11,7 +11,6 @@ from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the measurements and the output."""
     add(parser, output="write the measurements as JSON")
     backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
@@ -20,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure, write the rates, and print how to use them."""
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
     if arguments.output is not None:
         device.save(arguments.output)

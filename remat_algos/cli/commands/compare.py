@@ -16,7 +16,6 @@ from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the budget, the solvers."""
     add_graph(parser)
     add(parser, "limits", "solvers")
     raw = "report each solver's plan unchanged, without the passes that improve it"

@@ -17,7 +17,6 @@ from remat_algos.wording import counted, shortened_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph and the output."""
     add_source(parser)
     parser.add_argument("output", metavar="OUTPUT", type=writable, help=WRITTEN)
     parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")

@@ -10,13 +10,11 @@ from remat_algos.questions.difference import Difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph and the plans."""
     add_source(parser, help="the graph that the plans were made for")
     parser.add_argument("plans", metavar="PLAN", nargs=2, help="a plan written by remat solve -o")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compare two plans."""
     graph = read_source(arguments)
     difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     print_result(arguments, difference)

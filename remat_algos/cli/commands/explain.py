@@ -24,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Explain a plan."""
     explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
     print_result(arguments, explanation, explanation)
 

@@ -82,11 +82,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.of(stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
 
 
-# ---------------------------------------------------------------- arguments
-
-
 def _numbers(text: str) -> list[int]:
-    """Numbers between commas, ascending."""
     found = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
     if not found:
         raise ArgumentError("{text!r} names no number; give some, such as 16,32,64, or leave it out", text=text)
@@ -155,9 +151,6 @@ def _builder(
             ) from error
 
     return training
-
-
-# ---------------------------------------------------------------- output
 
 
 def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:

@@ -19,7 +19,6 @@ OPTION_COLUMNS = ("option", "default", "values")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the names of models."""
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="a family or a model: list only these, with their options"
     )
@@ -27,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List models; with names also their options."""
     from remat_algos.zoo.registry import get_family
 
     chosen = list(_chosen(arguments.names))
@@ -58,7 +56,6 @@ def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
 
 
 def _built(name: str) -> tuple[int | None, Network]:
-    """Return a model with its default options, and its batch."""
     from remat_algos.zoo.registry import build, options_of
 
     options = options_of(name)

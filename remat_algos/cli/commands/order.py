@@ -22,7 +22,6 @@ from remat_algos.wording import exact_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the search, the output."""
     add_graph(parser)
     group = parser.add_argument_group("search")
     beam = "number of sets of executed nodes that the beam search keeps (64, fewer on large graphs; 0: the id order)"
@@ -56,7 +55,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _steps(simulation: Simulation) -> list[Any]:
-    """Return the nodes in order, as names, or ids if the graph has no names."""
     graph, schedule = simulation.graph, simulation.schedule
     return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
 

@@ -106,7 +106,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _figures(run: Plan | Policy) -> str:
-    """Peak and overhead in one line."""
     peak = f"{exact_bytes(run.peak_memory)}, {percent(run.peak_memory, baseline_peak(run.graph))} of one pass"
     return f"{peak}; {_overhead(run)}"
 

@@ -12,7 +12,6 @@ from remat_algos.wording import format_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, one or two plans, the file."""
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan of the graph, written by remat solve -o")
     parser.add_argument("--beside", metavar="PLAN", help="another plan of the graph (default: no rematerialization)")
@@ -21,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page."""
     from remat_algos.plot.pictures.report import report
 
     source = read_source(arguments)

@@ -84,7 +84,6 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
 
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
-    """Return a plan within the budget."""
     budget, options, link = budget_of(arguments, graph), options_of(arguments), link_of(arguments)
     with searching(arguments, keeps=False) as search:
         plan = solve(graph, budget, link=link, **search, **options)

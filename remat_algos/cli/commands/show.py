@@ -21,7 +21,6 @@ BY = ("layer", "operation")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the breakdown."""
     add_graph(parser)
     group = parser.add_argument_group("breakdown of memory and compute")
     parts = "print memory at the peak and compute, by type of layer and by data structure; --plot draws it"

@@ -117,7 +117,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _form(text: str) -> str:
-    """Return a form of the table."""
     if text in TABLES:
         return text
     raise RematError(
@@ -139,7 +138,6 @@ def _check_table(arguments: argparse.Namespace) -> None:
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:
-    """Check that a table is not too long to be of use."""
     count = len(simulation.schedule) if steps is None else len(steps)
     if count > MAX_STEPS:
         raise RematError(

@@ -14,7 +14,6 @@ from remat_algos.wording import counted, exact_bytes, format_bytes, listed, shor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph and the plan."""
     add_source(parser, help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="a plan written by remat solve -o")
 

@@ -26,7 +26,6 @@ BEGINNING = 1 << 16  # characters from which a format is recognized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the graph, the search, the output."""
     add_graph(parser)
     group = parser.add_argument_group("search")
     exact = "compute the treewidth; safe reductions must leave at most 16 vertices"
@@ -65,9 +64,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.of(bounds.stop)
 
 
-# ---------------------------------------------------------------- the graph
-
-
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
     """The undirected graph, the graph whose nodes are its vertices (not of PACE files), and a line about the input."""
     if _is_pace(arguments.graph):
@@ -85,9 +81,6 @@ def _is_pace(path: str) -> bool:
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
     return claims(GRAPH_FORMAT, beginning(file, BEGINNING), "")
-
-
-# ---------------------------------------------------------------- the bounds
 
 
 def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:

@@ -79,7 +79,6 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _residents(variables: list[_Variable], forward: list[_Record], names: dict[int, str]) -> list[ResidentRow]:
-    """Parameters and inputs, each with all its readers."""
     readers: dict[int, list[str]] = {}
     for record in forward:
         for x, _ in record.inputs:
@@ -105,15 +104,12 @@ class _Lines:
         self.at = 0
 
     def fault(self, template: str, line: int = 0, **fields: Any) -> GraphError:
-        """Return a GraphError for the given line (default: the line read last)."""
         return fault(self.source, template, line or self.at, **fields)
 
     def unexpected(self, expected: str) -> GraphError:
-        """Return the error for the last line, which is not what was expected."""
         return self.fault("expected {expected!w}, found {found!r}", expected=expected, found=self.lines[self.at - 1])
 
     def take(self, expected: str) -> str:
-        """Return the next line."""
         if self.at >= len(self.lines):
             raise fault(self.source, "expected {expected!w}, found the end; is the file whole?", expected=expected)
         self.at += 1

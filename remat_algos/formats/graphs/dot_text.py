@@ -150,13 +150,11 @@ def _attributes(part: Any, source: str) -> Texts:
 
 
 def _plain(text: Any) -> str:
-    """Return a name or value without its quotes."""
     quoted = _QUOTED.fullmatch(str(text))
     return _ESCAPED.sub(lambda escape: escape[1].strip(), quoted[1]) if quoted else str(text)
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """Return the rows as DOT text, one node or edge per line."""
     drawing = drawing_of(tables_from(graph))
     lines = [f"  {name}={_text(value)};" for name, value in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]

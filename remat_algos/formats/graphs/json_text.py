@@ -133,7 +133,6 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _tables(record: Any, source: str) -> Tables:
-    """Rows from parsed JSON; GraphError with the node if it is not in this format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes (docs/json.md)'
         raise fault(source, 'not a graph: expected "format": "{known}", or {others!w}', known=FORMAT, others=others)
@@ -190,7 +189,6 @@ def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
 
 
 def _dump(tables: Tables) -> str:
-    """Return the rows as JSON text, one node per line."""
     gradients = tables.backward == "to come"
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "compute_unit": tables.compute_unit}
     if tables.compute_scale not in (None, 1):
@@ -286,7 +284,6 @@ class _Reader:
         self.ignored: dict[str, None] = {}
 
     def fields(self, record: Any, what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]) -> _Fields:
-        """Return the known entries of an object."""
         if not isinstance(record, dict):
             raise fault(self.source, "{what!w} is {kind!w}, expected an object", what=what, kind=_kind(record))
         if record.keys() <= known.keys():
@@ -332,7 +329,6 @@ class _Fields:
         self.unsized = False  # true for a node with a value that has neither a size nor a base
 
     def part(self, keys: Sequence[str]) -> _Fields:
-        """Some of the entries."""
         return _Fields({key: self.record[key] for key in keys if key in self.record}, self.reader, self.what)
 
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
@@ -351,7 +347,6 @@ class _Fields:
         return entry
 
     def amount(self, key: str, read: Reading, default: Number | None) -> Any:
-        """Return a size or a cost, as a number or as text."""
         entry = self.record.get(key, default)
         if entry is default:
             return entry
@@ -363,7 +358,6 @@ class _Fields:
             raise fault(self.source, '"{key}" of {what!w}: {error!w}', key=key, what=self.what, error=error) from error
 
     def _wrong(self, key: str, template: str, **fields: Any) -> GraphError:
-        """Return the error for an entry that cannot be used."""
         return fault(self.source, '"{key}" of {what!w} ' + template, key=key, what=self.what, **fields)
 
 
@@ -412,7 +406,6 @@ def _hashable(node: Any) -> Any:
 
 
 def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield edges as (u, v, attributes)."""
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):

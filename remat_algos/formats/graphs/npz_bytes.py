@@ -115,7 +115,6 @@ def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
 
 
 def _parse(data: bytes, source: str) -> dict[str, Any]:
-    """Arguments for `ComputationGraph.from_arrays`."""
     try:
         stored = load_arrays(data, source)
         rest = json_of(bytes(stored.pop("remat_graph")))

@@ -106,7 +106,6 @@ def _starts(split: SplitAllocation) -> Int64:
 
 
 def _step_axis(ax: Axes) -> None:
-    """Label integer steps in full."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
@@ -115,7 +114,6 @@ def _step_axis(ax: Axes) -> None:
 
 
 def _corners(allocation: Allocation) -> np.ndarray:
-    """float64[k, 4, 2]: the corners of each rectangle."""
     buffers = allocation.buffers
     left, right = buffers.begin - 0.5, buffers.release_step - 0.5
     low, high = allocation.offset, allocation.offset + buffers.size
@@ -135,7 +133,6 @@ def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
 
 
 def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
-    """Return the top of each used arena."""
     rows = []
     for i, (start, size) in enumerate(zip(_starts(split).tolist(), split.sizes, strict=True)):
         if size:
@@ -199,7 +196,6 @@ def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> I
 
 
 def _span(allocation: Allocation) -> tuple[int, int]:
-    """Return the first step, and the step after the last."""
     buffers = allocation.buffers
     if len(buffers) == 0:
         return 0, 1
@@ -207,7 +203,6 @@ def _span(allocation: Allocation) -> tuple[int, int]:
 
 
 def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple[Style, Int64]]:
-    """Styles with their buffers; those of 0 bytes are left out."""
     buffers = allocation.buffers
     some = buffers.size > 0
     if simulation is None:
@@ -221,7 +216,6 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:
-    """Role of a buffer."""
     if allocation.buffers.names:
         return allocation.buffers.names[i]
     instance = int(allocation.buffers.instance[i])
@@ -244,5 +238,4 @@ def _sentences(allocation: Allocation, split: SplitAllocation | None) -> list[st
 
 
 def _of(size: int, capacity: int) -> str:
-    """Return the used part of an arena, as text."""
     return f"{format_bytes(size)} of {format_bytes(capacity)}"

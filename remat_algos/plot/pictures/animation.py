@@ -78,7 +78,6 @@ class Animation:
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError unless a path ends in .svg."""
     if Path(path).suffix.lower() != ".svg":
         raise ArgumentError("{path!p}: an animation is an SVG; give a path that ends in .svg", path=path)
 

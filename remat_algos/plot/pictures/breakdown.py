@@ -148,7 +148,6 @@ def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, s
 
 
 def _by(breakdowns: Mapping[str, Breakdown]) -> str:
-    """Kind of the types: layers, or operations."""
     return next(iter(breakdowns.values())).by
 
 
@@ -165,7 +164,6 @@ def _sentences(breakdowns: Mapping[str, Breakdown]) -> Iterator[str]:
 
 
 def _sentence(one: Breakdown) -> str:
-    """Return the footprint and its parts."""
     residents = f" and residents {format_bytes(one.resident_memory)}" if one.resident_memory else ""
     return f"footprint {format_bytes(one.footprint)}: peak {format_bytes(one.peak_memory)}{residents}"
 
@@ -185,7 +183,6 @@ def breakdown_text(subjects: Subjects, *, width: int) -> list[str]:
 
 
 def _lines(amounts: Mapping[str, int], width: int, first: int, format_amount: Callable[[int], str]) -> list[str]:
-    """Return a bar for each amount that is not 0."""
     whole, shown = max(1, sum(amounts.values())), {name: amount for name, amount in amounts.items() if amount}
     sizes = {name: format_amount(amount) for name, amount in shown.items()}
     second = max(map(len, sizes.values()), default=0)

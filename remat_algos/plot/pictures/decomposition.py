@@ -104,9 +104,6 @@ def decomposition(
     return axes.finished(ax, _sentences(decomposition, graph, separators), rows)
 
 
-# ---------------------------------------------------------------- where bags stand
-
-
 def _lines_of(words: list[str]) -> str:
     """Return the vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
@@ -115,7 +112,6 @@ def _lines_of(words: list[str]) -> str:
 
 
 def _box(text: str) -> tuple[float, float]:
-    """Width and height in inches."""
     lines = text.split("\n")
     return axes.text_width(f"{text}\nxxx") + 2 * PAD, len(lines) * LINE_HIGH + 2 * PAD
 
@@ -138,9 +134,6 @@ def _corners(points: Float64, boxes: Float64) -> Float64:
     if not points.size:
         return np.zeros((2, 2))
     return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
-
-
-# ---------------------------------------------------------------- the picture
 
 
 def _colour(tree: BagTree, bag: int) -> str:
@@ -238,9 +231,6 @@ def _branches(tree: BagTree) -> list[str]:
     return before
 
 
-# ---------------------------------------------------------------- the tree
-
-
 @dataclass(frozen=True, slots=True)
 class BagTree:
     """A rooted tree of bags; `order` has parents before children, branch by branch, and `depth` counts ancestors.
@@ -280,7 +270,6 @@ def bag_tree(
 
 
 def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph: Graph | None) -> Sequence[str]:
-    """Return a name for each vertex."""
     if graph is not None:
         check_kind(graph, ComputationGraph, "graph", UndirectedGraph)
         decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
@@ -309,7 +298,6 @@ def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: S
 
 
 def _levels(separators: SeparatorTree) -> list[int]:
-    """Return the level of each bag: 1 for the top separator."""
     level, above = [0] * separators.bag.shape[0], list[int]()
     for s, (bag, end) in enumerate(zip(separators.bag.tolist(), separators.end.tolist(), strict=True)):
         while above and above[-1] <= s:

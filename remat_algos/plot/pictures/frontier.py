@@ -71,7 +71,6 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
 
 
 def _right(frontier: Frontier) -> int:
-    """Return the right end of the stairs."""
     return max([frontier.base, frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)])
 
 

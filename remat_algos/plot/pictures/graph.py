@@ -110,7 +110,6 @@ def _times(runs: int) -> str:
 
 
 def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
-    """Size in inches that boxes with names need."""
     left, right = _sides(placed)
     box = max(map(axes.text_width, names)) + axes.text_width("xxx") + axes.text_width("x") / 2
     return (right - left + 1) * box / placed.apart, max(1.8, (placed.points[:, 1].max(initial=0) + 1) * 0.36)

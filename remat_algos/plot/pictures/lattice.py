@@ -112,7 +112,6 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
 
 
 def _members(family: LowerSetFamily) -> Bool:
-    """bool[k, f]: members of each set."""
     bits = np.unpackbits(family.words.view(np.uint8), axis=1, count=family.nodes.size, bitorder="little")
     return bits.view(np.bool_)
 
@@ -166,7 +165,6 @@ def _table(graph: ComputationGraph, path: LowerSets) -> list[str]:
 
 
 def _box(names: list[str]) -> float:
-    """Distance of neighbouring boxes in inches."""
     return max(map(axes.text_width, [*names, "xxx"])) + 0.3
 
 
@@ -177,7 +175,6 @@ def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, f
 
 
 def _wide(table: list[str]) -> float:
-    """Width of a table in inches, with the line to it."""
     return 1.15 * axes.text_width("\n".join(table)) + 0.4 if table else 0
 
 
@@ -237,9 +234,6 @@ def _legend(family: LowerSetFamily, fills: list[str], chain: bool, named: bool) 
     return [*rows, *([(None, f"names say the {which}")] if named else [])]
 
 
-# ---------------------------------------------------------------- where sets stand
-
-
 def covers(members: Bool) -> Int64:
     """int64[c, 2]: pairs of rows of which the second covers the first."""
     size, counts = members.sum(axis=1), members.astype(np.float32)
@@ -281,9 +275,6 @@ def _directions(members: Bool) -> Float64:
         direction = np.array(branch) * 2 / max(1, len(last) - 1) - 1
         slope[begin:end] = (direction - direction.mean()) / 2
     return slope
-
-
-# ---------------------------------------------------------------- formula (2), term by term
 
 
 @checked_arguments
@@ -378,7 +369,6 @@ def _bytes(amounts: Int64) -> list[str]:
 
 
 def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
-    """Label each block with its nodes, horizontally if there is room."""
     block = lower_sets.blocks(graph)
     names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
     room = axes.inches(ax)[0] / (max(1, len(names)) + 0.2)

@@ -106,7 +106,6 @@ def _near(amount: int | None, peak: int) -> int:
 
 
 def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
-    """Draw the budget."""
     if limit is None:
         return []
     text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > MAX_PEAKS * peak else "")
@@ -126,7 +125,6 @@ def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
 
 
 def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
-    """Mark the peak, and list the live set there."""
     from matplotlib.markers import CARETDOWN
 
     step, peak = lanes.simulation.peak_step, lanes.simulation.peak_memory
@@ -180,12 +178,10 @@ def _chart(lanes: Lanes, height: int, shown: Int64, wide: int, room: int) -> lis
 
 
 def _roles(lanes: Lanes, width: int) -> list[str]:
-    """Return the characters of the roles, and of the budget."""
     return legend((style for style, _ in lanes.bands), width, ["─ budget"] if lanes.limit is not None else [])
 
 
 def _live_lines(lanes: Lanes, width: int) -> list[str]:
-    """Return the live set at the peak."""
     step = lanes.simulation.peak_step
     if step < 0:
         return []
@@ -365,7 +361,6 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
 
 
 def _played(subject: Plan | Timeline, limit: int | None) -> tuple[Lanes, Timeline]:
-    """Return the lanes and the timeline of a plan; ValueError without a link."""
     if isinstance(subject, Timeline):
         return Lanes(subject.simulation, limit, subject), subject
     lanes = Lanes.of(check_kind(subject, Plan, "subject", Timeline), limit)
@@ -375,7 +370,6 @@ def _played(subject: Plan | Timeline, limit: int | None) -> tuple[Lanes, Timelin
 
 
 def _timeline_sentences(lanes: Lanes, played: Timeline) -> list[str]:
-    """Time, peak and size."""
     limit, one_pass = lanes.limit, lanes.graph.needed_compute
     time = f"time {format_seconds(played.last / played.per_second)}"
     time += f", {percent(played.overhead, one_pass)} more than one pass"

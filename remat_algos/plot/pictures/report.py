@@ -149,7 +149,6 @@ class Texts:
         self._place: dict[str, int] = {}
 
     def __call__(self, text: str) -> int:
-        """Return the place of a text."""
         if text not in self._place:
             self._place[text] = len(self.kept)
             self.kept.append(text)
@@ -208,7 +207,6 @@ def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
 
 
 def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
-    """Rows (label, text) about the whole plan."""
     if isinstance(plan, Plan):
         return list(plan_rows(plan))
     graph, one_pass, base = plan.graph, plan.graph.needed_compute, baseline_peak(plan.graph)

@@ -115,7 +115,6 @@ def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str
 
 
 def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
-    """Draw cells in their colours."""
     from matplotlib.colors import ListedColormap
 
     colours = ListedColormap([style.colour for style in CELLS])
@@ -129,7 +128,6 @@ def _legend(cells: Int8) -> list[tuple[Any, str]]:
 
 
 def _legend_lines(simulation: Simulation, width: int) -> list[str]:
-    """Return the characters of cells that the schedule may have."""
     loaded = (LOADED,) if simulation.schedule.loads.size else ()
     return legend((CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE)), width)
 

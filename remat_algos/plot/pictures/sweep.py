@@ -32,8 +32,6 @@ Points = list[tuple[float, float]]
 # For each solver the points of its curve, the hollow points, and its text in the legend.
 Curves = dict[str, tuple[Points, Points, str]]
 
-# ---------------------------------------------------------------- compute, relative to the best
-
 
 @checked_arguments
 def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
@@ -145,9 +143,6 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
     yield from _unfinished(results)
 
 
-# ---------------------------------------------------------------- overhead, by budget
-
-
 @checked_arguments
 def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     """Draw the median overhead of the plans of each solver against the budget.
@@ -202,7 +197,6 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def overheads_text(results: SweepResults, *, width: int) -> list[str]:
-    """Return a line for each budget and solver."""
     check_kind(results, SweepResults, "results")
     points, solvers = _points(results), _solvers(results)
     rows = []
@@ -257,9 +251,6 @@ def _overhead_sentences(
     if used < len(results.jobs):
         yield f"left out: {counted(len(results.jobs) - used, 'job')} whose budget is no share of the peak"
     yield from _unfinished(results)
-
-
-# ---------------------------------------------------------------- time, by size
 
 
 @checked_arguments
@@ -352,9 +343,6 @@ def _time_sentences(results: SweepResults, by_solver: Times) -> Iterator[str]:
     yield from _unfinished(results)
 
 
-# ---------------------------------------------------------------- all of them
-
-
 def _solvers(results: SweepResults) -> list[str]:
     """All solvers, in the order of the results: each looks the same in all pictures."""
     return list(dict.fromkeys(row["solver"] for row in results))
@@ -374,7 +362,6 @@ def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str,
 
 
 def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
-    """Label the axes."""
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
