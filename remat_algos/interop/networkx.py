@@ -125,7 +125,6 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
 
 
 def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
-    """Return the error for nodes without a size or cost."""
     nodes = list(map(quoted, nodes))
     return GraphError(
         "the networkx graph has no {what} for {nodes!l}; {remedy!w}", what=what, nodes=nodes, remedy=remedy
@@ -133,7 +132,6 @@ def _missing(what: str, nodes: Sequence[Hashable], remedy: str) -> GraphError:
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
-    """Return the text of each node; GraphError if two are equal."""
     node_of: dict[str, Hashable] = {}
     for node in nodes:
         first = node_of.setdefault(str(node), node)
@@ -305,7 +303,6 @@ def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None
 
 
 def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
-    """Return the numbers of the vertices in a node of the tree."""
     if not isinstance(node, frozenset | tuple):
         raise GraphError("the tree has the node {node!r}, expected frozensets of vertices", node=node)
     for vertex in node:

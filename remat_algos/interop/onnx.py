@@ -62,7 +62,8 @@ def capture(
     Nodes are named after their first value, in the order of the file. Initializers and inputs are residents, of role
     `parameter` for floating-point initializers, `state` for running statistics. Reshape, Flatten, Squeeze, Unsqueeze,
     Identity, and Dropout outside training without a mask, are views. Random operators must not run a second time. If,
-    Loop and Scan are one node each, which reads what their bodies read from outside.
+    Loop and Scan are one node each, which reads what their bodies read from outside. Gradients of operators that are
+    not in `ra.ir.operation_kinds` read all reads and values.
 
     Parameters
     ----------
@@ -72,31 +73,14 @@ def capture(
     cost : {"roofline", "occupancy", "flops"} or callable, optional
         "roofline": the time on an A100 80GB in ns, the longer of computing and moving bytes. "occupancy": the same,
         with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are
-        those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the bodies of If,
-        Loop and Scan; other operators have none.
-
-    Returns
-    -------
-    ComputationGraph
-        Reads of gradients are known for operators in `ra.ir.operation_kinds`; others read all reads and values.
+        those of matrix products, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the bodies of If, Loop and
+        Scan; other operators have none.
 
     Raises
     ------
     GraphError
         If the model cannot be read, its shapes contradict each other, a tensor has no size, or a dimension or cost is
         unknown.
-    ImportError
-        If onnx is not installed.
-
-    Examples
-    --------
-    >>> from onnx import TensorProto, helper
-    >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
-    >>> relu = helper.make_node("Relu", ["x"], ["y"])
-    >>> model = helper.make_model(helper.make_graph([relu], "net", [x], [y]))
-    >>> graph = capture(model, {"batch": 8})
-    >>> graph.memory.tolist(), graph.compute.tolist(), graph.resident.names
-    ([128], [5000], ('x',))
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
         raise ArgumentTypeError(
@@ -138,7 +122,6 @@ def _loaded(model: Any, source: str) -> Any:
 
 
 def _inlined(model: Any, source: str) -> Any:
-    """Return the model with its local functions inlined; GraphError if one of its graphs is missing."""
     if not model.graph.node:
         raise GraphError("{source!p} has no nodes; give an ONNX model with a graph", source=source)
     if model.graph.sparse_initializer:
@@ -370,7 +353,6 @@ class _OnnxRows:
                 )
 
     def tables(self, cost: Cost) -> Tables:
-        """Return the rows, costs among them."""
         costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
@@ -419,7 +401,6 @@ class _OnnxRows:
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
     def _result_size(self, node: Any) -> int:
-        """Number of elements of the first value of an operator."""
         return prod(next(self.extents[name].shape for name in node.output if name in self.extents))
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
@@ -461,7 +442,6 @@ class _OnnxRows:
         return shape[attributes.get("scan_input_axes", [0])[0]]
 
     def _residents(self) -> list[ResidentRow]:
-        """Initializers, values of Constant nodes, inputs."""
         role = {tensor.name: "parameter" for tensor in self.graph.initializer if self.extents[tensor.name].floating}
         for node in self.graph.node:
             if node.op_type == "BatchNormalization":

@@ -27,7 +27,6 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
 
 
 def _of(shape: Shape) -> tuple[int, ...]:
-    """Return a required shape."""
     if shape is None:
         raise LookupError("a shape")
     return shape

@@ -51,7 +51,7 @@ COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_p
 
 @checked_arguments
 def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline") -> ComputationGraph:
-    """Return the graph of a function lowered or exported by JAX.
+    """Return the graph of a function lowered or exported by JAX, without a backward part of its own.
 
     Nodes are named by operation and number, in the order of the module; arguments and constants are residents. Private
     functions are inlined. `while`, `case` and other operations with regions are one node each, which reads what its
@@ -67,35 +67,13 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
         "arg1[0]" if the module has no symbol for it.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        "roofline": the time on an A100 80GB in ns, the longer of computing and moving bytes. "occupancy": the same,
-        with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are
-        those of dot_general and convolution, also in branches and loops; other operations have none.
-
-    Returns
-    -------
-    ComputationGraph
-        Without a backward part: gradients that the function computes are ordinary nodes.
+        As for `remat_algos.interop.onnx.capture`; FLOPs are those of dot_general and convolution, also in branches and
+        loops.
 
     Raises
     ------
     GraphError
         If the file has no module, the module no main function, or a tensor no size, or a dimension or cost is unknown.
-    TypeError
-        If `lowered` is neither a lowered function nor a module.
-    ImportError
-        If JAX is not installed.
-
-    Examples
-    --------
-    >>> import jax
-    >>> lowered = jax.jit(lambda x: (x @ x).sum()).lower(jax.ShapeDtypeStruct((8, 8), "float32"))
-    >>> graph = capture(lowered, cost="flops")
-    >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
-    (('dot_general.0', 'reduce.0'), [256, 4], [1024, 0])
-    >>> shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 4"), "float32")
-    >>> exported = jax.export.export(jax.jit(jax.numpy.sin))(shape)
-    >>> capture(exported.mlir_module(), {"b": 8}).memory.tolist()
-    [128]
     """
     lengths = checked_dims(dims)
     module = _module(lowered)
@@ -114,7 +92,6 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
 
 
 def _module(lowered: Any) -> Any:
-    """Return the module of an argument of `capture`."""
     if hasattr(lowered, "compiler_ir"):
         return lowered.compiler_ir("stablehlo")
     if isinstance(lowered, ir.Module):
@@ -267,7 +244,6 @@ def _refined(module: Any, kinds: Sequence[Any]) -> Any:
 
 
 def _has_open(module: Any) -> bool:
-    """True if an operation makes a tensor with an open length."""
     found: list[Any] = []
 
     def look(operation: Any) -> Any:
@@ -316,7 +292,6 @@ class _HloRows:
         self.outputs = set(self._function("main", names))
 
     def tables(self, cost: Cost) -> Tables:
-        """Return the rows, costs among them."""
         costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
@@ -421,7 +396,6 @@ def _operands(operation: Any) -> Iterator[Any]:
 
 
 def _memory(kind: Any) -> int:
-    """Bytes of a tensor; 0 for a token."""
     if str(kind) in TOKENS:
         return 0
     if isinstance(kind, ir.TupleType):
@@ -479,7 +453,6 @@ def _producer(value: Any) -> Any:
 
 
 def _whole_constant(value: Any) -> int | None:
-    """Return the number in a scalar constant."""
     producer, kind = _producer(value), value.type
     if producer is None or producer.name != "stablehlo.constant" or kind.rank or str(kind.element_type) not in COUNTERS:
         return None

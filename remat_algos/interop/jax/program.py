@@ -76,12 +76,10 @@ class Equation:
 
     @property
     def resident_reads(self) -> list[int]:
-        """The residents that it reads, each once."""
         return sorted({read.place for read in self.reads if isinstance(read, Source) and read.resident})
 
     @property
     def memory(self) -> list[int]:
-        """Bytes of each of its values."""
         sizes = [array_bytes(variable.aval) for variable in self.eqn.outvars]
         return sizes + [0] * (len(self.values) - len(sizes))
 
@@ -128,7 +126,6 @@ class FlatJaxpr:
         self._drop_dead()
 
     def _inline(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], backward: bool) -> list[Any]:
-        """Add the equations of a jaxpr; return its results."""
         inputs = [*map(self._constant, consts), *arguments]
         sources = dict(zip([*jaxpr.constvars, *jaxpr.invars], inputs, strict=True))
 

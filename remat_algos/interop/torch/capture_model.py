@@ -49,7 +49,8 @@ RNG = ("replay", "once")  # options of random operators
 FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
-COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # if one process reran them, it would wait for the others
+# Never run again: one process that reran them would wait for the others.
+COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 
 Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 """Compute and workspace of operators, and the unit of compute; None is free."""
@@ -386,8 +387,6 @@ def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> 
 
 @dataclass(slots=True)
 class _Row:
-    """A node of the computation graph."""
-
     operator: fx.Node | None
     reads: list[int]
     residents: list[int]
@@ -419,7 +418,6 @@ class _JointRows:
         self.boundary: list[int] = []  # the value of the node between forward and backward
 
     def read_input(self, node: fx.Node) -> None:
-        """Add a resident, or a gradient from outside."""
         if isinstance(node.meta.get("desc"), OUTSIDE):
             self.backward.add(node)
             self.tangents.append(node)
@@ -482,7 +480,6 @@ class _JointRows:
         return self._value(0)
 
     def _is_backward(self, x: int) -> bool:
-        """True if a value is made in the backward part."""
         return self.rows[self.producer[x]].backward
 
     def _locate(self, node: fx.Node) -> None:
@@ -517,7 +514,6 @@ class _JointRows:
         self.boundary = [self._mark()]
 
     def graph(self, price: Price) -> ComputationGraph:
-        """All rows, as a graph."""
         self._separate()
         output = np.zeros(len(self.memory), bool)
         output[[x for node in self.outputs for x in self.values[node]]] = True

@@ -60,7 +60,6 @@ class Call:
 
     @classmethod
     def of(cls, operator: Any, args: Any, kwargs: Any, result: Any) -> "Call":
-        """Describe a call with its result."""
         count = flop_registry.get(getattr(operator, "overloadpacket", None))
         flops = 0 if count is None else int(count(*args, **kwargs, out_val=result))
         given = {id(each): each for each in tensors((args, kwargs))}
@@ -73,7 +72,6 @@ class Call:
 
     @classmethod
     def of_node(cls, node: fx.Node) -> "Call":
-        """Describe a call of a captured graph."""
         args, kwargs = map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
         return cls.of(node.target, args, kwargs, node.meta["val"])
 

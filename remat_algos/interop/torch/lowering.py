@@ -174,7 +174,6 @@ class _Lowering:
         return [copy for _, copy in self.received]
 
     def _copy(self, node: fx.Node, serving: Mapping[int, int], computed: Mapping[int, int]) -> None:
-        """Copy an operator for one more run."""
         stored = {**serving, **computed}
         key = (node, tuple(stored[x] for x in self.captured.bases[node]))
         if STATE not in node.meta or node not in self.ran:
@@ -187,7 +186,6 @@ class _Lowering:
         self.copies[key].meta = dict(node.meta)
 
     def _load(self, i: int) -> None:
-        """Begin the copy of an instance from the host."""
         parts, hosts = self.captured.tensors[self.value[i]], self._hosts(self.value[i])
         if hosts:
             loaded = self.graph.call_function(load, (parts[0].meta["val"].device, *hosts))
@@ -196,13 +194,11 @@ class _Lowering:
             self.arriving.add(i)
 
     def _arrive(self, i: int) -> None:
-        """Wait for the load of an instance."""
         self.arriving.remove(i)
         for part in self.captured.tensors[self.value[i]]:
             self.copies[part, (i,)] = self._call(part.meta, arrive, self.copies[part, (i,)])
 
     def _store(self, i: int) -> None:
-        """Begin the copy of an instance to the host."""
         x = self.value[i]
         parts = self.captured.tensors[x]
         self.stored[x] = i

@@ -33,7 +33,7 @@ SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
 ULPS, HALF_ULPS = 100, 4
 """Units in the last place of its largest number by which a result may differ, and in half precision."""
-ACCELERATOR = 100  # times as many, off the CPU
+ACCELERATOR = 100  # factor on it off the CPU
 SEED = 0  # seed of the compared passes
 
 
@@ -81,12 +81,10 @@ class Rematerialized(nn.Module):
 
     @property
     def original(self) -> nn.Module:
-        """The model."""
         return self.__dict__["_original"]
 
     @property
     def training(self) -> bool:
-        """The training mode of the model."""
         return self.original.training
 
     @training.setter
@@ -95,18 +93,15 @@ class Rematerialized(nn.Module):
 
     @property
     def report(self) -> GraphReport:
-        """The report on the graph of the last call with gradients."""
         if not self._last:
             raise GraphError("a copy is planned at its first call; call it")
         return self._last[-1]
 
     @property
     def plan(self) -> Plan:
-        """The plan of the last call with gradients."""
         return self.report.plan
 
     def train(self, mode: bool = True) -> "Rematerialized":
-        """Set the model to training or evaluation mode."""
         self.original.train(mode)
         return self
 
@@ -118,11 +113,9 @@ class Rematerialized(nn.Module):
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the state of the model."""
         return self.original.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Load a state into the model."""
         return self.original.load_state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
@@ -253,9 +246,6 @@ def _mode(model: nn.Module) -> Any:
     )
 
 
-# ---------------------------------------------------------------- one pass of both
-
-
 def _writes_parameter(result: Any) -> bool:
     return isinstance(result, InputMutation) and isinstance(origin(result.mutated_input), Parameter)
 
@@ -349,16 +339,12 @@ def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, 
 
 
 def _tolerance(expected: torch.Tensor) -> float:
-    """Return the absolute difference that rounding may cause."""
     if not (expected.is_floating_point() or expected.is_complex()) or not expected.numel():
         return 0.0
     unit = torch.finfo(expected.dtype).eps
     ulps = ULPS if unit < torch.finfo(torch.float16).eps else HALF_ULPS
     largest = torch.where(expected.isfinite(), expected, 0).abs().max().item()
     return unit * ulps * largest * (1 if expected.device.type == "cpu" else ACCELERATOR)
-
-
-# ---------------------------------------------------------------- inputs
 
 
 def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:

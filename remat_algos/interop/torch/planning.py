@@ -134,7 +134,6 @@ class TrainingRequest:
         return kept_bytes(graph, self.optimizer, self.accumulate)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
-        """Return the computation graph of a joint graph."""
         return read_joint_graph(
             tidy(joint, self.rng == "replay"),
             num_forward,
@@ -202,7 +201,7 @@ class Partitioner:
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
         self._runs: dict[tuple[int, int], int] = {}  # runs by place, before backward
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # by place: a saved storage per run
-        self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
+        self._buckets = 0  # bytes of DDP's gradient buckets
         self._gathers: dict[int, Gather] = {}  # FSDP2 gathers, by parameter group
 
     def __call__(
@@ -363,7 +362,6 @@ class Partitioner:
         self._warn_above()
 
     def _warn_infeasible(self) -> None:
-        """Warn once if graphs have no plan within the budget."""
         if not self._infeasible or self._warned_infeasible:
             return
         self._warned_infeasible = True
@@ -376,7 +374,6 @@ class Partitioner:
         )
 
     def _warn_above(self) -> None:
-        """Warn if graphs within their limits exceed the budget together."""
         whole, several = self.reports[-1].whole, len({report.place for report in self.reports}) > 1
         if self.request.as_today:
             limit = self._whole(lambda report: report.references.as_is)
