@@ -157,6 +157,8 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
         for file, data in contents.items():
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not file.parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, "no such folder; make it first")
             if not _is_stream(file):
                 target = file.resolve()
                 temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short: names have a maximum length

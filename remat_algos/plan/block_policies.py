@@ -106,10 +106,11 @@ def plan_policy(
             "a policy has no overhead budget ({overhead!r}); give a memory budget", overhead=asked.overhead
         )
     if isinstance(blocks, str) and "|" in blocks:
-        return _cheapest(
+        policy: Policy = cheapest(
             partial(plan_policy, graph, asked, part, semantics=semantics, link=link, holds=holds)
             for part in blocks.split("|")
         )
+        return policy
     cut = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
     if not graph.is_training or (cut.trigger < 0).all():
         raise PlanError("no gradient reads what the blocks compute; give a graph with its backward part")
@@ -124,8 +125,8 @@ def plan_policy(
     return search.lowest() if limit is None else search.within(limit)
 
 
-def _cheapest(searches: Iterable[Callable[[], Policy]]) -> Policy:
-    """Return the cheapest of several policies, without a limit that of the lowest peak; the lowest of their errors."""
+def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
+    """Return the cheapest of several plans, without a limit that of the lowest peak; the lowest of their errors."""
     found, errors = [], []
     for search in searches:
         try:

@@ -82,6 +82,8 @@ class Treatment:
         Cost of what runs again, in the unit of the graph.
     copies : int or float
         Time of the stores and loads on the link, in the same unit.
+    inputs : tuple of str
+        Arguments of an offloaded block that go to the host, in plans for PyTorch: "0", "mask", "pair.1"; () is all.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Treatment:
     memory: int = 0
     compute: int = 0
     copies: int | float = 0
+    inputs: tuple[str, ...] = ()
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -97,6 +100,7 @@ class Treatment:
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
         saved = {"saved": list(self.saved)} if self.decision != KEEP else {}
+        saved |= {"inputs": list(self.inputs)} if self.inputs else {}
         figures = {"memory": self.memory, "compute": self.compute, "copies": self.copies}
         return {"name": self.name, "decision": self.decision, **saved, **figures}
 
@@ -340,7 +344,7 @@ class Policy:
         for each in self.treatments:
             stacks.setdefault(_stack(each.name), []).append(each)
         for treatments in stacks.values():
-            for same, group in groupby(treatments, key=lambda each: replace(each, name="")):
+            for same, group in groupby(treatments, key=lambda each: replace(each, name="", inputs=())):
                 names = [each.name for each in group]
                 name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
                 if same.decision == KEEP:
@@ -350,11 +354,11 @@ class Policy:
                     saved = ", ".join(same.saved) or "none"
                     yield name, same.decision, saved, format_bytes(same.memory), price
 
-    def figures(self) -> Iterator[tuple[str, str]]:
-        """Yield label and text of each line below the table."""
-        graph, base = self.graph, baseline_peak(self.graph)
+    def figures(self, states: int = 0) -> Iterator[tuple[str, str]]:
+        """Yield label and text of each line below the table; `states` are bytes next to the simulated peak."""
+        graph, base, peak = self.graph, baseline_peak(self.graph), self.peak_memory + states
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
-        yield "peak", f"{exact_bytes(self.peak_memory)}, {percent(self.peak_memory, base)} of one pass{limit}"
+        yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"
         one_pass, bound = graph.needed_compute, self.bound
         extra = bound.compute - one_pass
         for label, amount, what in (

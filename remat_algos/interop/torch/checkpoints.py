@@ -23,9 +23,9 @@ from remat_algos.interop.torch.eager_capture import NORMS, EagerCapture, capture
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, is_savable, operator_of
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
+    Checkpoint,
     Saved,
     TrainedBlocks,
-    batch_norms,
     next_contexts,
     run_block,
     savable,
@@ -33,15 +33,14 @@ from remat_algos.interop.torch.selective import (
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.block_policies import plan_policy
-from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks
-from remat_algos.plan.policy import Policy, Treatment
+from remat_algos.plan.block_policies import cheapest, plan_policy
+from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks, offloaded
+from remat_algos.plan.policy import COLUMNS, Policy, Treatment
 from remat_algos.plan.record import from_file
-from remat_algos.wording import format_bytes, labelled, listed, one_line
+from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
 BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
 FORMAT, VERSION = "remat-checkpoints", 1
-GENERATOR_STATE = 5056  # bytes, of the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,11 @@ class CheckpointPlan:
 
     def __str__(self) -> str:
         return self.report or repr(self)
+
+    @property
+    def limit(self) -> int | None:
+        """The budget in bytes, if there was one and the plan is not from a file."""
+        return None if self.policy is None else self.policy.limit
 
     @checked_arguments
     def apply(self, model: nn.Module) -> "AppliedPlan":
@@ -218,6 +222,7 @@ class CheckpointPlan:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
+OPTIONAL = {"saved", "inputs"}  # entries of a block
 FIGURES = ("peak_memory", "overhead", "bound", "gap", "resident_memory")
 
 
@@ -257,6 +262,7 @@ def plan_checkpoints(
     blocks : str or sequence of str, optional
         Module paths such as "model.layers.*". By default the entries of the outermost lists of modules
         (`nn.ModuleList`, `nn.Sequential`) that hold most parameters, else the children of the model.
+        "layers.*|layers.*.mlp" plans one cut after the other, each with a capture, and returns the cheaper plan.
     loss : callable, optional
         From the model's result to a scalar; by default the result or its entry `loss`.
     on : torch.device or str, optional
@@ -293,6 +299,22 @@ def plan_checkpoints(
     >>> plan.treatments[0].decision, plan.treatments[3].decision, plan.peak_memory <= plan.policy.limit
     ('recompute', 'keep', True)
     """
+    if isinstance(blocks, str) and "|" in blocks:
+        options = {
+            "keywords": keywords,
+            "loss": loss,
+            "on": on,
+            "cost": cost,
+            "device": device,
+            "workspace": workspace,
+            "link": link,
+            "shards": shards,
+        }
+        cuts = [part.strip() for part in blocks.split("|")]
+        found: CheckpointPlan = cheapest(
+            partial(plan_checkpoints, model, inputs, budget, blocks=cut, **options) for cut in cuts
+        )
+        return found
     _check_free(model)
     world = 1 if shards is None else shards.get("world")
     if not is_count(world) or not world or set(shards or ()) - {"world"}:
@@ -301,17 +323,16 @@ def plan_checkpoints(
     captured = capture_step(
         model, inputs, keywords=keywords, loss=loss, on=on, blocks=names, cost=cost, device=device, workspace=workspace
     )
-    cut = _with_refusals(model, captured)
+    cut = _with_refusals(model, captured, link is not None)
     rank = _Rank.of(model, captured.graph, cut.names, world)
     limits, states, reserve = _limits(budget, captured.graph)
     graph = rank.graph(captured.graph)
     if limits.device is not None:
         left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
-    plan = partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds)
-    where = next((each.device for each in model.parameters()), torch.device("cpu")) if on is None else torch.device(on)
-    policy = _within(plan, limits, where)
-    stashed = _stashed(policy, where)
+    policy = _within(partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds), limits, captured)
+    stashed = _stashed(policy, captured)
+    lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, stashed)])
     return CheckpointPlan(
         _selected(policy, captured),
         policy.peak_memory + stashed,
@@ -319,25 +340,25 @@ def plan_checkpoints(
         policy.bound.compute - graph.needed_compute,
         policy.gap,
         rank.extra,
-        "\n".join([str(policy), *labelled([*rank.rows(), *_notes(cut, stashed)])]),
+        "\n".join([*tabulated(COLUMNS, policy.rows()), *lines]),
         policy,
         captured,
     )
 
 
-def _within(plan: Callable[[Any], Policy], limits: Budget, where: torch.device) -> Policy:
+def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
     """Return the policy within limits with the states that checkpoints stash, or else that of the lowest peak."""
     policy = None
     try:
         policy = plan(limits)
-        if policy.limit is None or policy.peak_memory + _stashed(policy, where) <= policy.limit:
+        if policy.limit is None or policy.peak_memory + _stashed(policy, captured) <= policy.limit:
             return policy
-        left = policy.limit - (len(policy.treatments) + 1) * GENERATOR_STATE
+        left = policy.limit - captured.stashed([OFFLOAD] * len(policy.treatments))
         return replace(plan(max(left, 0)), limit=policy.limit)
     except BudgetError as error:
         limit: int = error.fields["limit"] if policy is None else policy.limit or 0
         lowest = plan("least")
-        reached = lowest.peak_memory + _stashed(lowest, where)
+        reached = lowest.peak_memory + _stashed(lowest, captured)
         if reached <= limit:
             return replace(lowest, limit=limit)
         failed = BudgetError(
@@ -361,10 +382,8 @@ def _within(plan: Callable[[Any], Policy], limits: Budget, where: torch.device) 
         raise failed from error
 
 
-def _stashed(policy: Policy, where: torch.device) -> int:
-    """Bytes of the generator's states that checkpoints stash, and of one during a rerun; they are on the CPU."""
-    count = sum(each.decision != KEEP for each in policy.treatments)
-    return (count + 1) * GENERATOR_STATE if count and where.type in ("cpu", "meta") else 0
+def _stashed(policy: Policy, captured: EagerCapture) -> int:
+    return captured.stashed([each.decision for each in policy.treatments])
 
 
 def _notes(blocks: Blocks, stashed: int) -> Iterator[tuple[str, str]]:
@@ -372,18 +391,21 @@ def _notes(blocks: Blocks, stashed: int) -> Iterator[tuple[str, str]]:
         names = [blocks.names[b] for b, each in blocks.refusals.items() if each == reason]
         yield "refused", f"{listed(names)}: {reason}"
     if stashed:
-        yield "states", f"{format_bytes(stashed)} of the random generator that checkpoints stash, next to this peak"
+        yield "states", f"{format_bytes(stashed)} of the peak are states of the random generator that checkpoints stash"
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
     """Return the treatments of a policy with selectors; what cannot be saved, such as a count of batches, is not."""
     node, found = {name: v for v, name in enumerate(captured.graph.node_names())}, []
-    for each in policy.treatments:
+    loads = set(policy.simulation.schedule.loads[:, 1].tolist())
+    for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
         nodes = [node[f"{each.name}.{name}"] for name in each.saved]
         saved = (
             operator_of(captured, each.name, v) + f"#{captured.counts[v]}" for v in nodes if is_savable(captured, v)
         )
-        found.append(replace(each, saved=tuple(saved)))
+        away = each.decision == OFFLOAD
+        inputs = [name for x, names in arguments.items() if away and x in loads for name in names]
+        found.append(replace(each, saved=tuple(saved), inputs=tuple(inputs)))
     return tuple(found)
 
 
@@ -421,14 +443,20 @@ def _size(module: nn.Module) -> int:
     return sum(each.nbytes for each in module.parameters())
 
 
-def _with_refusals(model: nn.Module, captured: EagerCapture) -> Blocks:
-    """Return the blocks, of which those that change buffers can only be kept; batch norms are seen to in reruns."""
+def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
+    """Return the blocks, of which those that change buffers can only be kept; batch norms are seen to in reruns.
+
+    So are, where inputs may go to the host, those that take such an input by another way than their arguments.
+    """
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
+    owned = np.bincount(np.concatenate(blocks.inputs), minlength=graph.n_values) == 1
     for b, members in enumerate(blocks.members):
         for v in members[graph.once[members]].tolist():
             norm = isinstance(model.get_submodule(captured.paths[v]), NORMS)
             if not savable(captured.overloads[v]) and not norm:
                 refusals.setdefault(b, "it changes a buffer in place, which a second run would change again")
+        if offloads and not captured.arguments[b].keys() >= set(offloaded(graph, blocks, b, owned).tolist()):
+            refusals.setdefault(b, "it takes a tensor that is none of its arguments, which no hook brings to the host")
     return replace(blocks, refusals=refusals)
 
 
@@ -561,8 +589,9 @@ class AppliedPlan:
 
 
 def _wrapped(block: nn.Module, treatment: Treatment) -> partial[Any]:
-    offload = treatment.decision == OFFLOAD
-    return partial(run_block, block.forward, _saved(treatment), offload, batch_norms(block))
+    modules = tuple(each for each in block.modules() if each._parameters or isinstance(each, NORMS))
+    offloads = treatment.decision == OFFLOAD
+    return partial(run_block, block.forward, Checkpoint(_saved(treatment), modules, offloads, treatment.inputs))
 
 
 def _check_free(model: nn.Module) -> None:
@@ -602,7 +631,9 @@ def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
             raise PlanError(
                 '"{name}" of the plan is missing or damaged; expected {expected!w}', name=name, expected=expected
             )
-    blocks = [Treatment(**{**each, "saved": tuple(each.get("saved", ()))}) for each in record["blocks"]]
+    blocks = [
+        Treatment(**{**each, **{name: tuple(each.get(name, ())) for name in OPTIONAL}}) for each in record["blocks"]
+    ]
     return CheckpointPlan(tuple(blocks), **{name: record[name] for name in FIGURES}, report="\n".join(record["report"]))
 
 
@@ -623,13 +654,14 @@ def _are_blocks(entry: Any) -> bool:
         "name": lambda each: isinstance(each, str),
         "decision": lambda each: isinstance(each, str),
         "saved": _is_texts,
+        "inputs": _is_texts,
         "memory": is_count,
         "compute": is_count,
         "copies": lambda each: each is not None and _is_figure(each),
     }
     return isinstance(entry, list) and all(
         isinstance(each, dict)
-        and each.keys() | {"saved"} == kinds.keys()
+        and each.keys() | OPTIONAL == kinds.keys()
         and all(kinds[name](value) for name, value in each.items())
         for each in entry
     )

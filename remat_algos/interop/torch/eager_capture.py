@@ -38,7 +38,7 @@ from remat_algos.interop.torch.storages import stored_bytes
 from remat_algos.ir.arrays import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
-from remat_algos.plan.blocks import Blocks, Holds
+from remat_algos.plan.blocks import KEEP, Blocks, Holds
 
 CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
 FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
@@ -68,6 +68,16 @@ def tensors(arguments: Any) -> Iterator[torch.Tensor]:
 
 def _is_record(arguments: Any) -> bool:
     return is_dataclass(arguments) and not isinstance(arguments, type)
+
+
+def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield names and tensors of the arguments of a call: "0", "mask", and in tuples "pair.1"."""
+    pending = [*((str(i), each) for i, each in enumerate(args)), *kwargs.items()]
+    for name, each in pending:
+        if isinstance(each, torch.Tensor):
+            yield name, each
+        elif isinstance(each, tuple):
+            yield from ((f"{name}.{inner}", tensor) for inner, tensor in named_tensors(each, {}))
 
 
 def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
@@ -628,6 +638,7 @@ class _Block:
     calls: int = 0
     counts: Counter = field(default_factory=Counter)
     inputs: list[int] = field(default_factory=list)
+    arguments: dict[int, list[str]] = field(default_factory=dict)  # names of those in an input
     results: set[int] = field(default_factory=set)
     rerun_end: int = 0
     trigger: int = -1
@@ -657,6 +668,7 @@ class _Recorder(_Tracker):
         self.block_of = {path: b for b, path in enumerate(blocks)}
         self.block = -1
         self.attributes: _Attributes | None = None  # of the block, before its call
+        self.reruns: set[int] = set()  # nodes whose gradient makes a checkpoint of the model run again
         self.constants: dict[int, int] = {}  # blocks whose Python makes tensors of numbers, by resident
         for fake in step.fakes.values():
             name = step.names.get(id(fake))
@@ -741,8 +753,10 @@ class _Recorder(_Tracker):
             self.constants |= dict.fromkeys(places, self.block)
         if self.backward:
             self.check_saved(given)
-            if torch.is_grad_enabled() and self.owner >= 0 and self.rows[self.owner].block >= 0:
-                self.refuse(self.rows[self.owner].block, "a part of it has a checkpoint already")
+            if torch.is_grad_enabled() and self.owner >= 0:
+                self.reruns.add(self.owner)
+                if self.rows[self.owner].block >= 0:
+                    self.refuse(self.rows[self.owner].block, "a part of it has a checkpoint already")
         results = list(tensors(result))
         sizes = stored_bytes(operator, args, kwargs, result)
         new = {
@@ -901,6 +915,8 @@ class _Recorder(_Tracker):
             self.attributes = _Attributes(module, [*args, *kwargs.values()])
         if not self.backward:
             block.inputs += [place for place in map(self.place_of, tensors((args, kwargs))) if place >= 0]
+            for name, tensor in named_tensors(args, kwargs):
+                block.arguments.setdefault(self.place_of(tensor), []).append(name)
 
     def leave_module(self, module: nn.Module, args: Any, result: Any) -> None:
         path = self.paths.get(module)
@@ -966,6 +982,12 @@ class EagerCapture:
         Module that calls each node; of a backward node, that of its forward node.
     counts : int32[n]
         How often the overload came before in this call of the block; 0 outside of blocks.
+    arguments : tuple of mapping
+        By block: the names of the arguments that are in the storage of an input, by value.
+    checkpoints : int
+        Checkpoints that the model has without a plan.
+    state : int
+        Bytes of the generator's state that each checkpoint stashes where the step runs; 0 on a GPU.
     """
 
     graph: ComputationGraph
@@ -974,6 +996,14 @@ class EagerCapture:
     overloads: tuple[str, ...]
     paths: tuple[str, ...]
     counts: Any
+    arguments: tuple[Mapping[int, tuple[str, ...]], ...]
+    checkpoints: int
+    state: int
+
+    def stashed(self, decisions: Sequence[str]) -> int:
+        """Bytes of the states of the generator that checkpoints stash, and of one during a rerun."""
+        count = self.checkpoints + sum(each != KEEP for each in decisions)
+        return (count + 1) * self.state if count else 0
 
     def __repr__(self) -> str:
         return f"EagerCapture({self.graph!r}, {len(self.blocks.names)} blocks)"
@@ -1169,13 +1199,20 @@ def _assembled(
     inside = np.array([row.block >= 0 for row in rows])[graph.producer]
     held = np.where(((held > last_read) | inside) & ~graph.output, held, -1)
     released = np.minimum([recorder.released[x] for x in order], n - 1)
+    blocks = _blocks(recorder, graph, number, int(np.sum(forward)))
+    arguments = {each.path: each.arguments for each in recorder.blocks}
     return EagerCapture(
         graph,
-        _blocks(recorder, graph, number, int(np.sum(forward))),
+        blocks,
         Holds(held, released),
         tuple(str(row.operator) for row in rows),
         tuple(paths),
         np.array([row.count for row in rows], np.int32),
+        tuple(
+            {number[x]: tuple(names) for x, names in arguments[name].items() if x in number} for name in blocks.names
+        ),
+        len(recorder.reruns),
+        0 if step.on_gpu else torch.get_rng_state().nbytes,
     )
 
 

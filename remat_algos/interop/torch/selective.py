@@ -1,9 +1,11 @@
 """Blocks of a model in PyTorch's checkpoints, with the outputs of chosen operators saved."""
 
 import contextlib
+import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -15,9 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
-from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast, mapped
-from remat_algos.interop.torch.stable_names import is_compiling
+from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast, mapped, named_tensors
+from remat_algos.interop.torch.stable_names import is_compiling, storage_key
 from remat_algos.interop.torch.storages import tensors
+from remat_algos.wording import listed
 
 aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
@@ -50,24 +53,52 @@ def savable(name: str) -> bool:
     return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
 
 
+def _is_collective(operator: Any) -> bool:
+    return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional")
+
+
 @cache
 def _runs_once(operator: Any) -> bool:
     """True for collectives with a result of their own; their wait is free."""
-    return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional") and "wait" not in str(operator)
+    return _is_collective(operator) and "wait" not in str(operator)
 
 
-@cache
-def _is_counted(operator: Any) -> bool:
-    """True for operators that a rerun repeats: no views, changes in place, or reads of numbers and attributes."""
-    changes = getattr(getattr(operator, "_schema", None), "is_mutable", False)
-    reads = operator is aten._local_scalar_dense.default or getattr(operator, "namespace", "") == "prim"
-    return not (changes or reads or getattr(operator, "is_view", False))
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """The facts about an operator that do not depend on its arguments."""
+
+    cast: bool
+    """True for the cast that autocast may have in its cache."""
+    once: bool
+    """True if its outputs are always saved."""
+    counted: bool
+    """True if a rerun repeats it: it is no view, changes nothing in place, and reads no number or attribute."""
+    foreign: bool
+    """True if it is registered outside of PyTorch: it may draw without the tag that says so."""
+    draws: bool
+    """True if it may draw."""
+
+    @classmethod
+    def of(cls, operator: Any) -> "_Traits":
+        namespace = getattr(operator, "namespace", "")
+        changes = getattr(getattr(operator, "_schema", None), "is_mutable", False)
+        reads = operator is aten._local_scalar_dense.default or namespace == "prim"
+        foreign = namespace not in ("aten", "prims") and not _is_collective(operator)
+        return cls(
+            cast=operator is aten._to_copy.default,
+            once=_runs_once(operator),
+            counted=not (changes or reads or getattr(operator, "is_view", False)),
+            foreign=foreign,
+            draws=foreign or torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ()),
+        )
 
 
-@cache
-def _is_foreign(operator: Any) -> bool:
-    """True for operators registered outside of PyTorch, which may draw without the tag that says so."""
-    return getattr(operator, "namespace", "") not in ("aten", "prims", "_c10d_functional", "c10d_functional")
+class _AllTraits(dict[Any, _Traits]):
+    def __missing__(self, operator: Any) -> _Traits:
+        return self.setdefault(operator, _Traits.of(operator))
+
+
+TRAITS = _AllTraits()
 
 
 def _generators(arguments: Any) -> list[torch.Tensor]:
@@ -115,10 +146,26 @@ class _Outputs:
         self.places: dict[Any, set[int]] = {}
         for name, place in saved:
             self.places.setdefault(overload(name), set()).add(place)
-        self.values: dict[tuple[Any, int], _Snapshot] = {}
+        self.values: dict[Any, dict[int, _Snapshot]] = {}
+        self.counts: dict[Any, int] = {}  # of the forward part
         self.sequence: list[Any] = []  # operators of the forward part, which a rerun has to repeat
         self.drawn = False  # a draw is saved
         self.redraw = False  # and one after it is not, so the generator has to move on in the rerun
+
+    def warn_of_missing(self) -> None:
+        """Warn of operators that should have been saved and did not come, such as those of another model's plan."""
+        missing = [
+            f"{operator}#{place}"
+            for operator, places in self.places.items()
+            for place in sorted(places)
+            if place >= self.counts.get(operator, 0)
+        ]
+        if missing:
+            warnings.warn(
+                f"a block should save {listed(missing)}, which its forward did not run; plan again for this model and "
+                "its inputs",
+                stacklevel=2,
+            )
 
 
 class _Mode(TorchDispatchMode):
@@ -128,69 +175,71 @@ class _Mode(TorchDispatchMode):
     def ignore_compile_internals(cls) -> bool:
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # No guard of Dynamo around each operator, which costs more than all else here.
+        return False
+
     def __init__(self, outputs: _Outputs) -> None:
         super().__init__()
         self.outputs = outputs
-        self.places = Counter[Any]()
         self.all_count = not _is_distributed()  # else not those without gradients: `fully_shard` may gather in one run
-
-    def _place(self, operator: Any) -> int:
-        place = self.places[operator]
-        self.places[operator] = place + 1
-        return place
 
 
 class _Forward(_Mode):
     """Stores the outputs of saved operators."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, outputs = kwargs or {}, self.outputs
-        if is_cached_cast(operator, args):
+        kwargs, outputs, traits = kwargs or {}, self.outputs, TRAITS[operator]
+        if traits.cast and is_cached_cast(operator, args):
             return operator(*args, **kwargs)
-        saves = _runs_once(operator)
-        if saves or operator in outputs.places:
-            place = self._place(operator)
-            saves = saves or place in outputs.places[operator]
+        places, saves = outputs.places.get(operator), traits.once
+        if saves or places is not None:
+            place = outputs.counts.get(operator, 0)
+            outputs.counts[operator] = place + 1
+            saves = saves or (places is not None and place in places)
+        before = _generators((args, kwargs)) if saves and traits.foreign else []
+        result = operator(*args, **kwargs)
+        drawn = traits.draws and draws(operator, args, kwargs)
         if saves:
-            before = _generators((args, kwargs)) if _is_foreign(operator) else []
-            result = operator(*args, **kwargs)
-            drawn = draws(operator, args, kwargs) or not all(
-                map(torch.equal, before, _generators((args, kwargs)) if before else [])
-            )
-            outputs.values[operator, place] = _Snapshot(result, _signature(args), drawn)
+            if traits.foreign:
+                drawn |= not all(map(torch.equal, before, _generators((args, kwargs))))
+            outputs.values.setdefault(operator, {})[place] = _Snapshot(result, _signature(args), drawn)
             outputs.drawn |= drawn
-        else:
-            result = operator(*args, **kwargs)
-            if outputs.drawn and (_is_foreign(operator) or draws(operator, args, kwargs)):
-                outputs.redraw = True
-        if _is_counted(operator) and (self.all_count or torch.is_grad_enabled()):
+        elif outputs.drawn and (drawn or traits.foreign):
+            outputs.redraw = True
+        if traits.counted and (self.all_count or torch.is_grad_enabled()):
             outputs.sequence.append(operator)
         return result
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         # Detached only here: within the dispatch an alias would not share the version counter.
-        for each in self.outputs.values.values():
-            each.detached()
+        for saved in self.outputs.values.values():
+            for each in saved.values():
+                each.detached()
 
 
 class _Rerun(_Mode):
     """Answers saved operators from the stored outputs, each once, and runs all others."""
 
     def __enter__(self) -> "_Rerun":
-        self.places.clear()
+        self.outputs.warn_of_missing()
+        self.counts: dict[Any, int] = {}
         self.sequence = iter(self.outputs.sequence)
-        self.operators = {operator for operator, _ in self.outputs.values}
         return super().__enter__()
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, stored = kwargs or {}, None
-        if is_cached_cast(operator, args):
+        kwargs, traits, stored = kwargs or {}, TRAITS[operator], None
+        if traits.cast and is_cached_cast(operator, args):
             return operator(*args, **kwargs)
-        if operator in self.operators:
-            stored = self.outputs.values.pop((operator, self._place(operator)), None)
+        saved = self.outputs.values.get(operator)
+        if saved is not None:
+            place = self.counts.get(operator, 0)
+            self.counts[operator] = place + 1
+            stored = saved.pop(place, None)
         known = stored is None or stored.call == _signature(args)
-        if _is_counted(operator) and (self.all_count or torch.is_grad_enabled()):
+        if traits.counted and (self.all_count or torch.is_grad_enabled()):
             known = known and next(self.sequence, None) is operator
         if not known:
             raise BackendError(
@@ -245,9 +294,28 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
 # ---------------------------------------------------------------- wrapped blocks
 
 
-def run_block(
-    forward: Callable[..., Any], saved: Saved, offload: bool, norms: tuple[nn.Module, ...], *args: Any, **kwargs: Any
-) -> Any:
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The treatment of a block whose forward is wrapped, and its modules with parameters or batch norms."""
+
+    saved: Saved
+    modules: tuple[nn.Module, ...]
+    offloads: bool = False
+    inputs: tuple[str, ...] = ()  # arguments that are offloaded, all if empty
+
+
+def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
+    """Return the contexts of the forward part and of the rerun of a wrapped block."""
+    forward, rerun = contexts(treatment.saved)
+    if is_compiling():
+        return forward, rerun
+    unchanged = _Unchanged(rerun)
+    for each in treatment.modules:
+        unchanged.note(each)
+    return forward, unchanged
+
+
+def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **kwargs: Any) -> Any:
     """Call the forward of a block in a checkpoint; without gradients call it alone."""
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
@@ -258,74 +326,136 @@ def run_block(
             "it plan.kwargs instead of plan.apply(model)",
             kind=type(block).__name__,
         )
-    values = [*args, *kwargs.values()]
-    # Tensors are arguments of the checkpoint, which checks their versions; one that is offloaded is the only one.
-    moved = [i for i, each in enumerate(values) if isinstance(each, torch.Tensor)][: 1 if offload else None]
-    others = [None if i in moved else each for i, each in enumerate(values)]
-    call = partial(_call, forward, tuple(kwargs), others, moved)
-    context = partial(contexts, saved) if not norms else partial(_with_norms, saved, norms)
-    with _on_host() if offload else contextlib.nullcontext():
-        return checkpoint(call, *[values[i] for i in moved], use_reentrant=False, context_fn=context)
+    # Tensors are arguments of the checkpoint, which keeps them and checks their versions.
+    given = list(named_tensors(args, kwargs))
+    others = [_in_tuples(lambda each: _TENSOR if isinstance(each, torch.Tensor) else each, (*args, *kwargs.values()))]
+    call = partial(_call, forward, len(args), tuple(kwargs), others.pop())
+    away = {
+        storage_key(tensor)
+        for name, tensor in (given if treatment.offloads else ())
+        if (name in treatment.inputs or not treatment.inputs) and not isinstance(tensor, nn.Parameter)
+    }
+    with _OnHost(away) if away else contextlib.nullcontext():
+        return checkpoint(
+            call, *(each for _, each in given), use_reentrant=False, context_fn=partial(_contexts, treatment)
+        )
+
+
+_TENSOR = object()
+"""Stands for a tensor among the arguments of a block."""
+
+
+def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Return an argument, or the parts of a tuple, with a function applied."""
+    if not isinstance(argument, tuple):
+        return function(argument)
+    parts = [_in_tuples(function, each) for each in argument]
+    return type(argument)(*parts) if hasattr(argument, "_fields") else type(argument)(parts)
 
 
 def _call(
-    forward: Callable[..., Any], names: Sequence[str], others: list[Any], moved: list[int], *tensors: torch.Tensor
+    forward: Callable[..., Any], count: int, names: Sequence[str], others: tuple[Any, ...], *tensors: torch.Tensor
 ) -> Any:
-    values = list(others)
-    for place, tensor in zip(moved, tensors, strict=True):
-        values[place] = tensor
-    count = len(values) - len(names)
+    following = iter(tensors)
+    values = _in_tuples(lambda each: next(following) if each is _TENSOR else each, others)
     return forward(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
 
-def _on_host() -> saved_tensors_hooks:
-    """Keep what the checkpoint itself saves, the input of its block, on the host."""
+class _OnHost(saved_tensors_hooks):
+    """Lets a checkpoint keep the inputs in some storages on the host, and the others as they are."""
 
-    def store(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
-        copy = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
-        return tensor.device, copy.copy_(tensor)
+    def __init__(self, away: Collection[int]) -> None:
+        self.away, self.copies = away, dict[int, _HostCopy]()
+        super().__init__(self.store, lambda packed: packed.read())
 
-    return saved_tensors_hooks(store, lambda stored: stored[1].to(stored[0], non_blocking=stored[1].is_pinned()))
+    def store(self, tensor: torch.Tensor) -> Any:
+        key = storage_key(tensor)
+        if key not in self.away:
+            return _Snapshot(tensor).detached()
+        if key not in self.copies:
+            self.copies[key] = _HostCopy(tensor)
+        return self.copies[key].view_of(tensor)
 
 
-def _with_norms(saved: Saved, norms: Sequence[nn.Module]) -> tuple[Any, Any]:
-    """Return the contexts of a block whose batch norms do not update their statistics a second time."""
-    forward, rerun = contexts(saved)
-    return forward, rerun if is_compiling() else _UnchangedStatistics(norms, rerun)
+class _HostCopy:
+    """The whole storage of some tensors on the host; a rerun loads it once."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        flat = tensor.as_strided((storage.nbytes() // tensor.itemsize,), (1,), 0)
+        self.device = tensor.device
+        self.host = torch.empty_like(flat, device="cpu", pin_memory=tensor.is_cuda).copy_(flat)
+        self.views = self.unread = 0
+        self.loaded: torch.Tensor | None = None
+
+    def view_of(self, tensor: torch.Tensor) -> "_View":
+        self.views += 1
+        return _View(self, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def load(self) -> torch.Tensor:
+        if self.loaded is None:
+            self.loaded, self.unread = (
+                self.host.to(self.device, non_blocking=self.host.is_pinned(), copy=True),
+                self.views,
+            )
+        self.unread -= 1
+        loaded = self.loaded
+        if not self.unread:
+            self.loaded = None
+        return loaded
 
 
-class _UnchangedStatistics:
-    """The context of a rerun in which batch norms leave their statistics as they are."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """A tensor in a storage that is on the host."""
 
-    def __init__(self, norms: Sequence[Any], rerun: Any) -> None:
-        self.norms, self.rerun = norms, rerun
-        self.before: dict[Any, tuple[float | None, int]] = {}
+    copy: _HostCopy
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def read(self) -> torch.Tensor:
+        return self.copy.load().view(self.dtype).as_strided(self.shape, self.stride, self.offset)
+
+
+class _Unchanged:
+    """The context of a rerun: parameters have to be as in the forward part, and statistics of batch norms stay so."""
+
+    def __init__(self, rerun: Any = None) -> None:
+        self.rerun = rerun
+        self.versions: dict[int, tuple[torch.Tensor, int]] = {}
+        self.norms: dict[Any, tuple[float | None, int]] = {}
+
+    def note(self, module: nn.Module, args: Any = None) -> None:
+        """Note a module of the block; a hook before its forward."""
+        for each in module._parameters.values():
+            if each is not None:
+                self.versions[id(each)] = each, each._version
+        if isinstance(module, NORMS) and module.training and module.track_running_stats:
+            self.norms[module] = module.momentum, 0
 
     def __enter__(self) -> None:
+        for parameter, version in self.versions.values():
+            if parameter._version != version:
+                raise BackendError(
+                    "a parameter of shape {shape} was changed after the forward part, so its block would be recomputed "
+                    "with other numbers; call optimizer.step() after backward()",
+                    shape=tuple(parameter.shape),
+                )
         for norm in self.norms:
-            self.freeze(norm)
+            self.norms[norm] = norm.momentum, norm.num_batches_tracked._version
+            norm.momentum = 0.0
         self.rerun.__enter__()
-
-    def freeze(self, module: Any, args: Any = None) -> None:
-        """Leave the statistics of a module as they are, if it is a batch norm; a hook before its forward."""
-        if isinstance(module, NORMS) and module.training and module.track_running_stats and module not in self.before:
-            self.before[module] = module.momentum, module.num_batches_tracked._version
-            module.momentum = 0.0
 
     def __exit__(self, *error: Any) -> None:
         try:
             self.rerun.__exit__(*error)
         finally:
-            for norm, (momentum, version) in self.before.items():
+            for norm, (momentum, version) in self.norms.items():
                 norm.momentum = momentum
                 if count := norm.num_batches_tracked._version - version:
                     norm.num_batches_tracked.sub_(count)
-            self.before = {}
-
-
-def batch_norms(block: nn.Module) -> tuple[nn.Module, ...]:
-    """Return the batch norms of a block."""
-    return tuple(each for each in block.modules() if isinstance(each, NORMS))
 
 
 # ---------------------------------------------------------------- blocks of a trainer
@@ -371,23 +501,28 @@ class TrainedBlocks:
 
 
 class _BlockForward:
-    """The context in which a block of a trainer runs."""
+    """The context in which a block of a trainer runs; `rerun` is that in which it runs again."""
 
     def __init__(self, trained: TrainedBlocks) -> None:
         self.trained = trained
         self.stack = contextlib.ExitStack()
+        self.rerun = _Unchanged()
+        self.recognized = False
 
     def __enter__(self) -> None:
         self.place = self.trained.advance()
-        self.hook = register_module_forward_pre_hook(self._recognize)
+        self.hook = register_module_forward_pre_hook(self._enter_module)
         self._begin(self.trained.treatments[self.place])
 
     def _begin(self, saved: Saved | None) -> None:
-        forward, self.rerun = contexts(saved)
+        forward, self.rerun.rerun = contexts(saved)
         self.stack.enter_context(forward)
 
-    def _recognize(self, module: nn.Module, args: Any) -> None:
-        self.hook.remove()
+    def _enter_module(self, module: nn.Module, args: Any) -> None:
+        self.rerun.note(module)
+        if self.recognized:
+            return
+        self.recognized = True
         place = self.trained.place(module, self.place)
         if place != self.place:
             self.stack.close()
@@ -402,25 +537,9 @@ class _BlockForward:
         self.stack.__exit__(*error)
 
 
-class _BlockRerun:
-    """The context in which a block of a trainer runs again; its batch norms become known as they are called."""
-
-    def __init__(self, forward: _BlockForward) -> None:
-        self.forward = forward
-
-    def __enter__(self) -> None:
-        self.statistics = _UnchangedStatistics((), self.forward.rerun)
-        self.hook = register_module_forward_pre_hook(self.statistics.freeze)
-        self.statistics.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self.hook.remove()
-        self.statistics.__exit__(*error)
-
-
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
     """Return the contexts of a block of a trainer; it is the `context_fn` of all of them."""
     if is_compiling():
         return contexts(trained.treatments[trained.advance()])
     forward = _BlockForward(trained)
-    return forward, _BlockRerun(forward)
+    return forward, forward.rerun
