@@ -1,14 +1,19 @@
 """What every version of PyTorch takes, and what a version says that the compiled backend does not take."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 import remat_algos.interop.torch as remat
 
 PRIVATE = "remat_algos.interop.torch.private_names"
+FOLDER = Path(remat.__file__).parent
 EAGER = ("checkpoints", "costs", "eager_capture", "runtime_settings", "selective", "stable_names", "storages")
 """Modules that work with versions of PyTorch without the private names of the compiled backend."""
 
@@ -54,15 +59,30 @@ def private_names(source):
 
 
 def test_private_names_of_pytorch_are_in_two_files():
-    folder = Path(remat.__file__).parent
-    names = {file.name: private_names(file.read_text()) for file in folder.glob("*.py")}
+    names = {file.name: private_names(file.read_text()) for file in FOLDER.glob("*.py")}
     assert names.pop("private_names.py")
     assert names.pop("stable_names.py")
     assert {name: each for name, each in names.items() if each} == {}
 
 
+def release(version):
+    return tuple(map(int, version.split(".")[:2]))
+
+
+OLDEST, NEWEST = re.search(
+    r'^OLDEST, NEWEST = "(.*)", "(.*)"$', (FOLDER / "private_names.py").read_text(), re.M
+).groups()
+compiled = pytest.mark.skipif(
+    not release(OLDEST) <= release(torch.__version__) <= release(NEWEST),
+    reason="the compiled backend does not take this version of PyTorch",
+)
+WINDOW = r"^capture, .* take PyTorch 2\.\d+ to 2\.\d+, and "
+REMEDY = r": python -m pip install 'torch==2\.\d+\.\*', or use plan_checkpoints, which takes 2\.6 and newer"
+
+
 def test_a_version_without_the_private_names_is_refused_in_one_sentence():
     lines = (
+        f"import torch; torch.__version__ = '{OLDEST}.0'",
         "from torch._functorch import aot_autograd",
         "vars(aot_autograd).pop('aot_export_joint_with_descriptors', None)",
         "import remat_algos.interop.torch as remat",
@@ -73,5 +93,38 @@ def test_a_version_without_the_private_names_is_refused_in_one_sentence():
     )
     command = [sys.executable, "-W", "ignore", "-c", "\n".join(lines)]
     sentence = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
-    assert re.search(r"take PyTorch 2\.\d+ to 2\.\d+,.* lacks what they use .*plan_checkpoints", sentence)
-    assert sentence.count("\n") == 1
+    lacking = rf"PyTorch {OLDEST}\.0 lacks what they use \(cannot import name .*\)"
+    assert re.match(WINDOW + lacking + REMEDY + "\n$", sentence)
+
+
+@pytest.fixture
+def import_with(monkeypatch):
+    """Import the private names with another number of the version."""
+
+    def imported(version):
+        monkeypatch.setattr(torch, "__version__", version)
+        monkeypatch.delitem(sys.modules, PRIVATE, raising=False)
+        return importlib.import_module(PRIVATE)
+
+    if "private_names" in vars(remat):
+        monkeypatch.setattr(remat, "private_names", remat.private_names)
+    return imported
+
+
+@pytest.mark.parametrize("version", ["2.6.0+cu124", "2.9.1", "2.11.0"])
+def test_an_older_version_is_refused_in_one_sentence(import_with, version):
+    with pytest.raises(ImportError, match=WINDOW + re.escape(f"this is PyTorch {version}") + REMEDY + "$"):
+        import_with(version)
+
+
+@compiled
+@pytest.mark.parametrize("version", ["2.99.0", "3.0.0a0+git1a2b3c4"])
+def test_a_newer_version_is_taken_with_a_warning_of_one_sentence(import_with, version):
+    with pytest.warns(UserWarning, match=WINDOW + re.escape(f"PyTorch {version} is not tested") + REMEDY + "$"):
+        assert import_with(version).compile_joint
+
+
+@compiled
+@pytest.mark.parametrize("version", [f"{OLDEST}.0", f"{NEWEST}.1+cpu"])
+def test_versions_of_the_window_are_taken_without_a_warning(import_with, version):
+    assert import_with(version).compile_joint

@@ -20,23 +20,27 @@ from torch.utils import checkpoint
 
 from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, tree_map
 
-OLDEST, NEWEST = "2.12", "2.15"
+OLDEST, NEWEST = "2.12", "2.14"
 """Versions of PyTorch with which tests/interop passes; older ones do not mark regions of checkpoints."""
+_TAKEN = f"capture, rematerialize and the backend of torch.compile take PyTorch {OLDEST} to {NEWEST}"
+_REMEDY = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which takes 2.6 and newer"
 
 
-def _moved(error: object) -> ImportError:
+def _moved(error: Exception) -> ImportError:
     """Return the error for names that this version of PyTorch does not have."""
     what = str(error).partition(" from ")[0]
-    msg = (
-        f"capture, rematerialize and the backend of torch.compile take PyTorch {OLDEST} to {NEWEST}, and PyTorch "
-        f"{torch.__version__} lacks what they use ({what}): python -m pip install 'torch=={NEWEST}.*', or "
-        "plan_checkpoints, which takes any version from 2.6"
-    )
-    return ImportError(msg)
+    return ImportError(f"{_TAKEN}, and PyTorch {torch.__version__} lacks what they use ({what}): {_REMEDY}")
 
 
-if torch.torch_version.TorchVersion(torch.__version__) < OLDEST:
-    raise _moved("it is older")
+def _release(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(map(int, version.split(".")[:2]))
+
+
+if _release(torch.__version__) < _release(OLDEST):
+    raise ImportError(f"{_TAKEN}, and this is PyTorch {torch.__version__}: {_REMEDY}")
+if _release(torch.__version__) > _release(NEWEST):
+    warnings.warn(f"{_TAKEN}, and PyTorch {torch.__version__} is not tested: {_REMEDY}", stacklevel=2)
 
 try:
     from torch._decomp import decompositions
