@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from remat_algos.interop.torch import reports
+from remat_algos.interop import torch as remat
 
 torch.set_num_threads(1)
 
@@ -42,5 +42,5 @@ def check(trained, expected):
     """Compare parameters bit for bit, and print the peak of the plan beside its limit."""
     for ours, theirs in zip(trained.parameters(), expected.parameters(), strict=True):
         assert torch.equal(ours, theirs)
-    for report in reports():
+    for report in remat.reports():
         print("peak", report.plan.peak_memory, "bytes, limit", report.plan.limit)

@@ -9,6 +9,7 @@ from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.calls import is_draw
 from remat_algos.interop.torch.capture_model import read_joint_graph, tidy
 
+TRACES_GENERATORS = torch.torch_version.TorchVersion(torch.__version__) >= "2.13"
 # of other devices, or without dropout on the CPU
 ELSEWHERE = ("_cudnn", "cudnn", "_flash", "_efficient", "_scaled_dot_product", "miopen", "_fused_dropout")
 SHAPE = (2, 3, 4, 8)
@@ -40,6 +41,9 @@ def random_operators():
             for overload in packet.overloads() if hasattr(packet, "overloads") else ():
                 operator = getattr(packet, overload)
                 if torch.Tag.nondeterministic_seeded not in operator.tags or operator._schema.is_mutable:
+                    continue
+                # Older versions do not trace names of dimensions, and before 2.13 no generators.
+                if "names" in overload or ("generator" in overload and not TRACES_GENERATORS):
                     continue
                 if not name.startswith((*ELSEWHERE, "inductor")) and not operator._can_decompose():
                     yield operator

@@ -238,6 +238,10 @@ def test_gradients_that_wait_are_not_mentioned_where_activations_are_the_peak():
     assert "wait" not in planned.reports[0].summary()
 
 
+@pytest.mark.skipif(
+    torch.torch_version.TorchVersion(torch.__version__) < "2.13",
+    reason="before PyTorch 2.13 the places of functions that are left out are not recorded",
+)
 @pytest.mark.parametrize(
     ("reasons", "joined"),
     [
