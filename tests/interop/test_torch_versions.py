@@ -124,12 +124,12 @@ def test_an_older_version_is_refused_in_one_sentence(import_with, version):
 
 @compiled
 @pytest.mark.parametrize("version", ["2.99.0", "3.0.0a0+git1a2b3c4"])
-def test_a_newer_version_is_taken_with_a_warning_of_one_sentence(import_with, version):
+def test_a_newer_version_is_accepted_with_a_warning_of_one_sentence(import_with, version):
     with pytest.warns(UserWarning, match=WINDOW + re.escape(f"PyTorch {version} is not tested") + REMEDY + "$"):
         assert import_with(version).compile_joint
 
 
 @compiled
 @pytest.mark.parametrize("version", [f"{OLDEST}.0", f"{NEWEST}.1+cpu"])
-def test_versions_of_the_window_are_taken_without_a_warning(import_with, version):
+def test_versions_of_the_window_are_accepted_without_a_warning(import_with, version):
     assert import_with(version).compile_joint

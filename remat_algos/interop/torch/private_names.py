@@ -22,14 +22,19 @@ from remat_algos.interop.torch.stable_names import FakeTensor, FakeTensorMode, t
 
 OLDEST, NEWEST = "2.12", "2.14"
 """Versions of PyTorch with which tests/interop passes; older ones do not mark regions of checkpoints."""
-_TAKEN = f"capture, rematerialize and the backend of torch.compile take PyTorch {OLDEST} to {NEWEST}"
-_REMEDY = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which takes 2.6 and newer"
+
+
+def _sentence(fact: str) -> str:
+    """Return the sentence for a version outside the window, or without a name, with the remedy."""
+    remedy = f"python -m pip install 'torch=={NEWEST}.*', or use plan_checkpoints, which takes 2.6 and newer"
+    versions = f"PyTorch {OLDEST} to {NEWEST}"
+    return f"capture, rematerialize and the backend of torch.compile take {versions}, and {fact}: {remedy}"
 
 
 def _moved(error: Exception) -> ImportError:
     """Return the error for names that this version of PyTorch does not have."""
     what = str(error).partition(" from ")[0]
-    return ImportError(f"{_TAKEN}, and PyTorch {torch.__version__} lacks what they use ({what}): {_REMEDY}")
+    return ImportError(_sentence(f"PyTorch {torch.__version__} lacks what they use ({what})"))
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -38,9 +43,9 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 if _release(torch.__version__) < _release(OLDEST):
-    raise ImportError(f"{_TAKEN}, and this is PyTorch {torch.__version__}: {_REMEDY}")
+    raise ImportError(_sentence(f"this is PyTorch {torch.__version__}"))
 if _release(torch.__version__) > _release(NEWEST):
-    warnings.warn(f"{_TAKEN}, and PyTorch {torch.__version__} is not tested: {_REMEDY}", stacklevel=2)
+    warnings.warn(_sentence(f"PyTorch {torch.__version__} is not tested"), stacklevel=2)
 
 try:
     from torch._decomp import decompositions
