@@ -1,14 +1,15 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block gives a list of options: sets of operators whose outputs stay, with the bytes that they keep, the
-cost of what runs again, and the bytes of the block's own part of the schedule. One dynamic program over the blocks
-chooses among them by the bytes kept so far, and every choice is simulated.
+Each kind of block gives a list of options: sets of operators whose outputs stay. Simulations in which every block takes
+an option give the bytes that each option keeps, the bytes of the block's own part of the schedule, and the cost of what
+runs again. One dynamic program over the blocks chooses among the options by the bytes kept so far, and every choice is
+simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,21 +27,26 @@ from remat_algos.kernels.flow import maximum_flow
 from remat_algos.plan.blocks import (
     DECISIONS,
     EAGER,
-    KEEP,
+    NO_NODES,
     OFFLOAD,
     RECOMPUTE,
     Blocks,
     Holds,
     block_schedule,
+    member_reads,
+    needed_again,
     not_rerun,
     offloaded,
 )
-from remat_algos.plan.policy import Policy
+from remat_algos.plan.policy import Policy, every_nth
 from remat_algos.schedule.simulation import Simulation, simulate
 
 ALL_SUBSETS = 8  # candidates of a block of which every subset is an option
 MAX_OPTIONS = 200  # of one kind
+CHANGES = 3  # members by which sets may differ from those on the hull
 STATES = 1 << 11  # of the dynamic program, after each block
+NO_LIMIT = 2**62  # bytes on the host
+HOST_PARTS = 1 << 6  # of the bytes on the host, in which the program tells sums of bytes apart
 ROUNDS = 12  # budgets of the dynamic program that are tried
 
 
@@ -140,32 +146,38 @@ def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Options:
-    """Options of one block, none of which dominates another.
+    """Options of one block.
 
-    `decision` int8[o] is a place in `DECISIONS`, `saved` bool[o, k] has the members whose outputs stay, `kept` int64[o]
-    the bytes that stay from the forward to the backward part, `cost` int64[o] that of the reruns and copies, and `own`
-    int64[o] the bytes at the worst step of the block's own forward and backward part, without what earlier blocks keep.
+    `decision` int8[o] is a place in `DECISIONS`, `saved` bool[o, k] has the members whose outputs stay, `host` int64[o]
+    the bytes of the inputs that go to a host with a limit. The others are simulated, int64[o]: `kept` is what the
+    forward part of the block adds to the live bytes, `own` the bytes at the worst step of its forward and backward part
+    beyond those live before it, `cost` that of the reruns and copies.
     """
 
     decision: Int8
     saved: Bool
+    host: Int64
     kept: Int64
-    cost: Int64
     own: Int64
+    cost: Int64
 
-    def chosen(self, at: Int64) -> _Options:
-        return _Options(self.decision[at], self.saved[at], self.kept[at], self.cost[at], self.own[at])
+    def pair(self, at: int) -> tuple[int, Bool]:
+        """The decision and the saved members of an option."""
+        return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the options of which no other is as good in bytes, cost and own bytes; the first of equal ones."""
-        order = np.lexsort((self.decision, self.own, self.kept, self.cost))
-        kept, cost, own = self.kept[order], self.cost[order], self.own[order]
-        found = []
+        """Return the options that no other dominates, the first of equal ones, and the first two.
+
+        Those two, to keep the block and to save nothing, make uniform policies.
+        """
+        figures = np.stack([self.kept, self.own, self.host])
+        order = np.lexsort((*figures, self.cost))
+        found = [0, 1][: order.size]
         while order.size:
             found.append(int(order[0]))
-            left = (kept < kept[0]) | (own < own[0])
-            order, kept, cost, own = order[left], kept[left], cost[left], own[left]
-        return self.chosen(np.array(found))
+            order = order[(figures[:, order] < figures[:, order[:1]]).any(axis=0)]
+        at = np.unique(found)
+        return _Options(*(getattr(self, each.name)[at] for each in fields(self)))
 
 
 class _BlockSearch:
@@ -175,43 +187,102 @@ class _BlockSearch:
         self, graph: ComputationGraph, blocks: Blocks, semantics: str, link: Link | None, holds: Holds | None
     ) -> None:
         self.graph, self.blocks, self.semantics, self.link, self.holds = graph, blocks, semantics, link, holds
-        keep = [KEEP] * len(blocks)
-        nothing = np.zeros(graph.n_nodes, bool)
-        self.base = simulate(graph, block_schedule(graph, blocks, keep, nothing, semantics, holds))
-        self.windows = _Windows(graph, blocks, self.base, semantics, holds)
+        self.reads = member_reads(graph, blocks)
+        self.treated = (blocks.trigger >= 0) & ~np.isin(np.arange(len(blocks)), [*blocks.refusals])
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
+        self.host = NO_LIMIT if link is None or link.host is None else link.host
+        # The backward part of a block lies between its trigger and the next trigger.
+        needed = np.flatnonzero(graph.needed)
+        backward = needed[~graph.forward[needed]]
+        begin = np.where(blocks.trigger >= 0, np.searchsorted(backward, blocks.trigger), backward.size)
+        begins = np.unique(np.append(begin, backward.size))
+        until = begins[np.searchsorted(begins, begin, "right").clip(max=begins.size - 1)]
+        ahead = np.append(needed[graph.forward[needed]][-1:], backward)
+        self.ahead = ahead[begin], ahead[until]  # the nodes before which each backward part begins and ends
+        self.base = self.simulation([(0, np.zeros(members.size, bool)) for members in blocks.members])
+        trace, bounds, live, (begin, _) = self._parts(self.base)
+        self.start, self.outside = int(live[0]), int(trace[: bounds[0]].max(initial=0))
+        self.head = int(trace[bounds[-1] : begin.min()].max(initial=0) - live[-1])
         self.kinds: list[int] = []  # of blocks that also have the same operators to save
-        self.owned = np.bincount(np.concatenate([*blocks.inputs]), minlength=graph.n_values) == 1
+        self.simulated: dict[bytes, tuple[int, int]] = {}  # peak and cost of choices
 
     @cached_property
     def options(self) -> list[_Options]:
         """The options of each block, in order."""
+        graph, blocks = self.graph, self.blocks
+        owned = np.bincount(np.concatenate([*blocks.inputs]), minlength=graph.n_values) == 1
         sets: dict[Any, Bool] = {}
-        found = []
-        for b in range(len(self.blocks)):
-            block = _BlockOptions(self, b)
-            kind = (self.blocks.kinds[b], block.treated, *map(bytes, (block.free, block.forced, block.draws)))
+        listed = []
+        for b, members in enumerate(blocks.members):
+            block = _SavedSets(self, b)
+            kind = (blocks.kinds[b], self.treated[b], *map(bytes, (block.free, block.forced, block.draws)))
             if kind not in sets:
-                sets[kind] = block.subsets()
-            found.append(block.options(sets[kind]))
+                sets[kind] = block.sets() if self.treated[b] else np.zeros((0, members.size), bool)
             self.kinds.append(list(sets).index(kind))
-        return found
+            away = NO_NODES if self.link is None else offloaded(graph, blocks, b, owned)
+            count = len(sets[kind])
+            decision = np.repeat(np.arange(3, dtype=np.int8), [1, count, count if away.size else 0])
+            saved = np.concatenate([np.zeros((1, members.size), bool), sets[kind], sets[kind]])[: decision.size]
+            size = graph.memory[away].sum() if self.host < NO_LIMIT else 0
+            listed.append((decision, saved, (decision == DECISIONS.index(OFFLOAD)) * size))
+        counts = np.array([decision.size for decision, _, _ in listed])
+        figures = np.zeros((3, len(listed), counts.max()), np.int64)
+        for i in range(int(counts.max())):
+            at = np.minimum(i, counts - 1)
+            choice = [(decision[j], saved[j]) for (decision, saved, _), j in zip(listed, at.tolist(), strict=True)]
+            figures[:, np.arange(at.size), at] = self._figures(self.simulation(choice))
+        return [_Options(*each, *figures[:, b, : counts[b]]).undominated() for b, each in enumerate(listed)]
+
+    def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
+        """Bytes of each step; first step of each block and of what follows, bytes live before; backward parts."""
+        order, lives = simulation.schedule.order, simulation.lifetimes
+        step = np.empty(self.graph.n_nodes, np.int64)
+        step[order[::-1]] = np.arange(order.size)[::-1]
+        members = self.blocks.members
+        bounds = step[[*(block[0] for block in members), members[-1][-1]]]
+        bounds[-1] += 1
+        made = np.append(0, np.cumsum(self.graph.memory[lives.value]))[lives.instance_indptr]
+        live = simulation.memory_trace - self.graph.workspace[order] - np.diff(made)
+        begin, until = (step[nodes] + 1 for nodes in self.ahead)
+        return simulation.memory_trace, bounds, live[bounds], (begin, until)
+
+    def _figures(self, simulation: Simulation) -> Int64:
+        """int64[3, b]: bytes kept, own bytes and cost of each block."""
+        trace, bounds, live, backward = self._parts(simulation)
+        worst = [
+            max(trace[i:j].max(), trace[k:end].max(initial=0))
+            for i, j, k, end in zip(bounds, bounds[1:], *backward, strict=False)
+        ]
+        extra = np.maximum(simulation.runs - 1, 0) * self.graph.compute
+        loads = simulation.schedule.loads[:, 1]
+        cost = [
+            extra[members].sum() + self.copies[np.intersect1d(inputs, loads)].sum()
+            for members, inputs in zip(self.blocks.members, self.blocks.inputs, strict=True)
+        ]
+        return np.stack([np.diff(live), worst - live[:-1], cost])
+
+    def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
+        """Decisions, and bool[n] the nodes whose outputs stay, of an option for each block."""
+        saved = np.zeros(self.graph.n_nodes, bool)
+        decisions = []
+        for members, (decision, stays) in zip(self.blocks.members, choice, strict=True):
+            decisions.append(DECISIONS[decision])
+            saved[members[stays]] = True
+        return decisions, saved
+
+    def simulation(self, choice: Iterable[tuple[int, Bool]]) -> Simulation:
+        schedule = block_schedule(self.graph, self.blocks, *self._decided(choice), self.semantics, self.holds)
+        return simulate(self.graph, schedule)
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
         """Return the policy of an option for each block; block b gets that of `order[b]`, an equal block."""
-        saved = np.zeros(self.graph.n_nodes, bool)
-        decisions = []
-        for b, other in enumerate(range(len(self.blocks)) if order is None else order):
-            option, i = self.options[other], int(at[other])
-            decisions.append(DECISIONS[option.decision[i]])
-            saved[self.blocks.members[b][option.saved[i]]] = True
+        order = range(len(self.blocks)) if order is None else order
         return Policy.of(
             self.graph,
             self.blocks,
-            decisions,
-            saved,
+            *self._decided(self.options[b].pair(at[b]) for b in order),
             semantics=self.semantics,
             holds=self.holds,
             limit=limit,
@@ -242,52 +313,59 @@ class _BlockSearch:
         """Simulated peak of a choice, and its cost."""
         key = at.tobytes()
         if key not in self.simulated:
-            cost = sum(int(self.options[b].cost[i]) for b, i in enumerate(at.tolist()))
-            self.simulated[key] = self.policy(at, None).peak_memory, cost
+            cost = sum(int(options.cost[i]) for options, i in zip(self.options, at, strict=True))
+            choice = (options.pair(i) for options, i in zip(self.options, at, strict=True))
+            self.simulated[key] = self.simulation(choice).peak_memory, cost
         return self.simulated[key]
 
-    @cached_property
-    def simulated(self) -> dict[bytes, tuple[int, int]]:
-        """Peak and cost of the choices simulated so far."""
-        return {}
+    def uniform(self) -> Iterator[Int64]:
+        """Yield the choices that checkpoint each n-th block of a stack and save nothing."""
+        for n in range(1, len(self.blocks) + 1):
+            recomputed = np.array(every_nth(self.blocks, n)) == RECOMPUTE
+            yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
         """The cheapest option of each block by the sums of the program; None if none fits.
 
-        A state is a sum of bytes kept and its cost. Of more than `STATES`, the program goes on with the fewest bytes
-        and the least cost in each of equal parts of the limit.
+        A state is a sum of bytes kept, its cost, and its bytes on the host, which count only if the host is limited. Of
+        more than `STATES`, the program goes on with the fewest bytes and the least cost in each of equal parts of the
+        limits.
         """
-        if self.windows.outside > limit:
+        if self.outside > limit:
             return None
-        kept, cost = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        kept, cost, host = np.array([[self.start], [0], [0]])
         picks = []
         for options in self.options:
-            last = np.searchsorted(kept, limit - options.own, "right")  # states that leave room for each option
-            option = np.repeat(np.arange(last.size), last)
-            before = np.arange(option.size) - np.repeat(np.cumsum(last) - last, last)
-            sums, costs = kept[before] + options.kept[option], cost[before] + options.cost[option]
-            order = _frontier(sums, costs)
+            fits = (kept <= (limit - options.own)[:, None]) & (host <= (self.host - options.host)[:, None])
+            option, before = np.nonzero(fits)
+            kept, cost, host = (
+                sums[before] + own[option]
+                for sums, own in ((kept, options.kept), (cost, options.cost), (host, options.host))
+            )
+            part = host if np.unique(host).size <= HOST_PARTS else host * HOST_PARTS // (self.host + 1)
+            order = _frontier(kept, cost, part)
             if order.size > STATES:
-                cell = sums[order] * (STATES // 2) // (limit + 1)
+                cells = STATES // 2 // np.unique(part).size
+                cell = part[order] * cells + kept[order] * cells // (limit + 1)
                 change = np.flatnonzero(np.diff(cell))
                 order = order[np.unique(np.concatenate([[0], change, change + 1, [order.size - 1]]))]
-            kept, cost = sums[order], costs[order]
+            kept, cost, host = kept[order], cost[order], host[order]
             picks.append((option[order], before[order]))
-        fitting = int(np.searchsorted(kept, limit - self.windows.head, "right"))
-        if not fitting:
+        fitting = np.flatnonzero(kept <= limit - self.head)
+        if not fitting.size:
             return None
-        at, chosen = fitting - 1, []
+        at, chosen = fitting[np.argmin(cost[fitting])], []
         for option, before in reversed(picks):
             chosen.append(int(option[at]))
-            at = int(before[at])
+            at = before[at]
         return np.array(chosen[::-1])
 
     def predicted(self, at: Int64) -> int:
         """The peak of a choice by the sums of the program."""
         pairs = list(zip(self.options, at.tolist(), strict=True))
-        kept = np.cumsum([0, *(options.kept[i] for options, i in pairs)])
+        kept = np.cumsum([self.start, *(options.kept[i] for options, i in pairs)])
         own = [options.own[i] for options, i in pairs]
-        return int(max(self.windows.outside, kept[-1] + self.windows.head, (kept[:-1] + own).max()))
+        return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def within(self, limit: int) -> Policy:
         """Return the cheapest policy found whose simulated peak is within a limit.
@@ -315,6 +393,10 @@ class _BlockSearch:
                 room = (fits + exceeds) // 2
             if room <= fits:
                 break
+        for at in self.uniform():
+            peak, cost = self.figures(at)
+            if peak <= limit and (best is None or (cost, peak) < best[0]):
+                best = (cost, peak), at
         if best is None:
             lowest = self.lowest()
             if lowest.peak_memory > limit:
@@ -333,7 +415,7 @@ class _BlockSearch:
     def lowest(self) -> Policy:
         """Return the policy of the lowest peak found."""
         low, high = 0, 2 * self.base.peak_memory
-        best = np.zeros(len(self.blocks), np.int64)
+        best = min([np.zeros(len(self.blocks), np.int64), *self.uniform()], key=self.figures)
         while high - low > max(1, self.base.peak_memory >> 12):
             middle = (low + high) // 2
             at = self.choice(middle)
@@ -350,115 +432,57 @@ class _BlockSearch:
         return self.in_order(best, None)
 
 
-class _Windows:
-    """Steps of a graph in two parts, forward and backward, and the bytes of what no block treats.
-
-    The backward part of a block lies between its trigger and that of the block before it.
-    """
-
-    def __init__(
-        self, graph: ComputationGraph, blocks: Blocks, base: Simulation, semantics: str, holds: Holds | None
-    ) -> None:
-        needed = np.flatnonzero(graph.needed)
-        forward = graph.forward[needed]
-        self.n_forward, self.n_backward = int(forward.sum()), int((~forward).sum())
-        self.place = np.full(graph.n_nodes, -1)  # in its part
-        self.place[needed[forward]] = np.arange(self.n_forward)
-        self.place[needed[~forward]] = np.arange(self.n_backward)
-        lives = base.lifetimes
-        made, self.end = lives.made_at, np.full(graph.n_values, -1)
-        self.end[lives.value] = lives.end - 1  # the last step during which each value is live without checkpoints
-        treated = np.zeros(graph.n_nodes, bool)
-        for b, members in enumerate(blocks.members):
-            treated[members] = blocks.trigger[b] >= 0 and b not in blocks.refusals
-        steps = len(base.schedule)
-        other = ~treated[graph.producer[lives.value]]
-        delta = np.zeros(steps + 1, np.int64)
-        np.add.at(delta, made[other], graph.memory[lives.value[other]])
-        np.subtract.at(delta, lives.end[other], graph.memory[lives.value[other]])
-        live = np.cumsum(delta)[:steps]
-        trace = live + graph.workspace[base.schedule.order]
-        starts = np.zeros(steps + 1, np.int64)
-        np.add.at(starts, made[other], graph.memory[lives.value[other]])
-        self.forward, self.backward = trace[: self.n_forward], trace[self.n_forward :]
-        self.between = (live - starts[:steps])[self.n_forward :]  # live across the begin of each backward step
-        starts = np.where(blocks.trigger >= 0, self.place[blocks.trigger], self.n_backward)
-        first = np.array([self.place[members[0]] for members in blocks.members])
-        ends = np.append(first[1:], self.place[blocks.members[-1][-1]] + 1)
-        self.windows = []
-        for b in range(len(blocks)):
-            later = starts[starts > starts[b]]
-            until = int(later.min(initial=self.n_backward))
-            self.windows.append(((int(first[b]), int(ends[b])), (int(starts[b]), until)))
-        head = trace[int(ends[-1]) : self.n_forward + int(starts.min(initial=self.n_backward))]
-        self.head = int(head.max(initial=0))
-        self.outside = int(self.forward[: int(first[0])].max(initial=0))
-
-
-class _BlockOptions:
-    """One block of a search: bytes and cost of sets of saved operators, many at once."""
+class _SavedSets:
+    """Sets of members of one block whose outputs may stay, those of least cost for their bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
-        graph, blocks, axis = search.graph, search.blocks, search.windows
-        self.search, self.b, self.graph, self.eager = search, b, graph, search.semantics == EAGER
-        self.members = blocks.members[b].astype(np.int64)
-        self.count = self.members.size
-        place = {v: i for i, v in enumerate(self.members.tolist())}
-        self.end = int(np.searchsorted(self.members, blocks.rerun_end[b]))
-        self.treated = blocks.trigger[b] >= 0 and b not in blocks.refusals
-        self.forced = not_rerun(graph)[self.members]
-        self.draws = np.isin(self.members, blocks.draws)
-        self.free = ~np.isin(self.members, blocks.fixed) & ~self.forced & (np.arange(self.count) < self.end)
-        self.memory = graph.node_memory[self.members]
-        self.compute = graph.compute[self.members]
-        self.forward_window, self.backward_window = axis.windows[b]
-        indptr, readers = graph.readers
-        self.values = []  # value, its member, members that read it, last forward place, backward places, leaves
-        self.consumers: list[list[int]] = [[] for _ in range(self.count)]
-        self.required, self.leaves = np.zeros(self.count, bool), np.zeros(self.count, bool)
-        for i, v in enumerate(self.members.tolist()):
-            for x in graph.values(v):
-                of = readers[indptr[x] : indptr[x + 1]]
-                of = of[graph.needed[of]]
-                forward, gradients = of[graph.forward[of]], of[~graph.forward[of]]
-                inside = sorted(place[u] for u in forward.tolist() if u in place)
-                self.leaves[i] |= len(inside) < forward.size
-                self.required[i] |= gradients.size > 0
-                self.consumers[i] += inside
-                last = int(axis.place[forward].max(initial=axis.place[v]))
-                self.values.append((x, i, inside, last, np.sort(axis.place[gradients])))
-        self.inputs = []  # value, members that read it, backward places
-        for x in blocks.inputs[b].tolist():
-            of = readers[indptr[x] : indptr[x + 1]]
-            gradients = of[graph.needed[of] & ~graph.forward[of]]
-            self.inputs.append((x, sorted(place[u] for u in of.tolist() if u in place), np.sort(axis.place[gradients])))
+        graph, blocks, reads = search.graph, search.blocks, search.reads
+        members = blocks.members[b]
+        self.eager = search.semantics == EAGER
+        self.reached = members < blocks.rerun_end[b]
+        self.forced = not_rerun(graph)[members]
+        self.draws = np.isin(members, blocks.draws)
+        self.free = ~np.isin(members, blocks.fixed) & ~self.forced & self.reached
+        self.memory, self.compute = graph.node_memory[members], graph.compute[members]
+        self.workspace = graph.workspace[members]
+        self.required, self.leaves = reads.required[members], reads.leaves[members]
+        self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
+        if not self.eager:  # what leaves the block is live
+            self.free &= ~self.leaves
 
-    def rerun(self, saved: Bool) -> Bool:
+    def _again(self, saved: Bool) -> Bool:
         """bool[o, k]: members that run again."""
-        stays = saved | self.forced
+        allowed = ~(saved | self.forced)
         if self.eager:
-            return ~stays & (np.arange(self.count) < self.end)
-        again = np.zeros(saved.shape, bool)
-        for i in range(self.count - 1, -1, -1):
-            if not self.leaves[i]:
-                needed = again[:, self.consumers[i]].any(axis=1) | self.required[i]
-                again[:, i] = needed & ~stays[:, i]
-        return again
+            return allowed & self.reached
+        return needed_again(self.required[:, None], (allowed & ~self.leaves).T, self.inside).T
 
-    def subsets(self) -> Bool:
-        """bool[o, k]: sets of members whose outputs stay, those of least cost for the bytes that they keep."""
-        candidates = np.flatnonzero(self.free & ((self.compute > 0) | self.draws | (not self.eager)))
-        if not self.eager:
-            candidates = candidates[~self.leaves[candidates]]
+    def _read(self, saved: Bool) -> Bool:
+        """bool[o, k]: the saved members that eager PyTorch keeps, or that gradients or reruns read."""
+        if self.eager:
+            return saved
+        again = self._again(saved)
+        read = np.repeat(self.required[None], len(saved), axis=0)
+        for maker, reader in self.inside.tolist():
+            read[:, maker] |= again[:, reader]
+        return saved & read
+
+    def sets(self) -> Bool:
+        """bool[o, k]: the sets, first the empty one."""
+        candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
         if candidates.size <= ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1
-            found = np.zeros((rows.shape[0], self.count), bool)
+            found = np.zeros((rows.shape[0], self.free.size), bool)
             found[:, candidates] = rows
-            found = found[self._lawful(found)]
-            if not self.eager:
-                found &= self._read_again(found)
-            return found[np.unique(found, axis=0, return_index=True)[1]]
-        return self._knapsack(candidates) if self.eager else self._cuts(candidates)
+            found = self._read(found[self._lawful(found)])
+        else:
+            found = self._hull_and_neighbours(candidates)
+            # Their reruns cost nothing, but may be where the peak is.
+            costless = self.free & (self.compute == 0) & (self.workspace > 0)
+            if costless.any():
+                found = np.concatenate([found, self._read(found | costless)])
+            found = np.concatenate([np.zeros((1, self.free.size), bool), found])
+        return found[np.sort(np.unique(found, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
         """bool[o]: sets in which all draws after a saved one are saved too."""
@@ -466,222 +490,68 @@ class _BlockOptions:
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful
 
-    def _knapsack(self, candidates: Int64) -> Bool:
-        """Sets of eager members by bytes and cost; for each number of saved draws, which are the last ones."""
-        drawn, others = candidates[self.draws[candidates]], candidates[~self.draws[candidates]]
-        found = []
-        for first in range(drawn.size + 1):
-            sets = np.zeros((1, self.count), bool)
-            sets[:, drawn[first:]] = True
-            for i in others.tolist():
-                more = sets.copy()
-                more[:, i] = True
-                sets = np.concatenate([sets, more])
-                kept, cost = sets @ self.memory, -(sets @ self.compute)
-                order = _frontier(kept, cost)
-                if order.size > MAX_OPTIONS:
-                    even = np.linspace(0, order.size - 1, MAX_OPTIONS // 2).round().astype(np.int64)
-                    order = order[np.union1d(even, _hull(kept[order], cost[order]))]
-                sets = sets[order]
-            found.append(sets)
-        rows: Bool = np.concatenate(found)
-        return rows[self._lawful(rows)]
+    def _hull_and_neighbours(self, candidates: Int64) -> Bool:
+        """Sets on the lower hull of bytes and cost, and those near them that no other dominates.
 
-    def _read_again(self, saved: Bool) -> Bool:
-        """bool[o, k]: members that gradients or reruns read."""
-        again = self.rerun(saved)
-        return np.stack([again[:, of].any(axis=1) | self.required[i] for i, of in enumerate(self.consumers)], axis=1)
+        In eager PyTorch there is a hull for each number of saved draws, which are the last ones.
+        """
+        drawn = np.flatnonzero(self.draws & self.free & self.eager)
+        rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
+        for _ in range(CHANGES):
+            changed = np.repeat(rows, candidates.size, axis=0)
+            changed[np.arange(len(changed)), np.tile(candidates, len(rows))] ^= True
+            rows = np.concatenate([rows, changed])
+            rows = self._read(rows[self._lawful(rows)])
+            order = _frontier(rows @ self.memory, self._again(rows) @ self.compute)
+            rows = rows[order[np.unique(np.linspace(0, order.size - 1, MAX_OPTIONS).round().astype(np.int64))]]
+        return rows
 
-    def _cuts(self, candidates: Int64) -> Bool:
-        """Sets on the lower hull of bytes and cost, by minimum cuts at prices of a byte, and their neighbours."""
+    def _hull(self, never: Int64, always: Int64) -> Bool:
+        """Sets of least cost at each price of a byte, without some members and with others."""
 
-        def figures(saved: Bool) -> tuple[int, int]:
-            return int(self.memory[saved].sum()), int(self.compute[self.rerun(saved[None])[0]].sum())
+        def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
+            row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)
+            row[never], row[always] = False, True
+            return (int(self.memory[row].sum()), int(self.compute[self._again(row[None])[0]].sum())), row
 
-        ends = np.zeros((2, self.count), bool)
-        ends[1, candidates] = True
-        ends &= self._read_again(ends)
-        found: dict[tuple[int, int], Bool] = {figures(row): row for row in ends}
-        pending = [tuple(sorted(found))] if len(found) > 1 else []
+        few, many = cheapest(float(self.compute.sum() + 1)), cheapest(0)
+        found = dict([few, many])
+        pending = [(few[0], many[0])]
         while pending and len(found) < MAX_OPTIONS:
-            few, many = pending.pop()
-            price = (few[1] - many[1]) / (many[0] - few[0]) if many[0] > few[0] and few[1] > many[1] else None
-            row = None if price is None else self._cut(price)
-            if row is None or price is None or (point := figures(row)) in found:
-                continue
-            if few[0] < point[0] < many[0] and point[1] < few[1] - price * (point[0] - few[0]) - 1e-9 * few[1]:
-                found[point] = row
-                pending += [(few, point), (point, many)]
-        rows = np.stack(list(found.values()))
-        flips = np.repeat(rows, candidates.size, axis=0)
-        flipped = np.tile(candidates, len(rows))
-        flips[np.arange(flipped.size), flipped] ^= True
-        rows = np.concatenate([rows, flips])
-        rows = rows & self._read_again(rows)
-        return rows[_frontier(rows @ self.memory, self.rerun(rows) @ self.compute)]
+            (fewer, dear), (more, cheap) = pending.pop()
+            if fewer < more and cheap < dear:
+                point, row = cheapest((dear - cheap) / (more - fewer))
+                if point not in found:
+                    found[point] = row
+                    pending += [((fewer, dear), point), (point, (more, cheap))]
+        return np.stack(list(found.values()))
 
-    def _cut(self, price: float) -> Bool | None:
+    def _cut(self, price: float) -> Bool:
         """Members to save so that the cost of the reruns and the price of the bytes together are least.
 
         A member has a vertex on the source's side if it runs again, and one if something reads it then.
         """
-        k, source, sink = self.count, 2 * self.count, 2 * self.count + 1
+        k = self.free.size
+        source, sink = 2 * k, 2 * k + 1
         scale = 2**48 / max(1.0, float(self.compute.sum()) + price * float(self.memory.sum()))
         runs, bytes_ = (np.rint(each * scale).astype(np.int64) for each in (self.compute, price * self.memory))
         always = int(runs.sum() + bytes_.sum()) + 1
-        arcs = []
+        arcs = [(j, k + i, always) for i, j in self.inside.tolist() if not self.leaves[i]]
         for i in np.flatnonzero(~self.leaves).tolist():
             arcs += [(i, sink, always if self.forced[i] else int(runs[i]))]
             arcs += [(k + i, i, int(bytes_[i]) if self.free[i] or self.forced[i] else always)]
-            arcs += [(j, k + i, always) for j in self.consumers[i]]
             arcs += [(source, k + i, always)] if self.required[i] else []
         tail, head, capacity = (np.array(column) for column in zip(*arcs, strict=True))
-        flow, _, near, _ = maximum_flow(
+        _, _, near, _ = maximum_flow(
             sink + 1, tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int64), source, sink
         )
         near = near.view(np.bool_)
-        return None if flow >= always else near[k : 2 * k] & ~near[:k] & self.free & ~self.leaves
-
-    def options(self, sets: Bool) -> _Options:
-        """Bytes and costs of keeping the block and of sets of saved members."""
-        rows = sets if self.treated else sets[:0]
-        away = np.zeros(1 + len(rows), bool)
-        stored = self.search.blocks.inputs[self.b][:0]
-        if self.search.link is not None and self.treated:
-            stored = offloaded(self.graph, self.search.blocks, self.b, self.search.owned)
-        if stored.size:
-            rows, away = np.concatenate([rows, rows]), np.arange(1 + 2 * len(rows)) > len(rows)
-        rows = np.concatenate([np.zeros((1, self.count), bool), rows])
-        again = self.rerun(rows)
-        again[0] = False
-        kept, own = self._bytes(rows | self.forced, again, away, set(stored.tolist()))
-        cost = again @ self.compute + away * int(self.search.copies[stored].sum())
-        decision = np.where(away, DECISIONS.index(OFFLOAD), DECISIONS.index(RECOMPUTE)).astype(np.int8)
-        decision[0] = DECISIONS.index(KEEP)
-        return _Options(decision, rows, kept, cost, own).undominated()
-
-    def _bytes(self, saved: Bool, again: Bool, away: Bool, stored: set[int]) -> tuple[Int64, Int64]:
-        """Bytes kept, and those at the worst step, of each row; the first row is the block without a checkpoint."""
-        graph, axis, blocks, b, k = self.graph, self.search.windows, self.search.blocks, self.b, self.count
-        (f0, f1), (k0, k1) = self.forward_window, self.backward_window
-        n, rows = len(saved), np.arange(len(saved))
-        width = k1 - k0 + k
-        release = int(axis.place[blocks.release[b]]) if self.treated else -1
-        start = np.full(n, k0)
-        if not self.eager:
-            first = np.full(n, k1)
-            for _, i, _, _, gradients in self.values:
-                if gradients.size:
-                    first = np.where(again[:, i], np.minimum(first, gradients[0]), first)
-            start = np.where(again.any(axis=1), first, k0)
-        start = np.clip(start - k0, 0, k1 - k0)
-
-        def of_step(step: Int64 | int) -> Int64:  # place in the window of a backward step; -1 before it
-            ahead = np.asarray(step) - k0
-            return np.where(ahead < 0, -1, np.minimum(np.where(ahead >= start, ahead + k, ahead), width - 1))
-
-        def of_slot(slot: Int64 | int) -> Int64:
-            return np.where(np.asarray(slot) < 0, -1, start + slot)
-
-        forward, backward = np.zeros((n, f1 - f0 + 1), np.int64), np.zeros((n, width + 1), np.int64)
-        kept = np.zeros(n, np.int64)
-
-        def live(trace: Int64, low: Int64 | int, high: Int64 | int, size: Int64 | int) -> None:
-            low = np.maximum(np.broadcast_to(low, n), 0)
-            high = np.minimum(np.broadcast_to(high, n), trace.shape[1] - 2)
-            amount = np.where(high >= low, size, 0)
-            trace[rows, np.minimum(low, trace.shape[1] - 1)] += amount
-            trace[rows, np.maximum(high, -1) + 1] -= amount
-
-        checkpointed = rows > 0
-        place = np.arange(k)
-        before = np.maximum.accumulate(np.where(again, place, -1), axis=1)
-        before = np.concatenate([np.full((n, 1), -1), before[:, :-1]], axis=1)  # the last rerun in front of each
-        holds = self.search.holds if self.eager else None
-        for x, i, inside, last, gradients in self.values:
-            size = int(graph.memory[x])
-            if not size:
-                continue
-            ends = int(axis.end[x]) - axis.n_forward
-            slot = np.where(again[:, inside], np.array(inside, np.int64), -1).max(axis=1, initial=-1)
-            if gradients.size:
-                found = np.searchsorted(gradients, start + k0)
-                earlier, latest = np.where(found > 0, gradients[found - 1], -1), int(gradients[-1])
-            else:
-                earlier, latest = np.full(n, -1), -1
-            after = np.where(latest >= start + k0, of_step(latest), -1)
-            until = np.where(again[:, i], earlier, latest)
-            if holds is not None:
-                held, released = int(holds.live_until[x]), int(holds.released[x])
-                if held >= 0 and graph.forward[held]:
-                    last = max(last, int(axis.place[held]))
-                elif held >= 0:
-                    until = np.maximum(until, axis.place[held])
-                if released >= 0:
-                    after = np.maximum(after, of_step(axis.place[released]))
-                    until = np.where(again[:, i], until, np.maximum(until, axis.place[released]))
-            if graph.output[x]:
-                until = np.full(n, axis.n_backward - 1)
-            if self.eager:
-                stays = saved[:, i] & ~again[:, i] & checkpointed
-                if i >= self.end:
-                    until = np.where(stays, np.maximum(until, release), until)
-                else:
-                    slot = np.where(stays, np.maximum(slot, before[:, i]), slot)
-                    until = np.where(stays, np.maximum(until, start + k0 - 1), until)
-            until[0], slot[0] = ends, -1
-            original = np.where(again[:, i], -1, slot)
-            crosses = (until >= 0) | (original >= 0)
-            kept += np.where(crosses, size, 0)
-            live(forward, int(axis.place[self.members[i]]) - f0, np.where(crosses, f1, last) - f0, size)
-            live(backward, 0, np.maximum(of_step(until), of_slot(original)), size)
-            rerun_end = np.maximum(np.maximum(of_slot(i), of_slot(slot)), after)
-            live(backward, of_slot(i), np.where(again[:, i], rerun_end, -1), size)
-        for x, inside, gradients in self.inputs:
-            size, ends = int(graph.memory[x]), int(axis.end[x]) - axis.n_forward
-            gone = away & (x in stored)
-            slot = np.where(again[:, inside], np.array(inside, np.int64), -1).max(axis=1, initial=-1)
-            longer = np.where(checkpointed & self.treated, of_step(release) if self.eager else of_slot(slot), -1)
-            if ends >= 0:
-                base = of_step(ends)
-                found = np.searchsorted(gradients, start + k0)  # gradients that read it before it is loaded
-                earlier = np.where(found > 0, np.append(gradients, -1)[found - 1], -1)
-                kept -= np.where(gone & (earlier < 0), size, 0)
-                live(backward, of_step(earlier) + 1, np.where(gone, np.minimum(base, start - 1), -1), -size)
-            else:
-                base = np.full(n, -1)
-                kept += np.where(~gone & (longer >= 0), size, 0)
-                live(forward, ends + axis.n_forward + 1 - f0, np.where(~gone & (longer >= 0), f1, -1), size)
-            live(backward, np.maximum(base + 1, np.where(gone, start, 0)), longer, size)
-        for i, v in enumerate(self.members.tolist()):
-            if graph.workspace[v]:
-                live(backward, of_slot(i), np.where(again[:, i], of_slot(i), -1), int(graph.workspace[v]))
-        at = np.arange(width)[None, :]
-        at = np.where(at < start[:, None], at, np.maximum(at - k, start[:, None])) + k0
-        inside = (np.arange(width)[None, :] >= start[:, None]) & (np.arange(width)[None, :] < start[:, None] + k)
-        at = np.minimum(at, axis.n_backward - 1)
-        others = np.where(inside, axis.between[at], axis.backward[at])
-        own = (np.cumsum(backward[:, :-1], axis=1) + others).max(axis=1, initial=0)
-        ahead = np.cumsum(forward[:, :-1], axis=1) + axis.forward[f0:f1]
-        return kept, np.maximum(own, ahead.max(axis=1, initial=0))
+        return near[k : 2 * k] & ~near[:k] & self.free
 
 
-def _frontier(kept: Int64, cost: Int64) -> Int64:
-    """Places of the points that no other dominates, with rising bytes and falling cost."""
-    order = np.lexsort((cost, kept))
-    lower = np.minimum.accumulate(cost[order])
+def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
+    """Places of the points that no other of their part dominates, with rising bytes and falling cost in each part."""
+    part = np.broadcast_to(part, kept.shape)
+    order = np.lexsort((cost, kept, part))
+    lower = np.minimum.accumulate(cost[order] - part[order] * (cost.max(initial=0) + 1))
     return order[np.append(True, lower[1:] < lower[:-1])[: order.size]]
-
-
-def _hull(kept: Int64, cost: Int64) -> Int64:
-    """Places of the points on the lower hull; the points have rising bytes and falling cost."""
-    found: list[int] = []
-    points = list(zip(kept.tolist(), cost.tolist(), strict=True))
-    for i, (x, y) in enumerate(points):
-        while len(found) > 1:
-            (x0, y0), (x1, y1) = points[found[-2]], points[found[-1]]
-            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                break
-            found.pop()
-        found.append(i)
-    return np.array(found)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -220,50 +220,26 @@ def block_schedule(
                 decision=decision,
             )
     saved = saved | not_rerun(graph)
-    reruns = {
-        b: eager_rerun(blocks, b, saved) if semantics == EAGER else graph_rerun(graph, blocks, b, saved)
-        for b, decision in enumerate(decisions)
-        if decision != KEEP and blocks.trigger[b] >= 0
-    }
+    again, start = (_eager_reruns if semantics == EAGER else _graph_reruns)(graph, blocks, saved)
+    treated = [b for b, decision in enumerate(decisions) if decision != KEEP and blocks.trigger[b] >= 0]
+    treated.sort(key=lambda b: (start[b], -b))
+    reruns = [blocks.members[b][again[blocks.members[b]]] for b in treated]
     needed = np.flatnonzero(graph.needed).astype(np.int32)
-    backward = ~graph.forward[needed]
-    pieces: list[Int32] = []
-    places: dict[int, int] = {}
-    at = int((~backward).sum())
-    starts: dict[int, list[int]] = {}
-    for b, (_, start) in reruns.items():
-        starts.setdefault(start, []).append(b)
-    later = needed[backward]
-    begun = 0
-    for start in sorted(starts):
-        until = int(np.searchsorted(later, start))
-        pieces.append(later[begun:until])
-        at += until - begun
-        begun = until
-        for b in sorted(starts[start], reverse=True):
-            pieces.append(reruns[b][0])
-            places[b] = at
-            at += reruns[b][0].size
-    order = np.concatenate([needed[~backward], *pieces, later[begun:]])
+    forward, backward = needed[graph.forward[needed]], needed[~graph.forward[needed]]
+    sizes = np.array([nodes.size for nodes in reruns], np.int64)
+    ahead = np.searchsorted(backward, start[treated])
+    run_again = np.concatenate([*reruns, NO_NODES])
+    order = np.concatenate([forward, np.insert(backward, np.repeat(ahead, sizes), run_again)])
     step = np.full(graph.n_nodes, -1)
     step[order[::-1]] = np.arange(order.size)[::-1]  # of the first run
-    loads, stays = [], []
+    at = np.full(len(blocks) + 1, -1)  # the begin of the rerun of each block; the last is that of no block
+    at[treated] = forward.size + ahead + np.cumsum(sizes) - sizes
     owned = np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) == 1
-    for b, at in places.items():
-        nodes, inputs = reruns[b][0], blocks.inputs[b]
-        release = int(step[blocks.release[b]]) + 1
-        away = offloaded(graph, blocks, b, owned) if decisions[b] == OFFLOAD else inputs[:0]
-        loads += [(at, x) for x in away.tolist()]
-        if semantics == EAGER:
-            stays += [(x, at, release) for x in away.tolist()]
-            stays += [(x, step[graph.producer[x]], release) for x in np.setdiff1d(inputs, away).tolist()]
-            members = blocks.members[b]
-            for v in members[saved[members]].tolist():
-                until = release if v >= blocks.rerun_end[b] else at + int(np.searchsorted(nodes, v))
-                stays += [(x, step[v], until) for x in graph.values(v)]
-    if semantics == EAGER and holds is not None:
-        stays += _lingering(graph, blocks, holds, step, {b: (at, reruns[b][0]) for b, at in places.items()})
-    return Schedule(order, np.array(loads or NO_PAIRS), np.array(stays or NO_TRIPLES))
+    loads = [(at[b], x) for b in treated if decisions[b] == OFFLOAD for x in offloaded(graph, blocks, b, owned)]
+    stays = NO_TRIPLES
+    if semantics == EAGER:
+        stays = _lingering(graph, blocks, saved, step, at, run_again, loads, holds)
+    return Schedule(order, np.array(loads or NO_PAIRS), stays)
 
 
 def not_rerun(graph: ComputationGraph) -> Bool:
@@ -271,32 +247,68 @@ def not_rerun(graph: ComputationGraph) -> Bool:
     return graph.once if graph.mark is None else graph.once | (graph.mark == MARKED_KEEP)
 
 
-def eager_rerun(blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
-    """Nodes of a block that eager PyTorch runs again, and the backward node before which it does."""
-    members = blocks.members[b]
-    return members[(members < blocks.rerun_end[b]) & ~saved[members]], int(blocks.trigger[b])
+def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
+    """Nodes that run again in checkpointed blocks of eager PyTorch, and the backward node before which each does."""
+    again = np.zeros(graph.n_nodes, bool)
+    for members, end in zip(blocks.members, blocks.rerun_end, strict=True):
+        again[members[members < end]] = True
+    return again & ~saved, blocks.trigger
 
 
-def graph_rerun(graph: ComputationGraph, blocks: Blocks, b: int, saved: Bool) -> tuple[Int32, int]:
-    """Nodes of a block that its gradients need again, and the first backward node that reads one of them."""
-    members = blocks.members[b]
-    place = {v: i for i, v in enumerate(members.tolist())}
-    indptr, readers = graph.readers
-    leaves, first, again = set[int](), blocks.release[b] + 1, np.zeros(members.size, bool)
-    for i in range(members.size - 1, -1, -1):
-        v = int(members[i])
-        if saved[v]:
-            continue
-        read_by = readers[indptr[graph.value_indptr[v]] : indptr[graph.value_indptr[v + 1]]]
-        read_by = read_by[graph.needed[read_by]]
-        gradients = read_by[~graph.forward[read_by]]
-        others = [place.get(u) for u in read_by[graph.forward[read_by]].tolist()]
-        if None in others:  # it leaves the block, so it is live
-            leaves.add(v)
-        elif gradients.size or any(again[j] for j in others if j is not None):
-            again[i] = True
-            first = min(first, int(gradients.min(initial=first)))
-    return members[again], int(first) if again.any() else int(blocks.trigger[b])
+def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
+    """Nodes that gradients need again, and for each block the first backward node that reads one of them."""
+    reads = member_reads(graph, blocks)
+    again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
+    first = np.full(len(blocks), graph.n_nodes, np.int32)
+    maker, reader = reads.gradients[again[reads.gradients[:, 0]]].T
+    np.minimum.at(first, reads.block[maker], reader)
+    return again, np.where(first < graph.n_nodes, first, blocks.trigger)
+
+
+def _block_of(graph: ComputationGraph, blocks: Blocks) -> Int64:
+    """int64[n]: the block of each node, or -1."""
+    block = np.full(graph.n_nodes, -1)
+    for b, members in enumerate(blocks.members):
+        block[members] = b
+    return block
+
+
+class MemberReads(NamedTuple):
+    """Reads of what blocks compute.
+
+    `block` int64[n] is that of each node or -1, `required` bool[n] are members that gradients read, `leaves` bool[n]
+    those that forward nodes outside of their block read. `gradients` int64[g, 2] and `inside` int64[e, 2] have the
+    maker and the reader of each read in the backward part and within a block, the last maker first.
+    """
+
+    block: Int64
+    required: Bool
+    leaves: Bool
+    gradients: Int64
+    inside: Int64
+
+
+def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
+    """Return the reads of what the members of blocks compute, by needed nodes."""
+    block = _block_of(graph, blocks)
+    pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
+    pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]
+    forward = graph.forward[pairs[:, 1]]
+    gradients, others = pairs[~forward], pairs[forward]
+    apart = block[others[:, 0]] != block[others[:, 1]]
+    required, leaves = np.zeros((2, graph.n_nodes), bool)
+    required[gradients[:, 0]] = True
+    leaves[others[apart, 0]] = True
+    inside = others[~apart]
+    return MemberReads(block, required, leaves, gradients, inside[np.argsort(-inside[:, 0], kind="stable")])
+
+
+def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
+    """Members that gradients need again, among those that may run; all arrays by member, or by member and set."""
+    again = required & allowed
+    for maker, reader in inside.tolist():
+        again[maker] |= again[reader] & allowed[maker]
+    return again
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> Int32:
@@ -306,31 +318,53 @@ def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> I
 
 
 def _lingering(
-    graph: ComputationGraph, blocks: Blocks, holds: Holds, step: Int64, reruns: Mapping[int, tuple[int, Int32]]
-) -> list[tuple[int, int, int]]:
-    """Rows of `Schedule.lingering` for what Python and autograd hold: in the forward part, and again in a rerun."""
-    rows = []
-    made_again = np.full(graph.n_nodes, -1)
-    end_of = np.full(graph.n_nodes, -1)
-    for at, nodes in reruns.values():
-        made_again[nodes] = at + np.arange(nodes.size)
-        end_of[nodes] = at + nodes.size
-    producer = graph.producer
-    for x in np.flatnonzero((holds.live_until >= 0) & (step[producer] >= 0)).tolist():
-        rows.append((x, step[producer[x]], int(step[holds.live_until[x]]) + 1))
-    for b, (at, nodes) in reruns.items():
-        inside = set(blocks.members[b].tolist())
-        for v in blocks.members[b].tolist():
-            for x in graph.values(v):
-                last = int(holds.live_until[x])
-                if last >= 0 and v < blocks.rerun_end[b]:  # others do not come again
-                    again = made_again[v]
-                    until = at + int(np.searchsorted(nodes, last, "right")) if last in inside else int(end_of[v])
-                    rows.append((x, again if again >= 0 else step[v], until))
-    for x in np.flatnonzero((holds.released >= 0) & (step[producer] >= 0)).tolist():
-        until, again = int(step[holds.released[x]]) + 1, made_again[producer[x]]
-        rows.append((x, again if 0 <= again < until else step[producer[x]], until))
-    return [row for row in rows if row[2] > row[1]]
+    graph: ComputationGraph,
+    blocks: Blocks,
+    saved: Bool,
+    step: Int64,
+    at: Int64,
+    again: Int32,
+    loads: Sequence[tuple[int, int]],
+    holds: Holds | None,
+) -> Int64:
+    """Rows of `Schedule.lingering` for what checkpoints, Python and autograd refer to.
+
+    Checkpoints have their inputs, and the saved outputs until the rerun comes to their place. Python and autograd have
+    values in the forward part, and again in a rerun.
+    """
+    n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks)
+    made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
+    places = np.sort(block[again] * n + again)  # of the nodes that run again, by block
+
+    def rank(b: Int64, v: Int32 | Int64, side: Literal["left", "right"]) -> Int64:
+        """Step in the rerun of a block at which, or after which, a node has its place."""
+        return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
+
+    made_again[again] = rank(block[again], again, "left")
+    for begin, value in loads:
+        loaded[value] = begin
+    release = step[np.append(blocks.release, -1)] + 1
+    inputs = np.concatenate([*blocks.inputs, NO_NODES])
+    taker = np.repeat(np.arange(len(blocks)), [row.size for row in blocks.inputs])
+    inputs, taker = inputs[at[taker] >= 0], taker[at[taker] >= 0]
+    rows = [(inputs, np.where(loaded[inputs] >= 0, loaded[inputs], step[producer[inputs]]), release[taker])]
+    x = np.flatnonzero(saved[producer] & (at[block[producer]] >= 0))
+    v, b = producer[x], block[producer[x]]
+    rows.append((x, step[v], np.where(v >= blocks.rerun_end[b], release[b], rank(b, v, "left"))))
+    if holds is not None:
+        x = np.flatnonzero((holds.live_until >= 0) & (step[producer] >= 0))
+        v, b, last = producer[x], block[producer[x]], holds.live_until[x]
+        rows.append((x, step[v], step[last] + 1))
+        end = np.where(made_again[v] >= 0, rank(b, np.full(v.size, n - 1), "right"), -1)
+        until = np.where(block[last] == b, rank(b, last, "right"), end)
+        first = np.where(made_again[v] >= 0, made_again[v], step[v])
+        comes = (at[b] >= 0) & (v < blocks.rerun_end[b])  # others do not come again
+        rows.append((x[comes], first[comes], until[comes]))
+        x = np.flatnonzero((holds.released >= 0) & (step[producer] >= 0))
+        until, newest = step[holds.released[x]] + 1, np.maximum(made_again[producer[x]], loaded[x])
+        rows.append((x, np.where((newest >= 0) & (newest < until), newest, step[producer[x]]), until))
+    found = np.concatenate([np.stack(row, axis=1) for row in rows])
+    return found[found[:, 2] > found[:, 1]]
 
 
 def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list[int]]:

@@ -207,13 +207,7 @@ class Policy:
     @classmethod
     def every(cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER) -> Policy:
         """Return the policy that checkpoints each n-th block of a stack, from the first, and saves nothing in it."""
-        ran = Counter[str]()
-        decisions = [KEEP] * len(blocks)
-        for b, name in enumerate(blocks.names):
-            if ran[_stack(name)] % n == 0 and b not in blocks.refusals:
-                decisions[b] = RECOMPUTE
-            ran[_stack(name)] += 1
-        return cls.of(graph, blocks, decisions, np.zeros(graph.n_nodes, bool), semantics=semantics)
+        return cls.of(graph, blocks, every_nth(blocks, n), np.zeros(graph.n_nodes, bool), semantics=semantics)
 
     @classmethod
     def nearest(
@@ -370,6 +364,17 @@ class Policy:
 
     def __str__(self) -> str:
         return "\n".join([*tabulated(COLUMNS, self.rows()), *labelled(self.figures())])
+
+
+def every_nth(blocks: Blocks, n: int) -> list[str]:
+    """Return the decisions that checkpoint each n-th block of a stack, from the first."""
+    ran = Counter[str]()
+    decisions = [KEEP] * len(blocks)
+    for b, name in enumerate(blocks.names):
+        if ran[_stack(name)] % n == 0 and b not in blocks.refusals:
+            decisions[b] = RECOMPUTE
+        ran[_stack(name)] += 1
+    return decisions
 
 
 def _stack(name: str) -> str:

@@ -488,8 +488,12 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
 
 
 def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
+    value, step, until = schedule.lingering.T
+    inside = (value >= 0) & (value < graph.n_values) & (step >= 0) & (step < len(schedule)) & (until <= len(schedule))
+    sound = inside & (until >= 0)
+    sound[inside] &= schedule.order[step[inside]] == graph.producer[value[inside]]
     loads = set(map(tuple, schedule.loads.tolist()))
-    for value, step, until in schedule.lingering.tolist():
+    for value, step, until in schedule.lingering[~sound].tolist():
         if not 0 <= value < graph.n_values:
             raise ScheduleError(
                 "value {value} lingers; values are 0 to {last}",
