@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.parts import Labels
+from remat_algos.ir.parts import Backward, Labels
 from remat_algos.plan.blocks import DECISIONS, Blocks, Holds, block_schedule
 from remat_algos.plan.policy import Policy
 from tests.oracles import block_policies as oracle
@@ -135,6 +135,29 @@ def test_what_python_and_autograd_refer_to_lives_longer():
     assert order[steps[-1]] == 11
 
 
+def test_an_input_on_the_host_is_not_on_the_device_too():
+    graph, nothing = chain(), np.full(12, -1)
+    blocks, saved = cut(graph), np.zeros(12, bool)
+    (x,) = blocks.inputs[1].tolist()
+
+    def instances(**holds):
+        lives = Holds(**{"live_until": nothing, "released": nothing} | holds)
+        schedule = block_schedule(graph, blocks, ["keep", "offload"], saved, holds=lives)
+        found = ra.simulate(graph, schedule).lifetimes
+        order = schedule.order.tolist()
+        (loaded,) = schedule.loads[:, 0].tolist()
+        return order, loaded, found.end[found.value == x].tolist()
+
+    order, loaded, (first, again) = instances()
+    assert first == order.index(blocks.members[1][-1])  # its reader in the block is the one before
+    until = nothing.copy()
+    until[x] = order[-1]
+    assert instances(released=until)[2] == [first, len(order)]  # autograd refers to the copy that was loaded
+    until[x] = blocks.members[1][-1]
+    assert instances(live_until=until)[2] == [first + 1, again]  # a variable of the caller, in the forward part
+    assert loaded > first + 1
+
+
 # ---------------------------------------------------------------- the cheapest policy
 
 
@@ -147,7 +170,7 @@ def exact(graph, semantics="eager", blocks=None, link=None):
         return found.peak_memory, found.overhead
 
     run = oracle.eager_run if semantics == "eager" else graph_run
-    best = oracle.frontier(graph, blocks, run, link is not None)
+    best = oracle.frontier(graph, blocks, run, link is not None, getattr(link, "host", None))
     for (peak, cost), (following, _) in zip(best, [*best[1:], (best[-1][0] + 1, 0)], strict=True):
         for limit in {peak, following - 1}:
             policy = ra.plan_policy(graph, limit, blocks, semantics=semantics, link=link)
@@ -181,6 +204,29 @@ def test_no_policy_of_three_blocks_is_cheaper(semantics, graph):
 @settings(max_examples=12)
 def test_no_policy_with_copies_is_cheaper(graph):
     for limit, overhead, cost in exact(graph, link=LINK):
+        assert overhead == cost, limit
+
+
+@given(data=st.data())
+@settings(max_examples=12)
+def test_no_policy_within_the_bytes_of_the_host_is_cheaper(data):
+    count = 3
+    parts = ("in", "left", "right")
+    names = ("first", "second", *(f"layers.{b}.{part}" for b in range(count) for part in parts), "loss")
+    edges = [(3 * b + i, 3 * b + 2) for b in range(count) for i in (0, 1)]  # two inputs of each block
+    edges += [(3 * b + 2, 3 * b + i) for b in range(count) for i in (3, 4)]
+    edges += [(len(names) - 1 - i, len(names) - 1) for i in (1, 2)]
+    costs = [data.draw(st.lists(st.integers(1, 9), min_size=len(names), max_size=len(names))) for _ in range(2)]
+    graph = ra.ComputationGraph.from_edges(
+        edges, memory=costs[0], compute=costs[1], labels=Labels(names=names, compute_unit="ns")
+    )
+    zeros = [0] * len(names)
+    saves_reads = Backward(graph.read_indptr, graph.read_indices, graph.memory, [-1] * len(names), zeros)
+    graph = ra.differentiate(replace(graph, backward=saves_reads))
+    blocks = cut(graph)
+    assert [inputs.size for inputs in blocks.inputs] == [2, 2, 2]
+    link = replace(LINK, host=data.draw(st.integers(1, 40)))
+    for limit, overhead, cost in exact(graph, blocks=blocks, link=link):
         assert overhead == cost, limit
 
 
@@ -425,6 +471,50 @@ def test_the_host_has_room_for_what_goes_there(llama):
     assert free.simulation.host_peak > 17 << 20
     with raises(ra.PlanError, host=1):
         Policy.of(llama, blocks, ["offload"] * 4, mask(llama, []), link=replace(free.link, host=1))
+
+
+def with_costs_of_a_chain(parts, **costs):
+    """Three blocks of operators in a row; costs by the part of an operator, 1 where none is given."""
+    names = ("first", *(f"layers.{b}.{part}" for b in range(3) for part in parts), "loss")
+    arrays = {
+        what: [by_part.get(name.rpartition(".")[2], int(what != "workspace")) for name in names]
+        for what, by_part in costs.items()
+    }
+    edges = [(i, i + 1) for i in range(len(names) - 1)]
+    return ra.differentiate(ra.ComputationGraph.from_edges(edges, labels=Labels(names=names), **arrays))
+
+
+@pytest.mark.parametrize("semantics", ["eager", "graph"])
+@pytest.mark.parametrize("more", [0, 9])
+def test_an_operator_of_cost_0_is_saved_where_its_workspace_is_the_peak(semantics, more):
+    parts = ("wide", "free", *(f"more{i}" for i in range(more)), "tail")
+    graph = with_costs_of_a_chain(
+        parts, memory={"wide": 30, "free": 2, "tail": 30}, compute={"free": 0}, workspace={"free": 100}
+    )
+    blocks = cut(graph)
+    free = [v for v in np.concatenate(blocks.members).tolist() if graph.labels[v].endswith("free")]
+    runs_again, stays = (
+        Policy.of(graph, blocks, ["recompute"] * 3, mask(graph, saved), semantics=semantics) for saved in ([], free)
+    )
+    assert stays.peak_memory < runs_again.peak_memory
+    least = ra.plan_policy(graph, "least", blocks, semantics=semantics)
+    assert least.peak_memory <= stays.peak_memory
+
+
+@pytest.mark.parametrize("semantics", ["eager", "graph"])
+@given(graph=models(blocks=(2, 5), operators=(3, 9)), data=st.data())
+@settings(max_examples=30)
+def test_no_uniform_policy_is_lower_or_cheaper(semantics, graph, data):
+    blocks, n = cut(graph), graph.n_nodes
+    holds = None
+    if semantics == "eager":
+        holds = Holds(*(data.draw(st.lists(st.integers(-1, n - 1), min_size=n, max_size=n)) for _ in range(2)))
+    least = ra.plan_policy(graph, "least", blocks, semantics=semantics, holds=holds)
+    for each in (1, 2, 4):
+        today = Policy.every(graph, blocks, each, semantics, holds)
+        assert least.peak_memory <= today.peak_memory
+        within = ra.plan_policy(graph, today.peak_memory, blocks, semantics=semantics, holds=holds)
+        assert within.overhead <= today.overhead
 
 
 def test_an_operator_of_cost_0_spares_those_before_it(tmp_path):

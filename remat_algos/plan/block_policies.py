@@ -217,11 +217,12 @@ class _BlockSearch:
         listed = []
         for b, members in enumerate(blocks.members):
             block = _SavedSets(self, b)
-            kind = (blocks.kinds[b], self.treated[b], *map(bytes, (block.free, block.forced, block.draws)))
+            away = NO_NODES if self.link is None else offloaded(graph, blocks, b, owned)
+            marks = block.free, block.forced, block.draws, graph.memory[away]
+            kind = (blocks.kinds[b], self.treated[b], *map(bytes, marks))
             if kind not in sets:
                 sets[kind] = block.sets() if self.treated[b] else np.zeros((0, members.size), bool)
             self.kinds.append(list(sets).index(kind))
-            away = NO_NODES if self.link is None else offloaded(graph, blocks, b, owned)
             count = len(sets[kind])
             decision = np.repeat(np.arange(3, dtype=np.int8), [1, count, count if away.size else 0])
             saved = np.concatenate([np.zeros((1, members.size), bool), sets[kind], sets[kind]])[: decision.size]
@@ -236,7 +237,7 @@ class _BlockSearch:
         return [_Options(*each, *figures[:, b, : counts[b]]).undominated() for b, each in enumerate(listed)]
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Bytes of each step; first step of each block and of what follows, bytes live before; backward parts."""
+        """Bytes of each step; first step of each block and of what follows; bytes live before it; backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -252,7 +253,7 @@ class _BlockSearch:
         """int64[3, b]: bytes kept, own bytes and cost of each block."""
         trace, bounds, live, backward = self._parts(simulation)
         worst = [
-            max(trace[i:j].max(), trace[k:end].max(initial=0))
+            max(trace[i:j].max(initial=0), trace[k:end].max(initial=0))
             for i, j, k, end in zip(bounds, bounds[1:], *backward, strict=False)
         ]
         extra = np.maximum(simulation.runs - 1, 0) * self.graph.compute
@@ -273,6 +274,7 @@ class _BlockSearch:
         return decisions, saved
 
     def simulation(self, choice: Iterable[tuple[int, Bool]]) -> Simulation:
+        """Simulate an option for each block."""
         schedule = block_schedule(self.graph, self.blocks, *self._decided(choice), self.semantics, self.holds)
         return simulate(self.graph, schedule)
 

@@ -341,8 +341,7 @@ def _lingering(
         return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
 
     made_again[again] = rank(block[again], again, "left")
-    for begin, value in loads:
-        loaded[value] = begin
+    loaded[[x for _, x in loads]] = [begin for begin, _ in loads]
     release = step[np.append(blocks.release, -1)] + 1
     inputs = np.concatenate([*blocks.inputs, NO_NODES])
     taker = np.repeat(np.arange(len(blocks)), [row.size for row in blocks.inputs])

@@ -205,9 +205,12 @@ class Policy:
         return cls(tuple(treatments), semantics, simulation, blocks, limit, link)
 
     @classmethod
-    def every(cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER) -> Policy:
+    def every(
+        cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER, holds: Holds | None = None
+    ) -> Policy:
         """Return the policy that checkpoints each n-th block of a stack, from the first, and saves nothing in it."""
-        return cls.of(graph, blocks, every_nth(blocks, n), np.zeros(graph.n_nodes, bool), semantics=semantics)
+        nothing = np.zeros(graph.n_nodes, bool)
+        return cls.of(graph, blocks, every_nth(blocks, n), nothing, semantics=semantics, holds=holds)
 
     @classmethod
     def nearest(

@@ -75,8 +75,8 @@ def away(graph, blocks, b):
     return {x for x in blocks.inputs[b].tolist() if x not in others and not graph.output[x] and graph.memory[x]}
 
 
-def all_policies(graph, blocks, link=False):
-    """Decisions and saved sets of every policy that the law of draws allows."""
+def all_policies(graph, blocks, link=False, host=None):
+    """Decisions and saved sets of every policy that the law of draws and the bytes of the host allow."""
     choices = []
     draws = set(blocks.draws.tolist())
     for b, members in enumerate(blocks.members):
@@ -90,13 +90,17 @@ def all_policies(graph, blocks, link=False):
                     found += [("offload", frozenset(chosen))] if link and away(graph, blocks, b) else []
         choices.append(found)
     for policy in product(*choices):
-        yield [decision for decision, _ in policy], frozenset().union(*(chosen for _, chosen in policy))
+        decisions = [decision for decision, _ in policy]
+        gone = [away(graph, blocks, b) for b, decision in enumerate(decisions) if decision == "offload"]
+        if host is not None and sum(int(graph.memory[x]) for x in set().union(*gone)) > host:
+            continue
+        yield decisions, frozenset().union(*(chosen for _, chosen in policy))
 
 
-def frontier(graph, blocks, run=eager_run, link=False):
+def frontier(graph, blocks, run=eager_run, link=False, host=None):
     """Peaks and costs of all policies that no other dominates, the lowest peak first."""
     best = []
-    for peak, cost in sorted(run(graph, blocks, *policy) for policy in all_policies(graph, blocks, link)):
+    for peak, cost in sorted(run(graph, blocks, *policy) for policy in all_policies(graph, blocks, link, host)):
         if not best or cost < best[-1][1]:
             best.append((peak, cost))
     return best
