@@ -582,8 +582,9 @@ class OddBlock(nn.Module):
         (updates, True),
         (lambda block, x: (x + 1).tanh_(), False),
         (lambda block, x: f.batch_norm(x, torch.zeros(8), torch.ones(8), training=True), False),
+        (lambda block, x: f.batch_norm(x, torch.zeros(8), torch.ones(8), training=True).tanh_(), True),
     ],
-    ids=["attribute", "input", "checkpoint", "result", "buffer", "in place", "norm"],
+    ids=["attribute", "input", "checkpoint", "result", "buffer", "in place", "norm", "norm in place"],
 )
 def test_a_block_that_cannot_run_again_is_refused(function, refused):
     model, x = Odd(function), torch.randn(32, 8)
@@ -765,3 +766,20 @@ def test_blocks_take_and_return_dataclasses():
     expected = gradients(model, record)
     with remat.plan_checkpoints(model, (record,), "60%").apply(model):
         assert_same(gradients(model, record), expected)
+
+
+def test_lengths_of_ctc_that_are_known_are_read():
+    class Speech(Model):
+        def forward(self, x, targets):
+            for layer in self.layers:
+                x = layer(x)
+            lengths = torch.full((3,), 20), torch.tensor([4, 2, 5])
+            return f.ctc_loss(x.log_softmax(-1).transpose(0, 1), targets, *lengths)
+
+    model, inputs = Speech(), (torch.randn(3, 20, 8), torch.ones(3, 5, dtype=torch.long))
+    assert trace(capture_step(model, inputs)).max() == simulate_step(model, inputs)
+    model(*inputs).backward()
+    known = [*model.parameters(), *inputs]
+    model.zero_grad(set_to_none=True)
+    peak = remat.measure_peak(lambda: model(*inputs).backward(), known).storages
+    assert simulate_step(model, inputs) == peak

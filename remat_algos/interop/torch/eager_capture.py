@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from itertools import zip_longest
+from math import prod
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -413,6 +414,10 @@ class _Tracker(TorchDispatchMode):
             self.mode.__enter__()
 
     def fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        if str(operator) == "aten._ctc_loss.Tensor" and not isinstance(args[3], FakeTensor):
+            return self.ctc_loss(args[0], self.largest(args[3]))
+        if str(operator) == "aten._ctc_loss_backward.Tensor":  # has no fake kernel
+            return self.contiguous(args[1].shape, args[1])
         args, kwargs = mapped(self.fake, args), mapped(self.fake, dict(kwargs))
         if self.on is not None and kwargs.get("device") == torch.device("cpu"):
             kwargs["device"] = self.on
@@ -422,6 +427,23 @@ class _Tracker(TorchDispatchMode):
             result = operator(*halves, *args[2:], **kwargs)
             return self.empty(result.shape, result.stride(), args[0].dtype, result.device)
         return operator(*args, **kwargs)
+
+    def ctc_loss(self, log_probs: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Results for known lengths of the targets; fake tensors have no kernel for the second one's shape."""
+        steps, batch = log_probs.shape[0], log_probs.shape[1:-1]
+        terms = self.contiguous(batch, log_probs)
+        return terms, self.contiguous((*(batch or (1,)), steps, 2 * longest + 1), log_probs)
+
+    def largest(self, known: torch.Tensor) -> int:
+        self.mode.__exit__(None, None, None)
+        try:
+            return max(known.tolist(), default=0)
+        finally:
+            self.mode.__enter__()
+
+    def contiguous(self, shape: Any, like: torch.Tensor) -> torch.Tensor:
+        stride = [prod(shape[i + 1 :]) for i in range(len(shape))]
+        return self.empty(shape, stride, like.dtype, like.device)
 
     def fake(self, tensor: torch.Tensor) -> torch.Tensor:
         """A fake tensor in place of one whose numbers are known."""
@@ -664,6 +686,8 @@ class _Recorder(_Tracker):
         self.residents: list[tuple[str, str, int]] = []  # name, role, bytes
         self.sum: tuple[int, int] | None = None  # storages of the first gradient and of the sum, just added
         self.paths, self.outer = paths, [""]
+        # in a rerun, modules of batch norms leave their statistics as they are
+        self.norms = {path for module, path in paths.items() if isinstance(module, NORMS)}
         self.blocks = [_Block(path) for path in blocks]
         self.block_of = {path: b for b, path in enumerate(blocks)}
         self.block = -1
@@ -783,7 +807,7 @@ class _Recorder(_Tracker):
         self.check_written(written)
         if not values:
             values.append(self.add_value(0))
-        once = effect or _updates_state(operator, args, kwargs)
+        once = effect or (self.outer[-1] not in self.norms and _updates_state(operator, args, kwargs))
         owner = self.owner if self.backward else FORWARD
         self.rows.append(
             _OperatorRow(
@@ -1271,6 +1295,8 @@ def _blocks(recorder: _Recorder, graph: ComputationGraph, number: Mapping[int, i
         taken = {x for place in blocks[b].inputs for x in [place] if recorder.producer[place] not in inside}
         inputs.append(np.array(sorted(number[x] for x in taken | read), np.int32))
     fixed = [v for b in ran for v in members[b] if _is_fixed(recorder, rows[v])]
+    for row in (rows[v] for v in fixed if rows[v].once):
+        recorder.refuse(row.block, "it changes in place what an operator made that must not run a second time")
     triggered = [blocks[b].trigger for b in ran]
     end = [blocks[b].rerun_end for b in ran]
     release = [blocks[b].release if blocks[b].trigger >= 0 else -1 for b in ran]
