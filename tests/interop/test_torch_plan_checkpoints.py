@@ -4,6 +4,7 @@ import copy
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,7 +13,8 @@ from remat_algos.errors import ArgumentError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
 from remat_algos.interop.torch.eager_capture import simulate_step
-from remat_algos.plan.policy import Treatment
+from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
+from remat_algos.plan.policy import Policy, Treatment
 from tests.interop.test_torch_checkpoints import (
     ADDMM,
     AUTOCAST,
@@ -285,6 +287,43 @@ def test_a_budget_that_fails_names_itself_and_the_lowest_peak_succeeds():
 def test_a_budget_that_fails_says_which_blocks_can_only_be_kept():
     with raises(BudgetError, count=3, blocks=3):
         remat.plan_checkpoints(Model(Counting), (X,), "30%")
+
+
+def test_megatron_checkpoints_chunks_of_blocks_if_that_is_cheapest():
+    plan = remat.plan_checkpoints(Model(count=6, width=64), (torch.ones(1024, 64),), "least")
+    own = plan.policy
+    trials = []
+    setting = RuntimeSetting.megatron(own, plan.captured)
+    assert "full" in setting.arguments
+    for count in (2, 3, 6):
+        chunks = _chunks(own.graph, own.blocks, count)
+        assert [len(each) for each in chunks.members] == [count * len(own.blocks.members[0])] * (6 // count)
+        nothing = np.zeros(own.graph.n_nodes, bool)
+        policy = Policy.of(own.graph, chunks, ["recompute"] * len(chunks), nothing, holds=plan.captured.holds)
+        trials.append(policy)
+    # each chunk runs again up to its last tensor that a gradient needs, so larger ones cost more
+    assert [each.overhead for each in trials] == sorted(each.overhead for each in trials)
+
+
+def test_the_peak_of_a_setting_of_megatron_has_the_states_of_the_generator():
+    plan = remat.plan_checkpoints(Model(count=4), (X,), "100%")
+    assert plan.megatron().peak_memory == plan.peak_memory == plan.policy.peak_memory
+    plan = remat.plan_checkpoints(Model(count=4), (X,), "70%")
+    setting = plan.megatron()
+    assert setting.arguments
+    assert setting.peak_memory <= plan.limit
+    assert "compiled graph trainer" in str(plan.torchtitan())
+
+
+def test_the_cheaper_of_several_cuts_is_returned():
+    model = Model(count=4)
+    lowest = [remat.plan_checkpoints(model, (X,), "least", blocks=cut) for cut in ("layers.*.up", "layers.*")]
+    plan = remat.plan_checkpoints(model, (X,), lowest[1].peak_memory, blocks="layers.*.up | layers.*")
+    assert [each.name for each in plan.treatments] == [f"layers.{i}" for i in range(4)]
+    assert plan.treatments == lowest[1].treatments
+    assert f"{plan.peak_memory:,}" in str(plan)
+    with raises(BudgetError, reached=min(each.peak_memory for each in lowest)):
+        remat.plan_checkpoints(model, (X,), "1KiB", blocks="layers.*.up | layers.*")
 
 
 def test_settings_without_names_say_what_they_do():

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -11,17 +11,23 @@ from remat_algos.errors import PlanError
 from remat_algos.interop.torch.eager_capture import EagerCapture
 from remat_algos.interop.torch.selective import savable
 from remat_algos.ir.arrays import Bool
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.blocks import EAGER, GRAPH, KEEP, OFFLOAD, RECOMPUTE, Blocks
 from remat_algos.plan.policy import Policy
 from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes, format_bytes
 
 MEGATRON = "Megatron-LM"  # without flags it recomputes nothing
+TORCHTITAN = "torchtitan"
+NOTES = {
+    TORCHTITAN: ("peak and overhead are those of its compiled graph trainer, which runs only what gradients need",)
+}
+"""Lines printed with a setting."""
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
 """Values of Megatron's `--recompute-modules`, and what modules of that kind are called."""
 
-Trial = tuple[tuple[str, ...], Sequence[str], Bool]
-"""Arguments of a runtime, the decisions that follow, and the nodes whose outputs stay."""
+Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
+"""Arguments of a runtime, its blocks, the decisions that follow, and the nodes whose outputs stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class RuntimeSetting:
     arguments : tuple of str
         Selectors, flags or names.
     peak_memory : int
-        Simulated bytes, as of the plan; states of the random generator are not among them.
+        Simulated bytes, as of the plan; with the states of the random generator if the runtime stashes them.
     overhead : int or float
         Cost beyond one pass, in the unit of the plan.
     share : str
@@ -50,12 +56,13 @@ class RuntimeSetting:
     def __str__(self) -> str:
         nothing = "no recomputation" if self.runtime == MEGATRON else "no names: everything is recomputed"
         shown = " ".join(self.arguments) or nothing
-        return f"{shown}\n{self.runtime}: peak {exact_bytes(self.peak_memory)}, overhead {self.share}"
+        price = f"{self.runtime}: peak {exact_bytes(self.peak_memory)}, overhead {self.share}"
+        return "\n".join([shown, price, *NOTES.get(self.runtime, ())])
 
     @classmethod
     def torchtitan(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
         """Return the selectors of what a policy saves, without those of least worth if they save too much."""
-        graph, blocks = policy.graph, _blocks(policy, "torchtitan")
+        graph, blocks = policy.graph, _blocks(policy, TORCHTITAN)
         inside: dict[str, set[int]] = {}
         for b, name in enumerate(blocks.names):
             for v in _stays(policy, captured, b):
@@ -80,20 +87,25 @@ class RuntimeSetting:
                 kept = ranked[:count]
                 arguments = [each for operator in kept for each in _selectors(blocks.names, operator, inside[operator])]
                 saved = _marked(graph.n_nodes, [v for operator in kept for v in nodes[operator]])
-                yield tuple(arguments), [RECOMPUTE] * len(blocks), saved
+                yield tuple(arguments), blocks, [RECOMPUTE] * len(blocks), saved
 
-        return cls._cheapest("torchtitan", policy, captured, trials(), GRAPH)
+        return cls._cheapest(TORCHTITAN, policy, captured, trials(), GRAPH)
 
     @classmethod
     def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest of whole first blocks, and of modules of all blocks."""
+        """Return the cheapest of whole first blocks, of all blocks in chunks, and of modules of all blocks."""
         n, blocks = policy.graph.n_nodes, _blocks(policy, MEGATRON)
 
         def trials() -> Iterable[Trial]:
             for count in range(len(blocks) + 1):
                 first = f"--recompute-granularity full --recompute-method block --recompute-num-layers {count}"
                 decisions = [RECOMPUTE] * count + [KEEP] * (len(blocks) - count)
-                yield tuple(first.split()) if count else (), decisions, np.zeros(n, bool)
+                yield tuple(first.split()) if count else (), blocks, decisions, np.zeros(n, bool)
+            for count in range(2, len(blocks) + 1):
+                if len(blocks) % count == 0 and not blocks.refusals:
+                    chunks = _chunks(policy.graph, blocks, count)
+                    first = f"--recompute-granularity full --recompute-method uniform --recompute-num-layers {count}"
+                    yield tuple(first.split()), chunks, [RECOMPUTE] * len(chunks), np.zeros(n, bool)
             everything = [v for members in blocks.members for v in members.tolist()]
             again = {
                 module: {v for v in everything if re.search(rf"(^|[._])({names})", captured.paths[v])}
@@ -105,7 +117,7 @@ class RuntimeSetting:
                     rerun = set[int]().union(*(again[module] for module in chosen))
                     saved = _marked(n, [v for v in everything if v not in rerun])
                     flags = ("--recompute-granularity", "selective", "--recompute-modules", *chosen)
-                    yield flags, [RECOMPUTE] * len(blocks), saved
+                    yield flags, blocks, [RECOMPUTE] * len(blocks), saved
 
         return cls._cheapest(MEGATRON, policy, captured, trials(), EAGER)
 
@@ -127,7 +139,8 @@ class RuntimeSetting:
                     if operator_of(captured, name, v) in operators
                 ]
                 names = (each.partition("::")[0] or each.split(".")[-2] for each in operators)
-                yield tuple(dict.fromkeys(names)), [RECOMPUTE] * len(blocks), _marked(policy.graph.n_nodes, nodes)
+                saved = _marked(policy.graph.n_nodes, nodes)
+                yield tuple(dict.fromkeys(names)), blocks, [RECOMPUTE] * len(blocks), saved
 
         return cls._cheapest("JAX", policy, captured, trials(), GRAPH)
 
@@ -136,14 +149,18 @@ class RuntimeSetting:
         cls, runtime: str, policy: Policy, captured: EagerCapture, trials: Iterable[Trial], semantics: str
     ) -> "RuntimeSetting":
         """Return the cheapest of settings, as they are simulated, whose peak is within the budget of a policy."""
-        limit = policy.peak_memory if policy.limit is None else policy.limit
-        holds = captured.holds if semantics == EAGER else None
-        blocks, graph, found = _blocks(policy, runtime), policy.graph, []
-        for arguments, decisions, saved in trials:
+        graph, found = policy.graph, []
+        # Compiled graphs stash no states of the generator.
+        stashed = captured.stashed if semantics == EAGER else lambda decisions: 0
+        limit = policy.limit
+        if limit is None:
+            limit = policy.peak_memory + captured.stashed([each.decision for each in policy.treatments])
+        for arguments, blocks, decisions, saved in trials:
             kept = [KEEP if b in blocks.refusals else each for b, each in enumerate(decisions)]
+            holds = captured.holds if semantics == EAGER else None
             setting = Policy.of(graph, blocks, kept, saved, semantics=semantics, holds=holds)
             share = percent(setting.overhead, graph.needed_compute)
-            found.append(cls(runtime, arguments, setting.peak_memory, setting.overhead, share))
+            found.append(cls(runtime, arguments, setting.peak_memory + stashed(kept), setting.overhead, share))
         fits = [each for each in found if each.peak_memory <= limit]
         if not fits:
             raise PlanError(
@@ -175,6 +192,26 @@ def _blocks(policy: Policy, runtime: str) -> Blocks:
         )
     assert policy.blocks is not None
     return policy.blocks
+
+
+def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
+    """Return blocks of `count` neighbours, each in one checkpoint: it keeps what its first block takes."""
+    starts = range(0, len(blocks), count)
+    chunks = [slice(start, start + count) for start in starts]
+    # The last block of a chunk meets its gradient first.
+    members = [np.concatenate(blocks.members[chunk]) for chunk in chunks]
+    taken = [np.unique(np.concatenate(blocks.inputs[chunk])) for chunk in chunks]
+    trigger = [min((each for each in blocks.trigger[chunk].tolist() if each >= 0), default=-1) for chunk in chunks]
+    return replace(
+        blocks,
+        names=tuple(blocks.names[start] for start in starts),
+        members=tuple(members),
+        kinds=np.zeros(len(chunks), np.int32),
+        rerun_end=np.array([blocks.rerun_end[chunk].max() for chunk in chunks]),
+        inputs=tuple(x[~np.isin(graph.producer[x], inside)] for x, inside in zip(taken, members, strict=True)),
+        trigger=np.array(trigger),
+        release=np.array([blocks.release[chunk].max() for chunk in chunks]),
+    )
 
 
 def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
