@@ -354,8 +354,7 @@ def _lingering(
         x = np.flatnonzero((holds.live_until >= 0) & (step[producer] >= 0))
         v, b, last = producer[x], block[producer[x]], holds.live_until[x]
         rows.append((x, step[v], step[last] + 1))
-        end = np.where(made_again[v] >= 0, rank(b, np.full(v.size, n - 1), "right"), -1)
-        until = np.where(block[last] == b, rank(b, last, "right"), end)
+        until = rank(b, np.where(block[last] == b, last, n - 1), "right")
         first = np.where(made_again[v] >= 0, made_again[v], step[v])
         comes = (at[b] >= 0) & (v < blocks.rerun_end[b])  # others do not come again
         rows.append((x[comes], first[comes], until[comes]))
