@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 import remat_algos as ra
 from remat_algos.formats.graphs import json_text
+from remat_algos.plan.policy import Treatment
 from remat_algos.plan.record import KINDS, LINK_KINDS, shaped
 from tests.strategies import graphs
 from tests.test_plan_copies import planned
@@ -21,14 +22,17 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 jsonschema = pytest.importorskip("jsonschema")
 
 DOCS = Path(__file__).parent.parent / "docs"
-GRAPH, PLAN = (json.loads((DOCS / "schema" / f"{name}.schema.json").read_text("utf-8")) for name in ("graph", "plan"))
-IS_GRAPH, IS_PLAN = map(jsonschema.Draft202012Validator, (GRAPH, PLAN))
+GRAPH, PLAN, POLICY, CHECKPOINTS = (
+    json.loads((DOCS / "schema" / f"{name}.schema.json").read_text("utf-8"))
+    for name in ("graph", "plan", "policy", "checkpoints")
+)
+IS_GRAPH, IS_PLAN, IS_POLICY, IS_CHECKPOINTS = map(jsonschema.Draft202012Validator, (GRAPH, PLAN, POLICY, CHECKPOINTS))
 HAND_WRITTEN = re.search(
     r"^<!-- file: mine.json -->\n```json\n(.*?)^```$", (DOCS / "json.md").read_text("utf-8"), re.S | re.M
 )[1]
 
 
-@pytest.mark.parametrize("schema", [GRAPH, PLAN])
+@pytest.mark.parametrize("schema", [GRAPH, PLAN, POLICY, CHECKPOINTS])
 def test_the_schemas_are_schemas(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -70,6 +74,59 @@ def test_a_plan_with_a_link_is_valid_and_its_keys_go_together():
         assert not IS_PLAN.is_valid({key: entry for key, entry in record.items() if key != name})
     assert not IS_PLAN.is_valid(record | {"loads": [["v3", 12]]})
     assert not IS_PLAN.is_valid(record | {"lingering": [["v3", 6]]})
+
+
+@pytest.mark.parametrize("link", [None, "pcie4"])
+def test_policies_of_blocks_and_of_tensors_are_valid(tmp_path, link):
+    graph = ra.differentiate("model:llama_7b?depth=4&cost=roofline&device=h100-sxm&dtype=bfloat16")
+    policy = ra.plan_policy(graph, "60%", "layers.*", link=link)
+    policy.save(tmp_path / "policy.json")
+    record = json.loads((tmp_path / "policy.json").read_text("utf-8"))
+    IS_POLICY.validate(record)
+    assert set(record) | {"link", "tensors"} == set(POLICY["properties"])
+    assert not IS_POLICY.is_valid({**record, "semantics": "compiled"})
+    assert not IS_POLICY.is_valid({key: entry for key, entry in record.items() if key != "limit"})
+    tensors = ra.solve(graph, solver="no_remat").policy().record()
+    IS_POLICY.validate(json.loads(json.dumps(tensors)))
+    assert not IS_POLICY.is_valid(record | {"tensors": tensors["tensors"]})
+
+
+def test_the_schema_and_the_reader_of_checkpoints_agree(tmp_path):
+    torch = pytest.importorskip("torch")
+    from remat_algos.interop.torch import load_checkpoints, plan_checkpoints
+
+    blocks = [torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)) for _ in "abcd"]
+    model, batch, file = torch.nn.Sequential(*blocks), (torch.ones(256, 32),), tmp_path / "plan.json"
+    for link in (None, {"out": 1e18, "into": 1e18}):
+        plan_checkpoints(model, batch, "least", loss=torch.sum, link=link).save(file)
+        record = json.loads(file.read_text("utf-8"))
+        IS_CHECKPOINTS.validate(record)
+        assert set(record) == set(CHECKPOINTS["properties"])
+    record["blocks"].append(Treatment("4", "offload", ("::aten.mm.default#0",), 8, 1, 0.5, ("0", "mask")).record())
+    file.write_text(json.dumps(record), "utf-8")
+    assert load_checkpoints(file).treatments[-1].inputs == ("0", "mask")
+    verdicts = set()
+    for seed in range(300):
+        document = mutated(record, seed)
+        file.write_text(json.dumps(document), "utf-8")
+        valid = IS_CHECKPOINTS.is_valid(document)
+        assert accepts(load_checkpoints, file) is (valid and not _refused_by_the_reader_alone(document)), (
+            seed,
+            document,
+        )
+        verdicts.add(valid)
+    assert verdicts == {True, False}
+
+
+def _refused_by_the_reader_alone(document):
+    """True if a block has two treatments, or a count of bytes is a float such as 2.0, which is an integer in JSON."""
+    blocks = document["blocks"]
+    counts = [
+        document["peak_memory"],
+        document["resident_memory"],
+        *(b[key] for b in blocks for key in ("memory", "compute")),
+    ]
+    return len({block["name"] for block in blocks}) < len(blocks) or any(type(count) is float for count in counts)
 
 
 def test_the_graph_on_the_page_is_valid_and_read():
