@@ -1,8 +1,10 @@
 """Plans of checkpoints by budget: the peak of a step, the blocks, and the forms of other runtimes."""
 
+import contextlib
 import copy
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +14,9 @@ from torch import nn
 from remat_algos.errors import ArgumentError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
-from remat_algos.interop.torch.eager_capture import simulate_step
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
 from remat_algos.plan.policy import Policy, Treatment
+from tests.interop.step_peak import step_peak
 from tests.interop.test_torch_checkpoints import (
     ADDMM,
     AUTOCAST,
@@ -39,7 +41,7 @@ def test_a_plan_keeps_its_budget_and_the_gradients(name, autocast):
     torch.manual_seed(0)
     model = Model(draw=lambda: nn.Dropout(0.4)) if name == "dropout" else MODELS[name]()
     start = copy.deepcopy(model.state_dict())
-    context = torch.autocast("cpu", torch.bfloat16) if autocast == "autocast" else torch.enable_grad()
+    context = partial(torch.autocast, "cpu", torch.bfloat16) if autocast == "autocast" else contextlib.nullcontext
 
     def restored():
         model.load_state_dict(start)
@@ -49,11 +51,10 @@ def test_a_plan_keeps_its_budget_and_the_gradients(name, autocast):
         return gradients(restored(), X, call=AUTOCAST[autocast](model))
 
     expected = step()
-    with context:
-        whole = simulate_step(restored(), (X,))
+    whole = step_peak(restored(), (X,), context)
     for budget in ("80%", "least"):
         try:
-            with context:
+            with context():
                 plan = remat.plan_checkpoints(restored(), (X,), budget)
         except BudgetError:
             assert name in WHOLE
@@ -63,8 +64,7 @@ def test_a_plan_keeps_its_budget_and_the_gradients(name, autocast):
         assert ("refused" in str(plan)) == (name in WHOLE)
         with plan.apply(model):
             assert_same(step(), expected)
-            with context:
-                peak = simulate_step(restored(), (X,))
+            peak = step_peak(restored(), (X,), context)
         assert peak <= plan.policy.peak_memory <= 1.03 * peak
 
 

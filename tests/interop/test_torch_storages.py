@@ -85,6 +85,19 @@ def losses_of_two_types(loss):
         loss(torch.rand(5, 7, dtype=one), torch.rand(5, 7, dtype=other))
 
 
+def layer_norms():
+    for weight in (torch.ones(8), torch.ones(8, dtype=torch.bfloat16), None):
+        torch.ops.aten.native_layer_norm(torch.ones(4, 8, dtype=torch.bfloat16), [8], weight, weight, 1e-5)
+
+
+def batch_norms():
+    for kind in (torch.float32, torch.bfloat16):
+        weight, mean, deviation = torch.ones(8), torch.zeros(8), torch.ones(8)
+        for training in (True, False):
+            x = torch.ones(4, 8, dtype=kind)
+            torch.ops.aten.native_batch_norm(x, weight, weight, mean, deviation, training, 0.1, 1e-5)
+
+
 CALLS = {
     "mse_loss": lambda reduction: f.mse_loss(torch.rand(5, 7), torch.rand(7), reduction=reduction),
     "smooth_l1_loss": lambda reduction: f.smooth_l1_loss(torch.rand(5, 7), torch.rand(5, 7), reduction=reduction),
@@ -95,6 +108,12 @@ CALLS = {
     "col2im": lambda _: f.fold(torch.rand(2, 27, 16), 4, 3, padding=1),
     "copy": lambda reduction: copied({"none": (4, 3), "mean": (4, 1), "sum": (4, 6)}[reduction]),
     "_embedding_bag": lambda reduction: bags(reduction, requires_grad=True),
+    "native_layer_norm": lambda _: layer_norms(),
+    "native_group_norm": lambda _: [
+        torch.ops.aten.native_group_norm(torch.ones(4, 8, 6, dtype=kind), *[torch.ones(8)] * 2, 4, 8, 6, 2, 1e-5)
+        for kind in (torch.float32, torch.bfloat16)
+    ],
+    "native_batch_norm": lambda _: batch_norms(),
     "_embedding_bag_forward_only": lambda reduction: bags(reduction, requires_grad=False),
 }
 

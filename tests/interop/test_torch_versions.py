@@ -15,7 +15,16 @@ import remat_algos.interop.torch as remat
 PRIVATE = "remat_algos.interop.torch.private_names"
 FOLDER = Path(remat.__file__).parent
 SCRIPTS = Path(__file__).resolve().parents[2] / "examples" / "torch_training"
-EAGER = ("checkpoints", "costs", "eager_capture", "runtime_settings", "selective", "stable_names", "storages")
+EAGER = (
+    "checkpoints",
+    "costs",
+    "eager_capture",
+    "fake_step",
+    "runtime_settings",
+    "selective",
+    "stable_names",
+    "storages",
+)
 """Modules that work with versions of PyTorch without the private names of the compiled backend."""
 
 

@@ -10,7 +10,7 @@ from torch import fx
 from torch.fx.node import has_side_effect
 
 from remat_algos.errors import GraphError, OutOfMemoryError
-from remat_algos.interop.torch.stable_names import without_modes
+from remat_algos.interop.torch.stable_names import arguments_by_name, without_modes
 from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
@@ -62,9 +62,7 @@ def add_states(graph: fx.Graph) -> None:
 
 
 def _has_generator(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    names = [] if schema is None else [argument.name for argument in schema.arguments]
-    return (dict(zip(names, node.args, strict=False)) | node.kwargs).get("generator") is not None
+    return arguments_by_name(node.target, node.args, node.kwargs).get("generator") is not None
 
 
 _OUT, _INTO = 0, 1

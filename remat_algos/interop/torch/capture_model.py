@@ -18,7 +18,7 @@ from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.calls import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.costs import Call, price
-from remat_algos.interop.torch.eager_capture import no_gradient
+from remat_algos.interop.torch.eager_capture import COLLECTIVES, FORWARD, NO_OWNER, no_gradient
 from remat_algos.interop.torch.private_names import (
     OUTSIDE,
     RECOMPUTE,
@@ -37,7 +37,7 @@ from remat_algos.interop.torch.private_names import (
     recurrent_layers,
     runs_modules,
 )
-from remat_algos.interop.torch.stable_names import Operator, storage_key, writes_into_arguments
+from remat_algos.interop.torch.stable_names import Operator, schema_of, storage_key, writes_into_arguments
 from remat_algos.interop.torch.storages import STORAGES, real_storages, storages, tensors
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
@@ -46,11 +46,8 @@ from remat_algos.wording import counted, format_bytes
 
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
 RNG = ("replay", "once")  # options of random operators
-FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
-# Never run again: one process that reran them would wait for the others.
-COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
 
 Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 """Compute and workspace of operators, and the unit of compute; None is free."""
@@ -357,7 +354,7 @@ def _view_base(node: fx.Node) -> fx.Node | None:
     """Return the argument of which a call is a view, by its schema, or the tuple that it indexes."""
     if node.target is operator.getitem:
         return node.args[0]
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node.target)
     if schema is None or len(schema.returns) != 1 or schema.returns[0].alias_info is None:
         return None
     arguments = zip(schema.arguments, node.args, strict=False)

@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
-from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast, mapped, named_tensors
+from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast
 from remat_algos.interop.torch.stable_names import is_compiling, storage_key
-from remat_algos.interop.torch.storages import tensors
+from remat_algos.interop.torch.storages import mapped, named_tensors, tensors
 from remat_algos.wording import listed
 
 aten = torch.ops.aten

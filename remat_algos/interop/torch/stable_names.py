@@ -1,18 +1,31 @@
-"""Names that PyTorch's reference does not list and that every version from 2.6 has; `private_names` has the others."""
+"""Names that PyTorch's reference does not list and that every version from 2.6 has; `private_names` has the others.
+
+Fake tensors and dispatch modes are in PyTorch's manual, but their modules have no public name. No public name either is
+in the place of the schema of an operator, which says what it changes in place; of `without_modes`, which hides an
+operator from the modes around; and of the mode in which torch.compile traces a graph.
+"""
 
 from typing import Any
 
 import torch
-from torch._ops import OpOverload as Operator  # noqa: F401
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: F401
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,  # noqa: F401
+    FakeTensorMode,  # noqa: F401
+)
 from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode  # noqa: F401
 from torch.utils._python_dispatch import _disable_current_modes as without_modes  # noqa: F401
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
+Operator = type(torch.ops.aten.add.Tensor)
+DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
+"""Errors of an operator whose result depends on numbers that a fake tensor does not have."""
+
 
 def storage_key(tensor: Any) -> int:
     """Return a key, equal for tensors with the same storage while one of them is alive."""
-    return tensor.untyped_storage()._cdata
+    return id(tensor.untyped_storage())
 
 
 def is_compiling() -> bool:
@@ -21,9 +34,21 @@ def is_compiling() -> bool:
     return torch.compiler.is_compiling() or functional is not None
 
 
+def schema_of(operator: Any) -> Any:
+    """Return the names of arguments and what is written into; None for what is no operator of PyTorch."""
+    return getattr(operator, "_schema", None)
+
+
+def arguments_by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a call of an operator by name."""
+    schema = schema_of(operator)
+    names = [] if schema is None else [argument.name for argument in schema.arguments]
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
+
+
 def writes_into_arguments(operator: Any) -> bool:
     """True if an operator is in-place."""
-    schema = getattr(operator, "_schema", None)
+    schema = schema_of(operator)
     return schema is not None and schema.is_mutable
 
 

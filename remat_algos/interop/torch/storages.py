@@ -2,7 +2,8 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from math import prod
 from typing import Any
 
@@ -12,7 +13,13 @@ from torch import fx
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.stable_names import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
+from remat_algos.interop.torch.stable_names import (
+    DispatchMode,
+    allocated_bytes,
+    arguments_by_name,
+    ran_compiled,
+    storage_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +147,57 @@ def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int
     sizes, lower_bound = [int(each.untyped_storage().nbytes()) for each in results], OVERALLOCATED.get(str(operator))
     if lower_bound is None or results[0].device.type not in HOST:
         return sizes
-    names = [argument.name for argument in operator._schema.arguments]
-    bytes_of = lower_bound(dict(zip(names, args, strict=False)) | dict(kwargs))
+    bytes_of = lower_bound(arguments_by_name(operator, args, kwargs))
     return [max(size, int(more)) if size else 0 for size, more in zip(sizes, bytes_of, strict=True)]
 
 
-def tensors(result: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a result or of arguments, nested ones included."""
-    return (each for each in tree_leaves(result) if isinstance(each, torch.Tensor))
+def tensors(arguments: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples, lists, mappings and dataclasses."""
+    if isinstance(arguments, torch.Tensor):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        for each in arguments.values():
+            yield from tensors(each)
+    elif isinstance(arguments, tuple | list):
+        for each in arguments:
+            yield from tensors(each)
+    elif _is_record(arguments):
+        for each in fields(arguments):
+            yield from tensors(getattr(arguments, each.name, None))
+
+
+def _is_record(arguments: Any) -> bool:
+    return is_dataclass(arguments) and not isinstance(arguments, type)
+
+
+def named_tensors(args: Any, kwargs: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield names and tensors of the arguments of a call: "0", "mask", and in tuples "pair.1"."""
+    pending = [*((str(i), each) for i, each in enumerate(args)), *kwargs.items()]
+    for name, each in pending:
+        if isinstance(each, torch.Tensor):
+            yield name, each
+        elif isinstance(each, tuple):
+            yield from ((f"{name}.{inner}", tensor) for inner, tensor in named_tensors(each, {}))
+
+
+def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
+    """Return nested arguments with a function applied to each tensor."""
+    if isinstance(arguments, torch.Tensor):
+        return function(arguments)
+    if isinstance(arguments, dict):
+        contents = {name: mapped(function, each) for name, each in arguments.items()}
+        return contents if type(arguments) is dict else type(arguments)(**contents)
+    if isinstance(arguments, tuple) and hasattr(arguments, "_fields"):
+        return type(arguments)(*(mapped(function, each) for each in arguments))
+    if isinstance(arguments, tuple | list):
+        return type(arguments)(mapped(function, each) for each in arguments)
+    if _is_record(arguments):
+        record = copy(arguments)
+        for each in fields(record):
+            if hasattr(record, each.name):
+                object.__setattr__(record, each.name, mapped(function, getattr(record, each.name)))
+        return record
+    return arguments
 
 
 def _loss(arguments: Mapping[str, Any]) -> list[int]:
@@ -175,6 +225,25 @@ def _copied(arguments: Mapping[str, Any]) -> list[int]:
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
+def _layer_statistics(arguments: Mapping[str, Any]) -> list[int]:
+    return _statistics(arguments, arguments["input"].numel() // max(prod(arguments["normalized_shape"]), 1))
+
+
+def _group_statistics(arguments: Mapping[str, Any]) -> list[int]:
+    return _statistics(arguments, arguments["N"] * arguments["group"])
+
+
+def _batch_statistics(arguments: Mapping[str, Any]) -> list[int]:
+    return _statistics(arguments, arguments["input"].shape[1])
+
+
+def _statistics(arguments: Mapping[str, Any], count: int) -> list[int]:
+    """Storage of the mean and the deviation, of the type of the weight, which under autocast is wider."""
+    weight = arguments.get("weight")
+    size = 0 if weight is None else count * weight.itemsize
+    return [0, size, size]
+
+
 OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.mse_loss.default": _loss,
     "aten.smooth_l1_loss.default": _loss,
@@ -183,6 +252,9 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.col2im.default": _columns,
     "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
+    "aten.native_layer_norm.default": _layer_statistics,
+    "aten.native_group_norm.default": _group_statistics,
+    "aten.native_batch_norm.default": _batch_statistics,
     "aten._embedding_bag_forward_only.default": _bags,
 }
 """Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.

@@ -1,0 +1,309 @@
+"""One training step of a model on fake tensors, which leaves the model as it was."""
+
+import contextlib
+import gc
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from remat_algos.errors import ArgumentTypeError, GraphError, about
+from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode
+from remat_algos.interop.torch.storages import mapped, tensors
+
+KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
+PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
+
+
+# ---------------------------------------------------------------- what a step leaves as it was
+
+
+class Attributes:
+    """What the attributes of a module refer to, in its submodules and in the containers of these too.
+
+    With the arguments of a call: what these refer to as well, in objects of any class.
+    """
+
+    def __init__(self, module: nn.Module, arguments: Any = ()) -> None:
+        self.before: dict[int, tuple[Any, Any]] = {}  # by id: containers and copies of them
+        self.add([module], nn.Module)
+        self.own = len(self.before)  # the others are those of the arguments
+        self.add(arguments, object)
+
+    def add(self, entries: Sequence[Any], kind: type) -> None:
+        """Note containers, and what they and the attributes of objects of a kind contain."""
+        pending = [*entries]
+        while pending:
+            each = pending.pop()
+            container = isinstance(each, tuple | dict | list | set | deque)
+            if not container and isinstance(each, kind) and hasattr(each, "__dict__") and not isinstance(each, PLAIN):
+                each, container = vars(each), True
+            if isinstance(each, tuple):
+                pending += each
+            elif container and id(each) not in self.before:
+                self.before[id(each)] = each, _copied(each)
+                pending += each.values() if isinstance(each, dict) else each
+
+    def changes(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield containers whose entries are others by now, and the entries before and now."""
+        for each, before in self.before.values():
+            now = _copied(each)
+            if _ids(before) != _ids(now):
+                yield each, before, now
+
+    def change(self) -> str:
+        """Why a module cannot run twice: what it has left in an attribute or an argument; "" if nothing."""
+        given = {id(each) for each, _ in [*self.before.values()][self.own :]}
+        for changed, before, now in self.changes():
+            if id(changed) in given:
+                return (
+                    "it changes a list, a mapping or an object among its arguments, such as a cache (use_cache=False), "
+                    "which a second run would change again"
+                )
+            if isinstance(now, dict):
+                pairs = [(before.get(name), now.get(name)) for name in before | now]
+            else:
+                pairs = list(zip_longest(before, now))
+            for old, new in pairs:
+                if new is old:
+                    continue
+                if _has_tensor(old):
+                    return "it replaces a tensor in an attribute, which a second run would not find"
+                if _has_tensor(new):
+                    return "it leaves a tensor in an attribute, which a second run would find there"
+                if isinstance(old, int | float) and isinstance(new, int | float) and old != new:
+                    return "it changes a number in an attribute, which a second run would change again"
+        return ""
+
+    def restore(self) -> None:
+        for each, before, _ in list(self.changes()):
+            each.clear()
+            if isinstance(each, dict):
+                for name, entry in before.items():
+                    each[name] = entry
+            elif isinstance(each, set):
+                each.update(before)
+            else:
+                each.extend(before)
+
+
+def _has_tensor(entry: Any) -> bool:
+    return isinstance(entry, nn.Module) or next(tensors(entry), None) is not None
+
+
+def _copied(container: Any) -> Any:
+    return dict(container) if isinstance(container, dict) else list(container)
+
+
+def _ids(entries: Any) -> list[int]:
+    return [id(each) for each in (*entries, *(entries.values() if isinstance(entries, dict) else ()))]
+
+
+# ---------------------------------------------------------------- a step on fake tensors
+
+
+class _AttentionKernels(TorchFunctionMode):
+    """Chooses the attention kernel that a GPU would use, where this build of PyTorch has none of its kernels."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Flash attention for half precision without a mask, else the memory-efficient kernel."""
+    if enable_gqa and key.shape[-3] != query.shape[-3]:
+        key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    if half and attn_mask is None and query.shape[-1] <= 256:
+        pad = -query.shape[-1] % 8
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        padded = (nn.functional.pad(each, (0, pad)) if pad else each for each in (query, key, value))
+        result = torch.ops.aten._scaled_dot_product_flash_attention(*padded, dropout_p, is_causal, False, scale=scale)
+        return result[0][..., : value.shape[-1]] if pad else result[0]
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
+        attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
+    wants = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
+    return torch.ops.aten._scaled_dot_product_efficient_attention(
+        query, key, value, attn_mask, wants, dropout_p, is_causal, scale=scale
+    )[0]
+
+
+class FakeStep:
+    """A model with fake parameters and inputs, ready to run one step.
+
+    Attributes
+    ----------
+    fakes : dict of int to torch.Tensor
+        By id of the tensor of the model.
+    parameters : dict of str to torch.Tensor
+        Fake parameters and buffers by name; one that is shared has several names.
+    overwritten : list of (torch.Tensor, torch.Tensor)
+        Tensors of known numbers, and their numbers before an operator of the step wrote into them.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> None:
+        self.model, self.mode = model, mode
+        self.on = None if on is None else place(on)
+        self.fakes: dict[int, torch.Tensor] = {}
+        self.parameters: dict[str, torch.Tensor] = {}
+        self.overwritten: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
+            # once in each module that has it: of two names of one module, the second would put the fake back
+            for path, module in model.named_modules():
+                for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
+                    self.parameters[name] = self.fake(tensor)
+        if isinstance(inputs, torch.Tensor):
+            error = ArgumentTypeError("inputs is a tensor; give a sequence of the model's arguments, (inputs,)")
+            raise about("inputs", error)
+        args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
+        self.args, self.keywords = mapped(self.fake, args), mapped(self.fake, keywords)
+        devices = [each.device for each in self.fakes.values()] if on is None else [on]
+        self.on_gpu = any(device.type == "cuda" for device in devices)  # so CUDA's allocator would count the bytes
+
+    def fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the fake tensor in place of one of the model, or a copy if its numbers are known."""
+        if id(tensor) not in self.fakes and _is_known(tensor):
+            self.fakes[id(tensor)] = tensor.detach().clone()
+        elif id(tensor) not in self.fakes:
+            with self.mode:
+                copy = self.empty(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+            if isinstance(tensor, nn.Parameter):
+                copy = nn.Parameter(copy, tensor.requires_grad)
+            self.fakes[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
+        return self.fakes[id(tensor)]
+
+    def empty(self, shape: Any, stride: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Return a fake tensor on the device of the step."""
+        return torch.empty_strided(shape, stride, dtype=dtype, device=self.on or place(device))
+
+    def run(self, loss: Any, start_backward: Callable[[], None]) -> torch.Tensor:
+        """Run forward and backward with the fake parameters, which checkpoints read again, and return the loss."""
+
+        class Whole(nn.Module):
+            def __init__(self, model: nn.Module) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(whole, args: Any, keywords: Any) -> torch.Tensor:
+                scalar = _checked(whole.model(*args, **keywords), loss)
+                start_backward()
+                with _outside_autocast():
+                    scalar.backward()
+                return scalar
+
+        parameters = {f"model.{name}": each for name, each in self.parameters.items()}
+        whole, given = Whole(self.model), (self.args, self.keywords)
+        return torch.func.functional_call(whole, parameters, given, tie_weights=False)
+
+
+@contextlib.contextmanager
+def _outside_autocast() -> Iterator[None]:
+    """Context of the backward part: trainers have autocast around the forward part alone, which empties its cache."""
+    torch.clear_autocast_cache()
+    enabled = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    with contextlib.ExitStack() as stack:
+        for kind in enabled:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        depth = torch.autocast_increment_nesting()
+        for _ in range(depth):
+            torch.autocast_decrement_nesting()
+        try:
+            yield
+        finally:
+            for _ in range(depth - 1):
+                torch.autocast_increment_nesting()
+
+
+def _checked(result: Any, loss: Any) -> torch.Tensor:
+    """Return the loss of a model's result."""
+    scalar = loss(result) if callable(loss) else _loss_of(result)
+    if not isinstance(scalar, torch.Tensor) or scalar.numel() != 1:
+        raise GraphError(
+            "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
+            "inputs, or loss= a function from the result to the loss"
+        )
+    if not scalar.requires_grad:
+        raise GraphError(
+            "the loss needs no gradient: no trainable parameter reaches it; check torch.no_grad() and requires_grad"
+        )
+    return scalar
+
+
+def _is_known(tensor: torch.Tensor) -> bool:
+    """True for small tensors of integers, which a model may read to choose its operators."""
+    small = tensor.device.type == "cpu" and tensor.numel() <= KNOWN
+    return small and not (tensor.is_floating_point() or tensor.is_complex())
+
+
+def place(device: torch.device) -> torch.device:
+    """Return the device of fake tensors: the CPU, if PyTorch has no autograd for the one that is asked for."""
+    if device.type == "meta" or (device.type == "cuda" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    return device
+
+
+def _loss_of(result: Any) -> Any:
+    if isinstance(result, Mapping) and "loss" in result:
+        return result["loss"]
+    return getattr(result, "loss", result)
+
+
+@contextlib.contextmanager
+def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
+    """Context of a step on fake tensors, without collections of cyclic garbage within; the model stays as it was."""
+    on = None if on is None else torch.device(on)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    emulated = (
+        _AttentionKernels() if on is not None and on.type != place(on).type == "cpu" else contextlib.nullcontext()
+    )
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    attributes, gradients, step = Attributes(model), torch.is_grad_enabled(), None
+    try:
+        step = FakeStep(model, inputs, keywords, on, mode)
+        with mode, emulated:
+            yield step
+    except (*DATA_DEPENDENT, RuntimeError) as error:
+        if not isinstance(error, DATA_DEPENDENT) and "tensor subclasses" not in str(error):  # Tensor.numpy()
+            raise
+        raise _reads_numbers(error) from error
+    finally:
+        attributes.restore()
+        torch.set_grad_enabled(gradients)
+        with torch.no_grad():
+            for tensor, before in reversed([] if step is None else step.overwritten):
+                tensor.copy_(before)
+        if collects:
+            gc.enable()
+
+
+def _reads_numbers(error: Exception) -> GraphError:
+    """Return the error for a model that reads numbers, with the line of its sources."""
+    library, package = (Path(str(each.__file__)).parent for each in (contextlib, torch))
+    own = Path(__file__).parents[2]
+    frames = traceback.extract_tb(error.__traceback__)
+    others = [each for each in frames if not {package, own} & {*Path(each.filename).parents}]
+    frame = next((each for each in reversed(others) if Path(each.filename).parent != library), frames[-1])
+    return GraphError(
+        "`{code}` (line {line} of {file}) reads numbers of a tensor, and a capture has none; for the capture, turn off "
+        "what depends on data, such as layer drop, logging and masks as indices",
+        code=frame.line or frame.name,
+        line=frame.lineno,
+        file=frame.filename,
+    )
