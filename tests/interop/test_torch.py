@@ -263,9 +263,11 @@ def test_the_backend_has_a_name_that_needs_no_import():
     assert_as_eager(call, model, (X,))
 
 
-def test_the_two_lines_of_the_readme():
+@pytest.mark.parametrize("place", [0, 1], ids=["plan per block", "compiled"])
+def test_the_lines_of_the_readme(place):
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"^```py\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```py\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
 
     class Loss(Layers):
         def forward(self, x, y):
@@ -273,8 +275,14 @@ def test_the_two_lines_of_the_readme():
 
     net = Loss(torch.relu)
     before = copy.deepcopy(net.state_dict())
-    names = {"torch": torch, "net": net, "x": X, "y": X, "optimizer": torch.optim.SGD(net.parameters(), lr=0.1)}
-    exec(lines, names)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    names = {"torch": torch, "net": net, "model": net, "x": X, "y": X, "inputs": (X, X), "optimizer": optimizer}
+    exec(blocks[place], names)
+    if place == 0:
+        assert names["plan"].peak_memory > 0
+        names["loss"] = net(X, X)
+        names["loss"].backward()
+        optimizer.step()
     assert isinstance(names["loss"], torch.Tensor)
     assert not all(torch.equal(before[name], now) for name, now in net.state_dict().items())
 
