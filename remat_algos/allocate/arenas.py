@@ -353,9 +353,6 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
     )
 
 
-# ---------------------------------------------------------------- arenas in a row
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _ArenaRow:
     """Arenas end to end, as one address space with walls between them; `blocks` has the walls, then the buffers."""
@@ -491,9 +488,6 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
     )
 
 
-# ---------------------------------------------------------------- causes of failure
-
-
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
     within = _part_of(clock, CHECKED)
@@ -565,9 +559,6 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
     """These blocks over the same sections, without their buffers."""
     fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
     return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
-
-
-# ---------------------------------------------------------------- capacities
 
 
 def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:

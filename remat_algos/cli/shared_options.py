@@ -50,9 +50,6 @@ AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
 
-# ---------------------------------------------------------------- parsers
-
-
 def whole_number(text: str) -> int:
     """Return a whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
@@ -222,8 +219,6 @@ def _value(text: str) -> Any:
     except (ValueError, SyntaxError):
         return text
 
-
-# ---------------------------------------------------------------- the table
 
 MODULES = "modules, node names or patterns such as 'layers.*'; may be repeated"
 OPTIONS: dict[str, tuple[Any, ...]] = {
@@ -405,9 +400,6 @@ def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
         options = ", ".join(f"{name}={default}" for name, default in entry.options.items()) if flag else ""
         lines += [fill(f"{indent}{flag} {options}", width, subsequent_indent=f"{indent}   ")] if options else []
     return "\n".join(lines)
-
-
-# ---------------------------------------------------------------- together, and with the graph
 
 
 def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:

@@ -99,8 +99,6 @@ def _roofline(flops: Int64 | Float64, moved: Int64, device: Device, dtype: str) 
     return frozen(np.where(launched, np.maximum(np.rint(1e9 * seconds), 1), 0), np.int64, "roofline")
 
 
-# ---------------------------------------------------------------- operators of captured models
-
 Cost = str | Callable[[int, int], float]
 """A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 

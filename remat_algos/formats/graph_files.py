@@ -55,9 +55,6 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-# ---------------------------------------------------------------- reading
-
-
 @checked_arguments
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
     """Read a graph from a file of any format in docs/formats.md, or build the graph of a model.
@@ -382,8 +379,6 @@ def _names() -> list[str]:
     return [form.name for form in graph_formats()]
 
 
-# ---------------------------------------------------------------- files that are often taken for graphs
-
 SHOWN = 2**16
 """Bytes of a file that are looked at."""
 
@@ -430,9 +425,6 @@ def what_it_is(path: Path) -> str | None:
     if data.startswith(PICKLED) and TORCH_MAGIC in data[:20]:
         return CHECKPOINT
     return next((kind for beginning, kind in BEGINNINGS.items() if re.match(beginning, data)), None)
-
-
-# ---------------------------------------------------------------- writing
 
 
 @checked_arguments

@@ -102,9 +102,6 @@ def capture(
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
-# ---------------------------------------------------------------- the model and its sizes
-
-
 def _loaded(model: Any, source: str) -> Any:
     """Return the model without data outside its file."""
     try:
@@ -317,9 +314,6 @@ class _Extent(NamedTuple):
             raise GraphError("{name!r} is a tensor of strings, which have no size", name=name)
         bits = _NARROW.get(dtype) or 8 * onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize
         return cls(tuple(shape), (prod(shape) * bits + 7) // 8, dtype.startswith(_FLOATING))
-
-
-# ---------------------------------------------------------------- rows
 
 
 class _OnnxRows:

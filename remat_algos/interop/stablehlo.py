@@ -88,9 +88,6 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
-# ---------------------------------------------------------------- the module and its sizes
-
-
 def _module(lowered: Any) -> Any:
     if hasattr(lowered, "compiler_ir"):
         return lowered.compiler_ir("stablehlo")
@@ -256,9 +253,6 @@ def _has_open(module: Any) -> bool:
 
 def _is_open(kind: Any) -> bool:
     return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
-
-
-# ---------------------------------------------------------------- rows
 
 
 def _functions(module: Any) -> list[Any]:

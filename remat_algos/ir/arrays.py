@@ -263,9 +263,6 @@ def check_sizes(array: Int64, what: str) -> None:
         raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)
 
 
-# ---------------------------------------------------------------- rows: pointers
-
-
 def indptr_of(counts: ArrayLike) -> Int64:
     """int64[n + 1]: row pointers from the number of entries in each row."""
     lengths = np.asarray(counts)
@@ -295,9 +292,6 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
     return np.cumsum(change)[:size]
 
 
-# ---------------------------------------------------------------- rows: lists
-
-
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
     """Row i; GraphError if i is out of range."""
     i = check_place(i, indptr.shape[0] - 1, what)
@@ -319,9 +313,6 @@ def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[Int64, NDArray[Any]]:
     """Group entries into rows by the row number of each, in their order."""
     return indptr_of(np.bincount(row, minlength=n_rows)), entries[np.argsort(row, kind="stable")]
-
-
-# ---------------------------------------------------------------- rows: from rows to rows
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:

@@ -654,9 +654,6 @@ def _hash(graph: ComputationGraph) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------- checks
-
-
 def _check_arrays(graph: ComputationGraph) -> None:
     n, n_values = graph.n_nodes, graph.n_values
     for name, size in (("compute", n), ("workspace", n), ("once", n), ("output", n_values)):

@@ -214,9 +214,6 @@ class GradientNames:
         return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
 
 
-# ---------------------------------------------------------------- labels: checks
-
-
 def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
     """Labels without names that only repeat ids or the rule, so that equal graphs hash alike, and without empty ops."""
     names = labels.names
@@ -296,9 +293,6 @@ ROLES = ("input", "parameter", "state")
 INPUT = ROLES.index("input")
 
 
-# ---------------------------------------------------------------- residents
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
     """Inputs, parameters and states: in memory throughout, whatever the plan.
@@ -355,9 +349,6 @@ class Resident:
         """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
         changeable = self.role[self.read_indices] != INPUT
         return row_of(self.read_indptr, np.int32)[changeable], self.read_indices[changeable]
-
-
-# ---------------------------------------------------------------- gradients
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -427,8 +427,6 @@ class _Assembly:
         )
 
 
-# ---------------------------------------------------------------- pairs
-
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
 """Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""

@@ -170,13 +170,9 @@ class Blocks:
 class Holds:
     """How long Python and autograd keep values after their last use in eager PyTorch; -1 where they do not.
 
-    Parameters
-    ----------
-    live_until : int32[n_values]
-        Last node, forward or backward, during which the value is live although nothing reads it and autograd did not
-        save it: local variables, arguments of callers, the cache of autocast.
-    released : int32[n_values]
-        Last backward node during which the reference that autograd saved is live.
+    `live_until` int32[n_values] is the last node during which a value is live although nothing reads it and autograd
+    did not save it: local variables, arguments of callers, the cache of autocast. `released` int32[n_values] is the
+    last backward node during which the reference that autograd saved is live.
     """
 
     live_until: Int32
@@ -200,15 +196,9 @@ def block_schedule(
 ) -> Schedule:
     """Return the schedule of a policy: each checkpointed block runs again before its first gradient.
 
-    Parameters
-    ----------
-    decisions : sequence of str
-        For each block one of `DECISIONS`.
-    saved : bool[n]
-        Nodes whose outputs stay.
-    semantics : {"eager", "graph"}
-        What runs again: all members that are not saved, as in eager PyTorch, where values also live longer than their
-        last read; or only what gradients need, as in compiled graphs.
+    There is one of `DECISIONS` for each block, and `saved` bool[n] are the nodes whose outputs stay. In eager PyTorch
+    all other members run again and values live longer than their last read; with the semantics "graph" only what
+    gradients need.
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)

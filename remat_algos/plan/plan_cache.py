@@ -46,32 +46,10 @@ def solve_cached(
 ) -> Plan:
     """Return a plan of `solve`, from the cache if the same graph was solved before, in any process.
 
-    Names, residents and the order in which a node reads may differ, ids and operators may not. The cache is the folder
-    `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a
-    stale or broken file is ignored. No plan computes more than a cached one for a lower limit. Plans of a search that
-    was stopped are not cached, and none while a user's solver is registered.
-
-    Parameters
-    ----------
-    graph, budget, solver, effort, link
-        As `solve` takes them.
-
-    Returns
-    -------
-    Plan
-        From the cache it has the `seconds` of the search that found it, no `details`, and counts as `loaded`.
-
-    Raises
-    ------
-    BudgetError, GraphError, TypeError, ValueError
-        Those of `solve`.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> solve_cached(chain, 7)
-    <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
+    Then it counts as `loaded`. Names, residents and the order in which a node reads may differ, ids and operators may
+    not. The cache is the folder `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is
+    verified as `Plan.load` does, so a stale or broken file is ignored. No plan computes more than a cached one for a
+    lower limit. Plans of a search that was stopped are not cached, and none while a user's solver is registered.
     """
     return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 

@@ -66,24 +66,14 @@ ROW: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The treatment of one block, or of one tensor.
+    """The treatment of one block, or of one tensor, by name: a block is named by its module path.
 
-    Parameters
-    ----------
-    name : str
-        Module path of the block, or name of the tensor.
-    decision : {"keep", "recompute", "offload"}
-        Keep all that gradients need; checkpoint; checkpoint with the inputs of the block on the host meanwhile.
-    saved : tuple of str
-        Operators of a checkpointed block whose outputs stay, by their names below the block.
-    memory : int
-        Bytes that stay from the forward to the backward part; of a tensor its size.
-    compute : int
-        Cost of what runs again, in the unit of the graph.
-    copies : int or float
-        Time of the stores and loads on the link, in the same unit.
-    inputs : tuple of str
-        Arguments of an offloaded block that go to the host, in plans for PyTorch: "0", "mask", "pair.1"; () is all.
+    `decision` is to keep all that gradients need, to checkpoint the block, or to offload: a checkpoint with the inputs
+    of the block on the host meanwhile. `saved` are operators of a checkpointed block whose outputs stay, by their names
+    below the block. `memory` are the bytes that stay from the forward to the backward part, of a tensor its size;
+    `compute` is the cost of what runs again, and `copies` the time of the stores and loads, both in the unit of the
+    graph. `inputs` are the arguments of an offloaded block that go to the host, in plans for PyTorch: "0", "mask",
+    "pair.1"; () is all.
     """
 
     name: str
@@ -107,31 +97,11 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """Treatments of the blocks of a model, simulated; or of the tensors of a plan.
+    """One treatment for each block of a graph, or for each tensor; its `simulation` runs what follows from them.
 
-    Parameters
-    ----------
-    treatments : tuple of Treatment
-        In the order of the blocks, or of the values.
-    semantics : {"eager", "graph"}
-        What runs again in a checkpointed block: all that is not saved, up to the last tensor that a gradient needs, or
-        only what gradients need.
-    simulation : Simulation
-        The schedule that follows.
-    blocks : Blocks or None
-        None if the treatments are of tensors.
-    limit : int or None
-        The budget in bytes, if there was one.
-    link : Link or None
-        Over which inputs of blocks are copied.
-
-    Examples
-    --------
-    >>> import remat_algos as ra
-    >>> graph = ra.differentiate("model:llama_7b?depth=4")
-    >>> policy = ra.plan_policy(graph, "60%", "layers.*", semantics="graph")
-    >>> policy.peak_memory <= policy.limit, policy.overhead >= policy.bound.compute - graph.needed_compute
-    (True, True)
+    `treatments` are in the order in which the blocks first run, or of the values. `semantics` is "eager" or "graph",
+    what runs again. `blocks` is None for a policy of tensors, and `limit` the bytes that the policy was searched for.
+    Over the `link`, if any, values may go to the host.
     """
 
     treatments: tuple[Treatment, ...]
@@ -452,14 +422,6 @@ def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> 
     """The module of a value: the name of its node without the last part, cut to `depth` parts; "" for the model itself.
 
     A gradient is of the module of its forward node.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.parts import Labels
-    >>> labels = Labels(names=("layers.3.attention.qk", "loss"))
-    >>> graph = ComputationGraph.from_edges([(0, 1)], labels=labels)
-    >>> module_of(graph, 0), module_of(graph, 0, 2), module_of(graph, 1)
-    ('layers.3.attention', 'layers.3', '')
     """
     node = int(graph.producer[value])
     if not graph.forward[node] and graph.owner[node] >= 0:

@@ -59,18 +59,9 @@ class SearchReport:
     """Solvers tried, other plans found, and how the search ended.
 
     `tried` is None where one solver was named. `overheads` has the best plan of each solver within the budget, the best
-    first, and `peaks` their bytes, where the lowest peak was asked for. `simulated` and `skipped` count schedules of
-    the solver whose plan it is, or of the only solver that ran if no rematerialization is better. `out_of_memory` names
-    the solvers and other parts that ran out of memory.
-
-    Examples
-    --------
-    >>> report = SearchReport(2, {"chen_sqrt": 4, "no_remat": 0}, {"chen_sqrt": 7, "no_remat": 14})
-    >>> dict(report.rows("chen_sqrt", one_pass=20, peak=7))
-    {'others': 'no_remat 0.0 % at 2.00 x the peak'}
-    >>> report = SearchReport(2, {"search": 4, "no_remat": 0}, {"search": 7_000, "no_remat": 7_004})
-    >>> dict(report.rows("search", one_pass=20, peak=7_000))["cheaper"]
-    '0.0 % within 0.1 % of this peak: budget least+0.1%'
+    first, and `peaks` their bytes, where the lowest peak was wanted. `simulated` and `skipped` count schedules of the
+    solver whose plan it is, or of the only solver that ran if no rematerialization is better. `out_of_memory` names the
+    solvers and other parts that ran out of memory.
     """
 
     tried: int | None = None

@@ -264,8 +264,6 @@ def _among(keys: Int64, others: Int64) -> Bool:
     return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
 
 
-# ---------------------------------------------------------------- programs
-
 LEVELS = 4096  # cost levels that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take
 WORK = 2_000_000  # relaxations and visits between deadline checks, 0.1 s

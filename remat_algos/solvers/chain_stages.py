@@ -227,9 +227,6 @@ class ChainStages:
             yield nodes
 
 
-# ---------------------------------------------------------------- recognition
-
-
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
     """Return the finest division into stages that the backward nodes allow, with a narrow state."""
     part = ForwardPart.of(graph)
@@ -299,9 +296,6 @@ def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: i
         update = graph.updates[reader] & (index[reader] >= 0)
         np.minimum.at(latest, index[reader[update]], earliest[parameter[update]])
     return latest
-
-
-# ---------------------------------------------------------------- memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -198,9 +198,6 @@ def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
     return middle if low < middle < high else None
 
 
-# ---------------------------------------------------------------- chains as candidates
-
-
 def chain_candidates(
     graph: ComputationGraph, chain: LowerSets, details: Details, keep_last: bool, lazy: bool | None
 ) -> Iterator[Candidate]:
@@ -267,9 +264,6 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
     return overhead
 
 
-# ---------------------------------------------------------------- options and budgets
-
-
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
     """Raise ValueError for an unknown choice."""
     if strategy is not None and strategy not in STRATEGIES:
@@ -328,9 +322,6 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
         nodes=nodes,
         names=graph.labels.names_of(nodes),
     )
-
-
-# ---------------------------------------------------------------- on paper
 
 
 @checked_arguments

@@ -105,9 +105,6 @@ class Task:
         Effort.of(self.effort)
 
 
-# ---------------------------------------------------------------- ranking
-
-
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:

@@ -275,9 +275,6 @@ class _UniqueNames:
         return candidate
 
 
-# ---------------------------------------------------------------- workspace of a block
-
-
 def _workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
     """int64[blocks] twice: scratch bytes of each block and of its gradients, the peak inside minus its own bytes.
 

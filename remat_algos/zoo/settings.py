@@ -127,9 +127,6 @@ class Settings:
         return self.counting == "framework"
 
 
-# ---------------------------------------------------------------- options of families
-
-
 def kind_of(annotation: Any) -> str:
     """An annotation as in the source, even if it is not text."""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)

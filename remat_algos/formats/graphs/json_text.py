@@ -365,9 +365,6 @@ def _kind(entry: Any) -> str:
     return "null" if entry is None else f"{type(entry).__name__} {quoted(str(entry))}"
 
 
-# ---------------------------------------------------------------- the JSON of networkx: node-link and adjacency
-
-
 def _is_node_link(record: Any) -> bool:
     """True if parsed JSON is of this kind, and not our own."""
     return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in LINKS)
@@ -443,9 +440,6 @@ def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
 def _record_of(pairs: Any) -> Record:
     """Pairs as a record, without entries that are null."""
     return {str(key): entry for key, entry in pairs if entry is not None}
-
-
-# ---------------------------------------------------------------- the format
 
 
 def _sniff(text: str, ending: str) -> bool:

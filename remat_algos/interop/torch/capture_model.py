@@ -202,8 +202,6 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
     return joint
 
 
-# ---------------------------------------------------------------- a joint graph made ready
-
 ONCE = "once"
 """Key in `meta` of what must not run again."""
 
@@ -359,9 +357,6 @@ def _view_base(node: fx.Node) -> fx.Node | None:
         return None
     arguments = zip(schema.arguments, node.args, strict=False)
     return next((each for argument, each in arguments if argument.alias_info and isinstance(each, fx.Node)), None)
-
-
-# ---------------------------------------------------------------- its graph
 
 
 def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:

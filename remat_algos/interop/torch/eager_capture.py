@@ -512,25 +512,12 @@ def draws(operator: Any, args: Any, kwargs: Any) -> bool:
 class EagerCapture:
     """One training step as eager PyTorch runs it.
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-        A node for each operator that stores or writes something. Views are part of their base; a node that writes in
-        place has a value without bytes. Parameters, buffers and inputs are residents, gradients of parameters outputs.
-    blocks : Blocks
-    holds : Holds
-    overloads : tuple of str
-        Operator of each node, such as "aten.mm.default".
-    paths : tuple of str
-        Module that calls each node; of a backward node, that of its forward node.
-    counts : int32[n]
-        How often the overload came before in this call of the block; 0 outside of blocks.
-    arguments : tuple of mapping
-        By block: the names of the arguments that are in the storage of an input, by value.
-    checkpoints : int
-        Checkpoints that the model has without a plan.
-    state : int
-        Bytes of the generator's state that each checkpoint stashes where the step runs; 0 on a GPU.
+    `graph` has a node for each operator that stores or writes something; views are part of their base, and a node that
+    writes in place has a value without bytes. Each node has its operator in `overloads` ("aten.mm.default"), in `paths`
+    the module that calls it, for gradients that of the forward node, and in `counts` how often the overload came before
+    in this call of the block. `arguments` has by block the names of the arguments that are in the storage of an input,
+    by value; `checkpoints` is the number of those that the model has without a plan, and `state` the bytes of the
+    generator's state that each of them stashes, 0 on a GPU.
     """
 
     graph: ComputationGraph
@@ -567,42 +554,9 @@ def capture_step(
 ) -> EagerCapture:
     """Capture a training step, forward and backward, on fake tensors; nothing is computed or allocated.
 
-    The model's mode, and contexts around the call such as autocast, are part of what is captured. Attributes of its
-    modules are put back afterwards; what hooks store elsewhere is not.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    inputs : sequence or mapping
-        Arguments, by place or by name.
-    keywords : mapping, optional
-        Arguments by name, next to a sequence.
-    loss : callable, optional
-        From the model's result to a scalar; by default the result or its entry `loss`.
-    on : torch.device or str, optional
-        Where the step runs; "cuda" needs no GPU. By default where the tensors are.
-    blocks : str or sequence of str, optional
-        Patterns of module paths, such as "layers.*"; by default the entries of the outermost `nn.ModuleList`.
-    cost, device, workspace
-        As for `capture`.
-
-    Returns
-    -------
-    EagerCapture
-
-    Raises
-    ------
-    GraphError
-        If the result is no loss, a parameter would have no gradient, or the model reads numbers of a tensor.
-    PlanError
-        If no module matches the patterns.
-
-    Examples
-    --------
-    >>> import torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
-    >>> capture_step(model, (torch.ones(2, 8),), loss=torch.sum).graph.node_names()[:3]
-    ['0.addmm', '1.relu', 'sum']
+    The arguments are those of `plan_checkpoints`. The model's mode, and contexts around the call such as autocast, are
+    part of what is captured. Attributes of its modules are put back afterwards; what hooks store elsewhere is not.
+    GraphError if the result is no loss, a parameter would have no gradient, or the model reads numbers of a tensor.
     """
     paths = {module: name for name, module in model.named_modules()}
     chosen = _chosen(model, blocks)
@@ -690,9 +644,6 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
         pending += [(each, lost) for each, _ in node.next_functions]
     if names:
         raise no_gradient(next(iter(operators), "an operator"), sorted(names))
-
-
-# ---------------------------------------------------------------- a graph from the rows
 
 
 def _assembled(

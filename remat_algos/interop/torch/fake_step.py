@@ -22,9 +22,6 @@ KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not
 PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
 
 
-# ---------------------------------------------------------------- what a step leaves as it was
-
-
 class Attributes:
     """What the attributes of a module refer to, in its submodules and in the containers of these too.
 
@@ -106,9 +103,6 @@ def _ids(entries: Any) -> list[int]:
     return [id(each) for each in (*entries, *(entries.values() if isinstance(entries, dict) else ()))]
 
 
-# ---------------------------------------------------------------- a step on fake tensors
-
-
 class _AttentionKernels(TorchFunctionMode):
     """Chooses the attention kernel that a GPU would use, where this build of PyTorch has none of its kernels."""
 
@@ -146,14 +140,8 @@ def _attention(
 class FakeStep:
     """A model with fake parameters and inputs, ready to run one step.
 
-    Attributes
-    ----------
-    fakes : dict of int to torch.Tensor
-        By id of the tensor of the model.
-    parameters : dict of str to torch.Tensor
-        Fake parameters and buffers by name; one that is shared has several names.
-    overwritten : list of (torch.Tensor, torch.Tensor)
-        Tensors of known numbers, and their numbers before an operator of the step wrote into them.
+    `fakes` are by id of the tensor of the model, `parameters` and buffers by name; one that is shared has several
+    names. `overwritten` has tensors of known numbers, and these before an operator of the step wrote into them.
     """
 
     def __init__(self, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> None:

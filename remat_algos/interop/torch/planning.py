@@ -456,9 +456,6 @@ def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     return run
 
 
-# ---------------------------------------------------------------- inputs that change in place
-
-
 def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
     """For each input, the nodes that run again and read it."""
     assert model.module is not None

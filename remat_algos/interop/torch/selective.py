@@ -29,9 +29,6 @@ KEEP_ALL = None
 """Stands for `Saved` where a block is not recomputed at all."""
 
 
-# ---------------------------------------------------------------- operators
-
-
 @cache
 def overload(name: str) -> Any:
     """Return the operator of a name such as "aten.mm.default"."""
@@ -110,9 +107,6 @@ def _generators(arguments: Any) -> list[torch.Tensor]:
 def _signature(args: Any) -> Any:
     """What tells the arguments of a call from others of its operator."""
     return torch.is_grad_enabled(), [(each.shape, each.dtype) for each in args if isinstance(each, torch.Tensor)]
-
-
-# ---------------------------------------------------------------- one call of a block
 
 
 class _Snapshot:
@@ -291,9 +285,6 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
     return policy
 
 
-# ---------------------------------------------------------------- wrapped blocks
-
-
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The treatment of a block whose forward is wrapped, and its modules with parameters or batch norms."""
@@ -456,9 +447,6 @@ class _Unchanged:
                 norm.momentum = momentum
                 if count := norm.num_batches_tracked._version - version:
                     norm.num_batches_tracked.sub_(count)
-
-
-# ---------------------------------------------------------------- blocks of a trainer
 
 
 class TrainedBlocks:

@@ -349,9 +349,6 @@ RECOMPUTED, KEPT = "recompute", "keep"
 COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
 
 
-# ---------------------------------------------------------------- regions
-
-
 @dataclass(frozen=True, slots=True)
 class Region:
     """Connected cheap nodes between heavy ones, and echo's decision about them.
