@@ -17,8 +17,8 @@ import remat_algos.interop.torch as remat
 from remat_algos.errors import ArgumentTypeError, GraphError, PlanError
 from remat_algos.interop.torch.eager_capture import capture_step
 from remat_algos.plan.policy import Policy
-from tests.interop.step_peak import step_peak
 from tests.interop.test_torch_checkpoints import Block, Model, assert_same, gradients
+from tests.interop.torch_step_peak import step_peak
 from tests.raising import raises
 
 

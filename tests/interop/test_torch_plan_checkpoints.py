@@ -16,7 +16,6 @@ from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
 from remat_algos.plan.policy import Policy, Treatment
-from tests.interop.step_peak import step_peak
 from tests.interop.test_torch_checkpoints import (
     ADDMM,
     AUTOCAST,
@@ -28,6 +27,7 @@ from tests.interop.test_torch_checkpoints import (
     gradients,
     ran_in,
 )
+from tests.interop.torch_step_peak import step_peak
 from tests.raising import raises
 
 X = torch.linspace(-1, 1, 1024 * 8).view(1024, 8)
