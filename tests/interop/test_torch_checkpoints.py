@@ -682,6 +682,34 @@ def test_a_trainer_runs_each_block_with_its_own_treatment():
     assert reruns(model) == [1, 2, 2]
 
 
+class Marked(Block):
+    """Marks a region for the profiler in the forward part alone, as `fully_shard` marks what it gathers."""
+
+    marks = True
+
+    def forward(self, x):
+        if self.marks:
+            with torch.profiler.record_function("gather"):
+                self.marks = False
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("way", ["kwargs", "apply"])
+def test_marks_for_the_profiler_are_not_repeated(way):
+    torch.manual_seed(0)
+    model = Trained(Marked)
+    expected = gradients(model, X)
+    plan = plan_of((), (f"up::{ADDMM}#0",), ())
+    if way == "apply":
+        plan.apply(model)
+    else:
+        model.kwargs = plan.kwargs
+    for layer in model.layers:
+        layer.marks = True
+    assert_same(gradients(model, X), expected)
+    assert not any(layer.marks for layer in model.layers)
+
+
 class NormTwice(Block):
     """Calls a batch norm twice; `options` of it."""
 

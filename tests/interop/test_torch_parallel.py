@@ -6,6 +6,7 @@ import multiprocessing
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.storages import allocator_peak
@@ -181,3 +182,47 @@ def gathered(rank, size, store, results, reshard):
 def test_parameters_that_fsdp_gathers_are_in_the_bytes_of_all_graphs(reshard, tmp_path):
     for peaks, whole, parameters in results_of(gathered, 2, tmp_path / "store", reshard):
         assert parameters < max(peaks) <= whole
+
+
+class Trained(nn.Sequential):
+    """Checkpoints its blocks as the trainer of transformers does, hooks of `fully_shard` within the checkpoint."""
+
+    kwargs = None
+
+    def forward(self, x):
+        for block in self:
+            x = checkpoint(block, x, **self.kwargs) if self.kwargs else block(x)
+        return x.square().mean()
+
+
+def trained_by_a_trainer(rank, size, store, results, budget):
+    """Whether gradients of three steps are the mean of both processes, with `plan.kwargs` under FSDP2."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    torch.manual_seed(0)
+    net = Trained(*(Block() for _ in range(4)))
+    plain, x = copy.deepcopy(net), torch.linspace(-1, 1 + rank, 1024 * 32).view(1024, 32)
+    plan = remat.plan_checkpoints(net, (x,), budget, shards={"world": size})
+    net.kwargs = plan.kwargs
+    for block in net:
+        torch.distributed.fsdp.fully_shard(block)
+    torch.distributed.fsdp.fully_shard(net)
+    equal = []
+    for _ in range(3):
+        for each in (net, plain):
+            each.zero_grad()
+            each(x).backward()
+        for ours, theirs in zip(net.parameters(), plain.parameters(), strict=True):
+            torch.distributed.all_reduce(theirs.grad)
+            equal.append(torch.equal(ours.grad.full_tensor(), theirs.grad / size))
+    results.put((equal, sum(each.decision == "recompute" for each in plan.treatments)))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["80%", "least"])
+def test_a_trainer_shards_blocks_that_it_checkpoints_by_a_plan(budget, tmp_path):
+    for equal, recomputed in results_of(trained_by_a_trainer, 2, tmp_path / "store", budget):
+        assert len(equal) >= 12
+        assert all(equal)
+        assert recomputed >= 1

@@ -69,7 +69,7 @@ class _Traits:
     once: bool
     """True if its outputs are always saved."""
     counted: bool
-    """True if a rerun repeats it: it is no view, changes nothing in place, and reads no number or attribute."""
+    """True if a rerun repeats it: it is no view or mark, changes nothing in place, and reads no number or attribute."""
     foreign: bool
     """True if it is registered outside of PyTorch: it may draw without the tag that says so."""
     draws: bool
@@ -79,7 +79,8 @@ class _Traits:
     def of(cls, operator: Any) -> "_Traits":
         namespace = getattr(operator, "namespace", "")
         changes = getattr(getattr(operator, "_schema", None), "is_mutable", False)
-        reads = operator is aten._local_scalar_dense.default or namespace == "prim"
+        # `fully_shard` marks its gathers for the profiler, in the forward part alone
+        reads = operator is aten._local_scalar_dense.default or namespace in ("prim", "profiler")
         foreign = namespace not in ("aten", "prims") and not _is_collective(operator)
         return cls(
             cast=operator is aten._to_copy.default,
