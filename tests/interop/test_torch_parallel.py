@@ -216,6 +216,7 @@ def trained_by_a_trainer(rank, size, store, results, budget):
             torch.distributed.all_reduce(theirs.grad)
             equal.append(torch.equal(ours.grad.full_tensor(), theirs.grad / size))
     results.put((equal, sum(each.decision == "recompute" for each in plan.treatments)))
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
