@@ -43,7 +43,6 @@ from .ir.encode import encode as _encode
 from .ir.graph import ComputationGraph as ComputationGraph
 from .plan.block_policies import plan_policy as _plan_policy
 from .plan.plan import Plan as Plan
-from .plan.solve import solve as _solve
 from .plan.verify import verify as _verify
 from .questions.breakdown import Breakdown as Breakdown
 from .questions.breakdown import breakdown as breakdown
@@ -58,6 +57,7 @@ from .schedule.constraints import Constraints as Constraints
 from .schedule.schedule import Schedule as Schedule
 from .schedule.simulation import Simulation as Simulation
 from .schedule.simulation import simulate as _simulate
+from .search.solve import solve as _solve
 from .solvers.registry import list_solvers as list_solvers
 from .sweeps.driver import sweep as sweep
 from .sweeps.results import read_sweep as read_sweep

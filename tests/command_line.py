@@ -15,7 +15,7 @@ import pytest
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 
 # A chain of six; differentiated, it computes 51 + 2 * 41 = 133 and has 28 bytes live at once.
 CHAIN = "name,memory,compute\na,4,10\nb,4,10\nc,4,10\nd,4,10\ne,4,10\nloss,1,1\n"

@@ -1,6 +1,6 @@
 """Mutants of a module: one line is changed in a copy of the project, and the module's tests must fail.
 
-`python -m tests.mutants remat_algos/plan/portfolio.py --count 20`; `remat_algos.plan.portfolio` is the same, and
+`python -m tests.mutants remat_algos/search/portfolio.py --count 20`; `remat_algos.search.portfolio` is the same, and
 `kernels/search.pyx` is a kernel, which alone is built again. A line is printed for each mutant, with the difference for
 those that no test noticed; then the exit code is 1. An equivalent mutant is a reason to make the code simpler.
 
@@ -146,7 +146,7 @@ def module_file(name: str) -> Path:
     for path in (name, f"{dotted}.py", f"{dotted}.pyx"):
         if (ROOT / path).is_file():
             return (ROOT / path).relative_to(ROOT)
-    raise SystemExit(f"no module {name}; name one such as remat_algos/plan/portfolio.py or kernels/search.pyx")
+    raise SystemExit(f"no module {name}; name one such as remat_algos/search/portfolio.py or kernels/search.pyx")
 
 
 def default_tests(file: Path) -> list[str]:
@@ -164,7 +164,7 @@ def default_tests(file: Path) -> list[str]:
 
 
 def imports(file: Path, name: str) -> bool:
-    """Whether a file imports a module of the package: `remat_algos.plan.solve`, or `solve` from `remat_algos.plan`."""
+    """Whether a file imports a module: `remat_algos.search.solve`, or `solve` from `remat_algos.search`."""
     parent, _, last = name.rpartition(".")
     pattern = rf"\bremat_algos\.{re.escape(name)}\b|from remat_algos\.{re.escape(parent)} import .*\b{last}\b"
     return re.search(pattern, file.read_text("utf-8")) is not None

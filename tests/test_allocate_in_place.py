@@ -13,9 +13,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kinds
 from remat_algos.ir.parts import GradientNames, Labels
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 from tests.oracles import allocations
 from tests.oracles.plain import plain

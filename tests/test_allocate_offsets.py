@@ -19,7 +19,7 @@ from remat_algos.allocate.sharing import colour, separate_storage, share_storage
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 from tests.oracles import offsets as oracle
 from tests.raising import raises, refused

@@ -24,7 +24,7 @@ PACKAGE = "remat_algos"
 CORE = (
     *("hooks", "forks", "cache_folder", "kernels", "wording", "errors", "text", "arguments", "registry", "files"),
     *("context", "effort", "ir", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
-    "questions",
+    *("search", "questions"),
 )
 EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
 """Rooms around the core, which plans and verifies without them."""
@@ -252,7 +252,7 @@ sys.meta_path = [finder for finder in sys.meta_path if "ditable" not in repr(fin
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.plan.verify import verify
 
 graph = differentiate(ComputationGraph.from_edges([*((i, i + 1) for i in range(12)), (2, 6), (4, 9)]))

@@ -10,7 +10,7 @@ from remat_algos.context import Stop
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from tests.command_line import complains
 
 pytestmark = pytest.mark.usefixtures("short_searches", "folder")

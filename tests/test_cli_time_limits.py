@@ -17,11 +17,11 @@ from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.questions.compare import SEARCH_SHARE, compare
 from remat_algos.questions.fit import fit
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
+from remat_algos.search.solve import solve
 from remat_algos.structure import treewidth
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.zoo.random import chain, layered_dag

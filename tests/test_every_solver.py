@@ -20,11 +20,11 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.methods.no_remat import no_remat
 from remat_algos.solvers.registry import (

@@ -22,8 +22,8 @@ from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build
 from tests.raising import raises

@@ -30,10 +30,10 @@ from remat_algos.executor.validate import MonitoredOperators, validate
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.zoo.registry import build
 from tests.public import refusal

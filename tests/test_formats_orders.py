@@ -20,9 +20,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import ORDER_FORMS, Plan
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.raising import raises

@@ -2,8 +2,8 @@
 
 import pytest
 
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.live_set_search import OPTIMAL
 from remat_algos.solvers.registry import list_candidates
 from tests.benchmarks.optima import LIMITS, MOST_DIJKSTRA, entry_of, golden, graph_of, graphs, searched

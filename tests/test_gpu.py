@@ -20,9 +20,9 @@ from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.registry import build
 

@@ -15,8 +15,8 @@ from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import OF_ALL, Backward, Derivation, GradientNames, Labels, Resident
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from tests.oracles.gradients import PARAMETER, active_values, derive, forward_outputs, seeded
 from tests.oracles.plain import plain
 from tests.raising import raises, refused

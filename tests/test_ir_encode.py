@@ -16,10 +16,10 @@ from remat_algos.ir.encode import BITS, Codes, encode, n_encoded
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.parts import Backward, Labels
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 from tests.public import refusal
 from tests.strategies import orders, rows

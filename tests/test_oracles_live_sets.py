@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from tests.benchmarks.random_dags import COUNT, FAMILIES, golden, random_dags
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import live_sets, search

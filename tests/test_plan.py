@@ -21,11 +21,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels, Resident
 from remat_algos.plan.plan import Plan, reordered
 from remat_algos.plan.record import DETAILS, SearchReport
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import Candidate, default_solvers, list_candidates, list_solvers
 from tests.conftest import shorter

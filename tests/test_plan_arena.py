@@ -16,11 +16,11 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanErr
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import chain, u_shape
 from tests.raising import raises

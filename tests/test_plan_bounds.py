@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-import remat_algos.plan.request as problem_module
+import remat_algos.search.request as problem_module
 from remat_algos.bounds.closure import ComputeBound
 from remat_algos.bounds.rising import bound_curve, rising_bounds
 from remat_algos.context import Clock, Stop
@@ -18,11 +18,11 @@ from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak
+from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build
 from tests.raising import raises

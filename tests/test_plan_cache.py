@@ -13,10 +13,10 @@ import remat_algos as ra
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Stop
 from remat_algos.ir.parts import Labels, Resident
-from remat_algos.plan import plan_cache
-from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.solve import answered as solve_anew
+from remat_algos.search import plan_cache
+from remat_algos.search.plan_cache import solve_cached
+from remat_algos.search.solve import answered as solve_anew
 from remat_algos.zoo.registry import build
 from tests.strategies import graphs
 

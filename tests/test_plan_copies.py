@@ -24,7 +24,6 @@ from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.parts import KEEP, Labels
 from remat_algos.plan.plan import Plan, read_plan
-from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.record import LINK_KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.questions.breakdown import breakdown
@@ -35,6 +34,7 @@ from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
 from remat_algos.schedule.views import live_set, unroll
+from remat_algos.search.plan_cache import solve_cached
 from tests.oracles import copies
 from tests.raising import raises
 
@@ -107,7 +107,7 @@ def test_a_link_without_copies_is_written_and_read(tmp_path):
 
 
 def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
-    monkeypatch.setattr("remat_algos.plan.plan_cache.cache_folder", lambda *_: tmp_path)
+    monkeypatch.setattr("remat_algos.search.plan_cache.cache_folder", lambda *_: tmp_path)
     first = solve_cached(GRAPH, "60%", effort="fast", link=Link(1e10, 1e10, 0, name="one"))
     second = solve_cached(GRAPH, "60%", effort="fast", link=Link(1e10, 1e10, 0, name="two"))
     assert second.loaded

@@ -7,7 +7,7 @@ from remat_algos.effort import NEAR, Effort
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.small_graphs import small_graphs

@@ -12,17 +12,17 @@ from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan import portfolio
-from remat_algos.plan import portfolio as portfolio_module
-from remat_algos.plan import request as problem_module
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search import portfolio
+from remat_algos.search import portfolio as portfolio_module
+from remat_algos.search import request as problem_module
+from remat_algos.search.portfolio import Portfolio
+from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain

@@ -15,10 +15,11 @@ from remat_algos.cost.links import Link, planned_share
 from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
 from remat_algos.ir.parts import Labels
-from remat_algos.plan import offloading, plan_cache
-from remat_algos.plan.plan_cache import solve_cached
-from remat_algos.plan.request import Request
 from remat_algos.schedule.timeline import timeline
+from remat_algos.search import plan_cache
+from remat_algos.search import with_copies as offloading
+from remat_algos.search.plan_cache import solve_cached
+from remat_algos.search.request import Request
 from remat_algos.zoo.registry import read_reference
 from tests.raising import raises
 

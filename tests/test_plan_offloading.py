@@ -16,13 +16,13 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.parts import RECOMPUTE, Labels
-from remat_algos.plan import offloading
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import evict, linger, timeline
+from remat_algos.search import with_copies as offloading
+from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain, layered_dag
 from tests.oracles.copies import random_copies
 from tests.oracles.copies_exhaustive import least_time

@@ -12,15 +12,15 @@ from remat_algos.context import Clock, OutOfTime, Stop
 from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan import portfolio
-from remat_algos.plan import portfolio as module
-from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
-from remat_algos.plan.request import Problem
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search import portfolio
+from remat_algos.search import portfolio as module
+from remat_algos.search.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
+from remat_algos.search.request import Problem
+from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import Candidate, Solver, any_graph, evaluated, pareto, training_graph
 from remat_algos.zoo.random import chain
 from tests.raising import raises
@@ -421,7 +421,7 @@ def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypat
     def exhausted(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.plan.portfolio.polish", exhausted)
+    monkeypatch.setattr("remat_algos.search.portfolio.polish", exhausted)
     found = asked(yielding(SCHEDULES[0]), polish=True)
     assert found.results["toy"].candidates
     assert found.results["toy"].report("toy").out_of_memory == ("toy",)

@@ -9,8 +9,8 @@ from remat_algos.context import Clock
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.request import Problem
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.request import Problem
 from remat_algos.solvers.registry import Candidate
 from remat_algos.zoo.random import chain
 

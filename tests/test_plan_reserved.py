@@ -22,15 +22,15 @@ from remat_algos.errors import AllocationError, ArgumentError, BudgetError, Clai
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan import plan_search
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.plan_search import ReservedSearch
-from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.search import reserved as plan_search
+from remat_algos.search.portfolio import Portfolio
+from remat_algos.search.reserved import ReservedSearch
+from remat_algos.search.solve import solve
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import layered_dag, u_shape
 from remat_algos.zoo.registry import build

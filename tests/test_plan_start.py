@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
-from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import SearchKernel
+from remat_algos.search.request import Request
 from remat_algos.solvers.methods.search import N_SEEDS, search
 from remat_algos.solvers.registry import START, Candidate, Task, default_solvers, list_candidates
 from remat_algos.zoo.random import chain, layered_dag

@@ -27,7 +27,6 @@ from remat_algos.ir.arrays import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels, Resident
-from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
 from remat_algos.plot.characters import bins, fitted
 from remat_algos.plot.colours import CELLS, NODES, ROLES
@@ -39,6 +38,7 @@ from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.views import live_at, live_set
+from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 from remat_algos.zoo.random import chain, u_shape
 from tests.command_line import with_budget

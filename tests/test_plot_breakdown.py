@@ -8,8 +8,8 @@ from remat_algos import plot
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.plan.solve import solve
 from remat_algos.questions.breakdown import breakdown
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs
 from tests.test_plot import legend, rendered

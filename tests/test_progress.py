@@ -14,12 +14,12 @@ from remat_algos.effort import EFFORTS
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
 from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.search.solve import solve
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.zoo.random import chain, layered_dag

@@ -12,7 +12,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels
-from remat_algos.plan.solve import solve
 from remat_algos.questions.breakdown import (
     OPTIMIZER,
     PARTS,
@@ -26,6 +25,7 @@ from remat_algos.questions.breakdown import (
 )
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.optimizers import with_optimizer
 from remat_algos.zoo.registry import build
 from tests.raising import raises

@@ -15,10 +15,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.questions.explain import MAX_COUNTED, Decision, explain
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from tests.oracles import changed_runs as oracle
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

@@ -21,9 +21,7 @@ from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
-from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.plan import Plan, bound_cells
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
@@ -32,6 +30,8 @@ from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search import portfolio as portfolio_module
+from remat_algos.search.solve import solve
 from remat_algos.solvers import candidate_rows
 from remat_algos.solvers.methods.search import bends, search
 from remat_algos.solvers.registry import Task, default_solvers, evaluated, training_graph

@@ -14,9 +14,9 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers import chain_stages
 from remat_algos.solvers.chain_stages import chain_of_stages, stages_of
 from remat_algos.solvers.methods.chain_dp import ChainTable, chain_dp

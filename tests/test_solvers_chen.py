@@ -19,9 +19,9 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward, Labels
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak, clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid
 from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import Task, get_solver, list_candidates

@@ -13,8 +13,8 @@ from remat_algos.errors import ArgumentError, BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE, Labels
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak, clamp_counts
+from remat_algos.search.solve import solve
 from remat_algos.solvers.candidate_rows import cost_per_byte
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from remat_algos.solvers.registry import list_candidates, pareto

@@ -12,9 +12,9 @@ from hypothesis import given
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.questions.explain import explain
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.echo import MODES, find_echo_regions
 from tests.echo_cases import CASES, decoder, echoed, network, recomputable
 from tests.strategies import training_graphs

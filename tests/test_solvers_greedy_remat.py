@@ -12,10 +12,10 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods import greedy_remat
 from remat_algos.solvers.registry import Task, list_candidates, pareto, rank
 from remat_algos.zoo.registry import build

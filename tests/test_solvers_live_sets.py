@@ -16,10 +16,10 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Resident
-from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
 from remat_algos.solvers.registry import Candidate, Task, evaluated, get_solver, list_candidates
 from tests.oracles import live_sets

@@ -13,9 +13,9 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers import chain_program, formula_chains
 from remat_algos.solvers.chain_program import LEVELS
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget, memory_centric_budgets

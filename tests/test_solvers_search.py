@@ -19,7 +19,6 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule import annealing
 from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.constraints import Constraints
@@ -27,6 +26,7 @@ from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import linger, timeline
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.search import ALONE, search
 from remat_algos.solvers.registry import Task, list_candidates, rank
 from remat_algos.zoo.random import chain, layered_dag
@@ -552,7 +552,7 @@ def test_most_golden_optima_are_found():
 SCHEDULE = """
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.zoo.random import layered_dag
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 graph = differentiate(layered_dag(40, width=8, seed=3))
 print(solve(graph, "80%", solver="search", seed=5, max_moves=10_000).schedule.order.tolist())
 """

@@ -7,8 +7,8 @@ from remat_algos.effort import FAST, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline_peak
+from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build

@@ -15,9 +15,9 @@ from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers import recursion
 from remat_algos.solvers.methods import pathremat, twremat
 from remat_algos.solvers.recursion import Part

@@ -9,9 +9,9 @@ from typing import Any
 from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.search.solve import solve
 
 NO_REMAT = "no_remat"
 PARAMETER = ROLES.index("parameter")

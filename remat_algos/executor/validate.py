@@ -358,7 +358,7 @@ def validate(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.plan.solve import solve
+    >>> from remat_algos.search.solve import solve
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
     >>> validation = validate(chain, solve(chain, 7000), repeats=0)
     >>> validation.holds, validation.predicted_peak, validation.measured_peak, validation.mismatches

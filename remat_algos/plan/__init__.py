@@ -1,1 +1,1 @@
-"""From a graph and a budget to a simulated plan."""
+"""A plan: its simulated schedule, its JSON, the proofs of its claims, and its policies for other frameworks."""

@@ -51,7 +51,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 
     Examples
     --------
-    >>> from remat_algos.plan.solve import solve
+    >>> from remat_algos.search.solve import solve
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
     >>> verify(graph, solve(graph, "100%")).peak_memory
     2

@@ -15,14 +15,14 @@ from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.infeasible import RULED_OUT, budget_error
 from remat_algos.plan.plan import Plan, bound_cells, bounded, reordered
-from remat_algos.plan.plan_search import BOUNDING
-from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
-from remat_algos.plan.request import Request
-from remat_algos.plan.solve import answered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
+from remat_algos.search.infeasible import RULED_OUT, budget_error
+from remat_algos.search.portfolio import RAN_OUT, Portfolio, lowest_run
+from remat_algos.search.request import Request
+from remat_algos.search.reserved import BOUNDING
+from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line

@@ -180,7 +180,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plan.solve import solve
+    >>> from remat_algos.search.solve import solve
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> found = difference(solve(chain, 7, solver="chen_greedy"), solve(chain, 9, solver="chen_greedy"))
     >>> [[chain.labels[v] for v in found.nodes(sign)] for sign in (1, -1)]

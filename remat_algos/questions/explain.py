@@ -375,7 +375,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.plan.solve import solve
+    >>> from remat_algos.search.solve import solve
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> print(explain(solve(differentiate(chain), 7, solver="chen_greedy"), "6"))
     6  1 B, kept from step 6 to step 12; read by 7 (7), grad(6) (11), grad(5) (12)

@@ -15,10 +15,10 @@ from remat_algos.errors import ArgumentError, BudgetError, GraphError, ScheduleE
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.infeasible import budget_error
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.request import Request
-from remat_algos.plan.solve import answered
+from remat_algos.search.infeasible import budget_error
+from remat_algos.search.request import Request
+from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
 from remat_algos.wording import format_bytes
 

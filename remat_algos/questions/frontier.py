@@ -18,12 +18,12 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, reordered
-from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
-from remat_algos.plan.request import Problem, Request
-from remat_algos.plan.solve import answered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
+from remat_algos.search.portfolio import Portfolio, SolverResult, figures, lowest_run
+from remat_algos.search.request import Problem, Request
+from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line

@@ -28,8 +28,8 @@ from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.request import Request
-from remat_algos.plan.solve import solve
+from remat_algos.search.request import Request
+from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import AUTO, list_solvers
 from remat_algos.wording import did_you_mean, shortened_path
 

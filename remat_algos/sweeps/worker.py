@@ -27,7 +27,7 @@ from remat_algos.files import read_bytes
 from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")

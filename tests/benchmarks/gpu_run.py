@@ -47,7 +47,7 @@ from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.files import write_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from tests.benchmarks.gpu_validation import NETWORKS, cases, environment, result, sized, whole_networks
 from tests.benchmarks.occasion import RESULTS, Occasion
 

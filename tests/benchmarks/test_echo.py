@@ -6,7 +6,7 @@ import os
 import pytest
 
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.solvers.methods.echo import MODES
 from remat_algos.zoo.registry import build
 from tests.echo_cases import echoed

@@ -10,7 +10,7 @@ import pytest
 
 from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget
 from remat_algos.structure.lower_sets import lower_set_family

@@ -10,7 +10,7 @@ import pytest
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.zoo.registry import build
 
 INSTANCES = Path(__file__).parents[3] / "shared" / "allocation"

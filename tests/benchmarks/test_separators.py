@@ -10,10 +10,10 @@ from remat_algos.kernels.twremat import PLAIN
 
 from remat_algos.formats.pace import read_gr
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.recursion import Part
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph, eliminate

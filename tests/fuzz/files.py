@@ -19,7 +19,7 @@ import remat_algos as ra
 from remat_algos.cost.devices import get_device
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
-from remat_algos.plan import plan_cache
+from remat_algos.search import plan_cache
 from tests.formats_page import FILES, GRAPHS
 from tests.fuzz.mutations import mutated
 

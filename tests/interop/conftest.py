@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from remat_algos.plan import plan_cache
+from remat_algos.search import plan_cache
 
 IGNORED = (
     "ignore::DeprecationWarning:torch",

@@ -20,8 +20,8 @@ from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.interop import jax as adapter
 from remat_algos.interop.jax import program, scans
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline, baseline_peak
+from remat_algos.search.solve import solve
 
 apply, capture, names, plan_scans, run = (
     getattr(adapter, name) for name in ("apply", "capture", "names", "plan_scans", "run")

@@ -18,8 +18,8 @@ from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import compile_backends
 from remat_algos.interop.torch.capture_model import read_joint_graph, tidy
 from remat_algos.interop.torch.compile_backends import _partitioners
-from remat_algos.plan import plan_cache
-from remat_algos.plan.solve import answered
+from remat_algos.search import plan_cache
+from remat_algos.search.solve import answered
 from remat_algos.wording import format_bytes
 from tests.interop.torch_models import DOORS, MODELS, SMALL, Made, assert_equal, make, planned_by
 from tests.raising import raises

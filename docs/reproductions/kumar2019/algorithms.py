@@ -11,9 +11,9 @@ from docs.reproductions.case import NO_REMAT, Case
 from remat_algos.context import Progress
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.search.solve import solve
 from remat_algos.solvers.recursion import Part
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import eliminate

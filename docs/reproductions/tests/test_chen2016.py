@@ -30,9 +30,9 @@ from remat_algos import plot
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.links import units_per_second
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs

@@ -27,8 +27,8 @@ from docs.reproductions.tests.quick_pages import column, committed, quick_tables
 from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline
+from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain
 
 FFN = "model:feed_forward?depth=12&batch=1024&optimizer=sgd"

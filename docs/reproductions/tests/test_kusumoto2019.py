@@ -37,10 +37,10 @@ from docs.reproductions.kusumoto2019.networks import (
 )
 from docs.reproductions.tests.quick_pages import quick_tables
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline, canonical_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.structure.lower_sets import single_boundary_chain
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs

@@ -32,9 +32,9 @@ from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain
 from tests.strategies import training_graphs
 

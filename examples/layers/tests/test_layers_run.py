@@ -16,7 +16,7 @@ from remat_algos.executor.run import execute
 from remat_algos.ir import kinds
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.kinds import OperationKind
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build, get_family, list_families
 from remat_algos.zoo.settings import Settings

@@ -16,9 +16,9 @@ from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.solve import solve
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.optimizers import OPTIMIZERS, with_optimizer
 from remat_algos.zoo.registry import build

@@ -7,8 +7,8 @@ from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add, check_solved, options_of, searching, whole_number
 from remat_algos.errors import RematError
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.questions.explain import explain
+from remat_algos.search.solve import solve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,8 +21,8 @@ from remat_algos.executor.run import shrink
 from remat_algos.executor.validate import validate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.search.solve import solve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from remat_algos.cli.shared_options import (
 )
 from remat_algos.errors import RematError
 from remat_algos.plan.plan import bounded
-from remat_algos.plan.solve import solve
+from remat_algos.search.solve import solve
 
 SNAPSHOT = "snapshot"
 ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # forms without the bound

@@ -20,10 +20,10 @@ from remat_algos.ir.boundary import add_boundary
 from remat_algos.ir.budget import NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.search.solve import solve
 
 jax = require("jax", "jax")
 

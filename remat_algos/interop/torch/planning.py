@@ -46,10 +46,10 @@ from remat_algos.interop.torch.storages import STORAGES, tensors
 from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.plan_cache import answered_before
-from remat_algos.plan.request import Request, check_link_goes_with
-from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.search.plan_cache import answered_before
+from remat_algos.search.request import Request, check_link_goes_with
+from remat_algos.search.solve import answered
 from remat_algos.wording import counted, did_you_mean
 
 Reread = Mapping[int | str, Sequence[str]]

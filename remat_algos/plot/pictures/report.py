@@ -60,7 +60,7 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plan.solve import solve
+    >>> from remat_algos.search.solve import solve
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> page = report(solve(chain, 7, solver="chen_greedy"))
     >>> page.count("<script"), page.count("no rematerialization") > 0

@@ -16,15 +16,15 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.parts import RECOMPUTE
-from remat_algos.plan.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.constraints import may_leave
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
+from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
+from remat_algos.search.request import Request
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""

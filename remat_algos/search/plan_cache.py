@@ -26,10 +26,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.request import Request
-from remat_algos.plan.solve import answered, near_lowest
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.request import Request
+from remat_algos.search.solve import answered, near_lowest
 from remat_algos.solvers.registry import AUTO, list_solvers
 
 MAX_PLANS = 200  # files kept in the folder

@@ -15,10 +15,10 @@ from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
 from remat_algos.forks import cached_property
 from remat_algos.ir.budget import LEAST
-from remat_algos.plan.infeasible import budget_error, lowest_plan, reserved_error
-from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.request import Criterion, Problem, Request
+from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
+from remat_algos.search.portfolio import Portfolio, lowest_run
+from remat_algos.search.request import Criterion, Problem, Request
 from remat_algos.solvers.registry import START, Candidate, Solver
 
 BOUND_SHARE = 0.25  # time share of a bound before the search

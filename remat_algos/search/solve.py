@@ -13,11 +13,11 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.plan_search import STOPPED, BoundSearch, PlanSearch, ReservedSearch
-from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.request import Request
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
+from remat_algos.search.portfolio import Portfolio
+from remat_algos.search.request import Request
+from remat_algos.search.reserved import STOPPED, BoundSearch, PlanSearch, ReservedSearch
 from remat_algos.solvers.registry import AUTO
 
 # Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
@@ -163,7 +163,7 @@ def answered(request: Request, clock: Clock) -> Plan:
     def one(part: Request, clock: Clock) -> Plan:
         if part.link is None:
             return _searched(part, clock)
-        from remat_algos.plan.offloading import plan_with_copies
+        from remat_algos.search.with_copies import plan_with_copies
 
         return plan_with_copies(part, part.link, clock, answered)
 

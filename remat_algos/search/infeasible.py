@@ -13,7 +13,7 @@ from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport, skipped_text
-from remat_algos.plan.request import Problem
+from remat_algos.search.request import Problem
 from remat_algos.solvers.registry import Candidate, find_solver
 from remat_algos.wording import listed
 

@@ -13,13 +13,13 @@ from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.effort import FAST, SMALL
 from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError, extended
 from remat_algos.ir.budget import LEAST, Budget
-from remat_algos.plan.infeasible import RULED_OUT
 from remat_algos.plan.record import SearchReport
-from remat_algos.plan.request import Problem, Request
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.search.infeasible import RULED_OUT
+from remat_algos.search.request import Problem, Request
 from remat_algos.solvers.registry import BASELINE, START, Candidate, ParetoSet, Solver, Stream, Task, in_order
 from remat_algos.wording import counted
 
