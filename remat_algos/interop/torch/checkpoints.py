@@ -54,7 +54,7 @@ class CheckpointPlan:
     ----------
     treatments : sequence of Treatment
         By module path, in the order in which the blocks run. Each saved operator is written as the path of its module
-        below the block, the overload, and how often this overload came before in the call of the block:
+        below the block, the overload, and the number of earlier calls of this overload in the block:
         "mlp.up::aten.mm.default#4".
     peak_memory : int, optional
         Bytes of the predicted peak, parameters and inputs apart.
@@ -63,13 +63,13 @@ class CheckpointPlan:
     gap : float, optional
         Distance to the bound, as a share of the bound on the whole cost.
     resident_memory : int, optional
-        Bytes next to the peak: parameters, buffers and inputs, or what a rank has of them.
+        Bytes besides the peak: parameters, buffers and inputs, or the part of them on one rank.
     report : str
         Text of `print(plan)`.
     policy : Policy, optional
-        The policy of the captured step, with its graph and its simulation; it is not in files.
+        The policy of the captured step, with its graph and its simulation; it is not saved to files.
     captured : EagerCapture, optional
-        The step; not in files.
+        The captured step; it is not saved to files.
 
     Examples
     --------
@@ -120,22 +120,22 @@ class CheckpointPlan:
 
     @property
     def limit(self) -> int | None:
-        """The budget in bytes, if there was one and the plan is not from a file."""
+        """The budget in bytes; None without one, or if the plan was read from a file."""
         return None if self.policy is None else self.policy.limit
 
     @checked_arguments
     def apply(self, model: nn.Module) -> "AppliedPlan":
         """Wrap the forward of each block that is not kept.
 
-        The result has `remove()`, which undoes it, and is a context that undoes it at its end.
-        Blocks are checkpointed whenever gradients are recorded, with `torch.compile` and `fully_shard` before or after
-        it too. Copies of the model, and its pickles, have the plan as well; its `state_dict` does not change.
+        `remove()` of the result undoes it; so does the end of `with plan.apply(model):`.
+        Blocks are checkpointed whenever gradients are recorded. `torch.compile` and `fully_shard` may come before or
+        after. Copies of the model, and its pickles, have the plan as well; its `state_dict` does not change.
 
         Raises
         ------
         PlanError
-            If the model has no such blocks or operators, has a plan already, or its trainer checkpoints it. The model
-            is unchanged then.
+            If the model lacks a block or operator of the plan, has a plan already, or its trainer checkpoints it. The
+            model is unchanged then.
         """
         modules = dict(model.named_modules())
         missing = [each.name for each in self.treatments if each.name not in modules]
@@ -174,14 +174,14 @@ class CheckpointPlan:
     def kwargs(self) -> dict[str, Any]:
         """`gradient_checkpointing_kwargs` of transformers, for a trainer that checkpoints each block in the plan.
 
-        They are for one model; read them again for another. A callable has no JSON: for loggers that write the
-        arguments of the trainer as JSON, such as TensorBoard's, use `plan.apply(model)` before training instead.
+        Read them again for each model. They contain a function, which cannot be written as JSON: with loggers that
+        write the arguments of the trainer as JSON, such as TensorBoard's, use `plan.apply(model)` instead.
         """
         offloaded = [each.name for each in self.treatments if each.decision == OFFLOAD]
         if offloaded:
             raise PlanError(
-                "a trainer's context_fn cannot offload the inputs of {blocks!l}; use plan.apply(model), or plan with "
-                "no link",
+                "a trainer's context_fn cannot offload the inputs of {blocks!l}; use plan.apply(model), or plan "
+                "without a link",
                 blocks=offloaded,
             )
         trained = TrainedBlocks([KEEP_ALL if each.decision == KEEP else _saved(each) for each in self.treatments])
@@ -190,13 +190,13 @@ class CheckpointPlan:
     def torchtitan(self) -> RuntimeSetting:
         """Return selectors for torchtitan's `--compile.full_recompute_save_ops`: "layers.*.mlp.up::aten.mm.default".
 
-        A selector saves each call of its overload in the module, and the compiler runs only what gradients need again;
-        the price is of that.
+        A selector saves every call of its overload in the module, and the compiler recomputes only what gradients
+        need: the peak and the overhead are simulated that way.
         """
         return RuntimeSetting.torchtitan(*self._source())
 
     def megatron(self) -> RuntimeSetting:
-        """Return flags of Megatron-LM, `--recompute-granularity` and what goes with it, that are within the budget."""
+        """Return the flags of Megatron-LM (`--recompute-granularity` and more) that are cheapest within the budget."""
         return RuntimeSetting.megatron(*self._source())
 
     def jax(self) -> RuntimeSetting:
@@ -206,7 +206,7 @@ class CheckpointPlan:
     def _source(self) -> tuple[Policy, EagerCapture]:
         if self.policy is None or self.captured is None:
             raise PlanError(
-                "a plan from a file or by hand has no graph; plan_checkpoints gives plans for other runtimes"
+                "a plan from a file or made by hand has no graph; call this on the result of plan_checkpoints"
             )
         return self.policy, self.captured
 
@@ -242,29 +242,29 @@ def plan_checkpoints(
     link: AnyLink | None = None,
     shards: Mapping[str, int] | None = None,
 ) -> CheckpointPlan:
-    """Plan which blocks of a model are checkpointed, and which outputs stay saved, within a budget.
+    """Plan, within a budget, which blocks of a model are checkpointed and which outputs in them stay saved.
 
-    One training step is captured on fake tensors: nothing is computed, and parameters on the device "meta" will do. The
-    plan serves other batch sizes and lengths too; its figures are of this one.
+    One training step is captured on fake tensors: nothing is computed, and parameters may be on the device "meta".
+    The plan also works for other batch sizes and lengths; its figures are for this one.
 
     Parameters
     ----------
     model : torch.nn.Module
-        In the mode in which it trains; call within the context of autocast if it trains in one.
+        In the mode in which it trains. If it trains under autocast, call this function under autocast too.
     inputs : sequence or mapping
-        Arguments, by place or by name.
+        Arguments of one call of the model: a sequence by position, or a mapping by name.
     budget : Budget, int, str or mapping
         Bytes of the peak, parameters and inputs apart: "20GiB", "50%" of the peak without checkpoints, or "least". With
         {"device": "24GiB", "optimizer": "adamw"} parameters, inputs and the states of the optimizer count too;
         "accumulate" counts gradients of earlier batches, and "reserve" keeps bytes free.
     keywords : mapping, optional
-        Arguments by name, next to a sequence.
+        Arguments by name, in addition to a sequence.
     blocks : str or sequence of str, optional
         Module paths such as "model.layers.*". By default the entries of the outermost lists of modules
         (`nn.ModuleList`, `nn.Sequential`) that hold most parameters, else the children of the model.
-        "layers.*|layers.*.mlp" plans one cut after the other, each with a capture, and returns the cheaper plan.
+        "layers.*|layers.*.mlp" captures and plans once for each pattern, and returns the cheapest plan.
     loss : callable, optional
-        From the model's result to a scalar; by default the result or its entry `loss`.
+        Called with the model's result, returns a scalar; by default the result itself or its entry `loss`.
     on : torch.device or str, optional
         Where the step runs; "cuda" needs no GPU. By default where the tensors are.
     cost, device, workspace
@@ -272,8 +272,8 @@ def plan_checkpoints(
     link : Link, Device, str, path or mapping, optional
         The inputs of blocks may also be stored on the host over this link, as for `remat_algos.solve`.
     shards : mapping, optional
-        {"world": 8} plans for one of 8 ranks of `fully_shard`, applied to each block and to the model: it has its share
-        of parameters and gradients, and the whole of two blocks.
+        {"world": 8} plans for one of 8 ranks of `fully_shard`, applied to each block and to the model: a rank has its
+        shard of parameters and gradients, and at most two blocks with all of their parameters.
 
     Returns
     -------
@@ -286,7 +286,7 @@ def plan_checkpoints(
     PlanError
         If the model has a plan already, no block matches, or none can be checkpointed.
     BudgetError
-        With the lowest peak that was reached, and why blocks can only be kept.
+        If no plan fits. The error gives the lowest peak found, and why some blocks can only be kept.
 
     Examples
     --------
@@ -347,7 +347,7 @@ def plan_checkpoints(
 
 
 def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCapture) -> Policy:
-    """Return the policy within limits with the states that checkpoints stash, or else that of the lowest peak."""
+    """Return the policy within limits, or with the lowest peak; states that checkpoints stash count in its peak."""
     policy = None
     try:
         policy = plan(limits)
@@ -395,7 +395,7 @@ def _notes(blocks: Blocks, stashed: int) -> Iterator[tuple[str, str]]:
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
-    """Return the treatments of a policy with selectors; what cannot be saved, such as a count of batches, is not."""
+    """Return treatments whose saved operators are selectors, without operators that PyTorch cannot save."""
     node, found = {name: v for v, name in enumerate(captured.graph.node_names())}, []
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
@@ -410,7 +410,7 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
 
 
 def _default_blocks(model: nn.Module) -> list[str]:
-    """Return the entries of the outermost lists with at least a tenth of the parameters, else the model's children."""
+    """Return the entries of outermost lists with a tenth of the parameters or more, else the model's children."""
     outer: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         nested = any(not each or name.startswith(f"{each}.") for each in outer)
@@ -430,7 +430,7 @@ def _is_stack(module: nn.Module) -> bool:
 
 
 def _entries(path: str, module: nn.Module) -> Iterator[str]:
-    """Yield the paths of the children of a module; of those that have no forward the paths of theirs."""
+    """Yield the paths of the children of a module; lists have no forward, so their entries take their place."""
     for name, child in module.named_children():
         inside = f"{path}.{name}".lstrip(".")
         if isinstance(child, nn.ModuleList | nn.ModuleDict):
@@ -444,9 +444,9 @@ def _size(module: nn.Module) -> int:
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:
-    """Return the blocks, of which those that change buffers can only be kept; batch norms are seen to in reruns.
+    """Return the blocks with a refusal for each that changes a buffer, except the statistics of batch norms.
 
-    So are, where inputs may go to the host, those that take such an input by another way than their arguments.
+    If inputs may be offloaded, blocks that use a tensor which is none of their arguments are refused too.
     """
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
     owned = np.bincount(np.concatenate(blocks.inputs), minlength=graph.n_values) == 1
@@ -456,19 +456,19 @@ def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> 
             if not savable(captured.overloads[v]) and not norm:
                 refusals.setdefault(b, "it changes a buffer in place, which a second run would change again")
         if offloads and not captured.arguments[b].keys() >= set(offloaded(graph, blocks, b, owned).tolist()):
-            refusals.setdefault(b, "it takes a tensor that is none of its arguments, which no hook brings to the host")
+            refusals.setdefault(b, "it uses a tensor that is none of its arguments, and only these can be offloaded")
     return replace(blocks, refusals=refusals)
 
 
 def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
-    """Return a budget, and the bytes of a device that its optimizer's states and its reserve take."""
+    """Return the budget, the bytes of the optimizer's states and accumulated gradients, and the reserved bytes."""
     if isinstance(budget, Budget):
         return budget, 0, 0
     options = dict(budget) if isinstance(budget, Mapping) else {"memory": budget}
     if not options.keys() & {"memory", "device"} or options.keys() - BUDGET:
         raise ArgumentError(
-            "budget has {given!l}; give memory or device, and of the others of {known!l}",
-            given=list(options) or ["no entry"],
+            "budget has the entries {given!l}; give memory or device, and no others than {known!l}",
+            given=list(options) or ["none"],
             known=list(BUDGET),
         )
     optimizer, accumulate = options.pop("optimizer", None), bool(options.pop("accumulate", False))
@@ -477,14 +477,14 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
     check_reserved(limits, optimizer, accumulate, reserve)
     if optimizer is not None and limits.device is None:
         raise ArgumentError(
-            "optimizer {optimizer!r} is for a device budget, such as 16GiB; give device too", optimizer=optimizer
+            "optimizer {optimizer!r} is for a device budget; give device too, such as 16GiB", optimizer=optimizer
         )
     return limits, kept_bytes(graph, optimizer, accumulate), byte_limit(reserve)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """The bytes of one rank of `fully_shard` next to its activations; of the only one without."""
+    """Bytes besides the activations: of one rank of `fully_shard`, or of the only process."""
 
     world: int
     inputs: int
@@ -513,11 +513,11 @@ class _Rank:
 
     @property
     def extra(self) -> int:
-        """Bytes next to the peak of activations."""
+        """Bytes besides the peak of activations."""
         return self.inputs + self.parameters + self.gathered + self.gradients
 
     def graph(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph with the gradients that stay on the rank."""
+        """Return the graph in which gradients have the size of the shards of the rank."""
         if self.world == 1:
             return graph
         gradients = graph.output & ~graph.forward[graph.producer]
@@ -527,7 +527,7 @@ class _Rank:
         """Yield label and text of the lines of a report."""
         parts = [f"inputs {format_bytes(self.inputs)}"]
         if self.world > 1:
-            parts += [f"two gathered blocks and what is in none {format_bytes(self.gathered)}"]
+            parts += [f"two gathered blocks and parameters outside of blocks {format_bytes(self.gathered)}"]
             parts += [f"their gradients before reduction {format_bytes(self.gradients)}"]
         what = "parameters" if self.world == 1 else f"1 of {self.world} shards of the parameters"
         yield "apart", f"{what} {format_bytes(self.parameters)}, {', '.join(parts)}"
@@ -540,7 +540,7 @@ def load_checkpoints(path: str | os.PathLike[str]) -> CheckpointPlan:
     Raises
     ------
     PlanError
-        If the file is damaged or holds anything else.
+        If the file is damaged or is not such a plan.
 
     Examples
     --------
@@ -556,7 +556,7 @@ def load_checkpoints(path: str | os.PathLike[str]) -> CheckpointPlan:
 
 
 class AppliedPlan:
-    """A plan on the blocks of a model, until `remove()`; as a context, until its end."""
+    """A plan that is applied to a model, until `remove()` or the end of a `with` block."""
 
     def __init__(self, blocks: Sequence[tuple[nn.Module, partial[Any]]]) -> None:
         self._blocks = [(block, wrapped, block.__dict__.get("forward")) for block, wrapped in blocks]
@@ -564,11 +564,11 @@ class AppliedPlan:
             block.forward = wrapped
 
     def remove(self) -> None:
-        """Give the blocks their own forward back; PlanError, with nothing changed, if one has been replaced since."""
+        """Restore the forward of each block. PlanError, with nothing changed, if another one has replaced ours."""
         for block, wrapped, _ in self._blocks:
             if block.__dict__.get("forward") is not wrapped:
                 raise PlanError(
-                    "the forward of a {kind} was replaced after the plan was applied; undo that first",
+                    "the forward of a {kind} was replaced after the plan was applied; restore it first",
                     kind=type(block).__name__,
                 )
         for block, _, before in self._blocks:
@@ -584,7 +584,8 @@ class AppliedPlan:
         try:
             self.remove()
         except PlanError:
-            if error[0] is None:  # else the error inside is the one to see
+            # An error inside the `with` block must not be hidden by this one.
+            if error[0] is None:
                 raise
 
 
@@ -602,13 +603,13 @@ def _check_free(model: nn.Module) -> None:
 
 
 def _parsed(operator: str) -> tuple[str, str, int]:
-    """Return the module path, the overload and the place of a saved operator."""
+    """Return the module path, the overload and the number of earlier calls of a saved operator."""
     path, _, rest = operator.partition("::")
     overload, _, place = rest.partition("#")
     if overload.count(".") != 2 or not place.isdecimal():
         raise PlanError(
             'saved operator {operator!r} is not like "mlp.up::aten.mm.default#4": path below the block, overload, '
-            "how often it came before",
+            "number of its earlier calls",
             operator=operator,
         )
     return path, overload, int(place)
@@ -619,7 +620,7 @@ def _saved(treatment: Treatment) -> Saved:
 
 
 def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
-    """Return the plan of a record whose entries are of their kinds."""
+    """Return the plan of a record; PlanError if an entry is missing or of the wrong kind."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise PlanError("not a plan of checkpoints of version {version}", version=VERSION)
     for name, holds, expected in (

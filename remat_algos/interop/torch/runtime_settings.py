@@ -1,4 +1,4 @@
-"""Policies in the form of other runtimes, which say less than a policy per block, with their own price."""
+"""Policies as settings of other runtimes, which are coarser than a policy per block and have their own price."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,15 +24,15 @@ NOTES = {
 }
 """Lines printed with a setting."""
 MODULES = {"layernorm": "norm", "mlp": "mlp|ffn|feed_forward", "moe": "moe|experts"}
-"""Values of Megatron's `--recompute-modules`, and what modules of that kind are called."""
+"""Values of Megatron's `--recompute-modules`, and a pattern for the names of such modules."""
 
 Trial = tuple[tuple[str, ...], Blocks, Sequence[str], Bool]
-"""Arguments of a runtime, its blocks, the decisions that follow, and the nodes whose outputs stay."""
+"""Arguments for a runtime; the blocks, decisions and saved nodes by which they are simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetting:
-    """What to tell another runtime: the cheapest setting that it has within the budget of a plan.
+    """A setting of another runtime: the cheapest one within the budget of a plan.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class RuntimeSetting:
     arguments : tuple of str
         Selectors, flags or names.
     peak_memory : int
-        Simulated bytes, as of the plan; with the states of the random generator if the runtime stashes them.
+        Simulated bytes, counted as for the plan, with the states of the random generator if the runtime stashes them.
     overhead : int or float
         Cost beyond one pass, in the unit of the plan.
     share : str
@@ -61,7 +61,7 @@ class RuntimeSetting:
 
     @classmethod
     def torchtitan(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the selectors of what a policy saves, without those of least worth if they save too much."""
+        """Return selectors of the operators that a policy saves; if over the budget, the least useful are dropped."""
         graph, blocks = policy.graph, _blocks(policy, TORCHTITAN)
         inside: dict[str, set[int]] = {}
         for b, name in enumerate(blocks.names):
@@ -93,7 +93,7 @@ class RuntimeSetting:
 
     @classmethod
     def megatron(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest of whole first blocks, of all blocks in chunks, and of modules of all blocks."""
+        """Return the cheapest: recompute the first blocks, all blocks in chunks, or some modules of all blocks."""
         n, blocks = policy.graph.n_nodes, _blocks(policy, MEGATRON)
 
         def trials() -> Iterable[Trial]:
@@ -123,7 +123,7 @@ class RuntimeSetting:
 
     @classmethod
     def jax(cls, policy: Policy, captured: EagerCapture) -> "RuntimeSetting":
-        """Return the cheapest set of names that one of the blocks saves, for all blocks."""
+        """Return the cheapest set of names for all blocks, among the sets that single blocks save."""
         blocks = _blocks(policy, "JAX")
 
         def trials() -> Iterable[Trial]:
@@ -148,7 +148,7 @@ class RuntimeSetting:
     def _cheapest(
         cls, runtime: str, policy: Policy, captured: EagerCapture, trials: Iterable[Trial], semantics: str
     ) -> "RuntimeSetting":
-        """Return the cheapest of settings, as they are simulated, whose peak is within the budget of a policy."""
+        """Return the cheapest setting whose simulated peak is within the budget of a policy."""
         graph, found = policy.graph, []
         # Compiled graphs stash no states of the generator.
         stashed = captured.stashed if semantics == EAGER else lambda decisions: 0
@@ -186,7 +186,7 @@ def _blocks(policy: Policy, runtime: str) -> Blocks:
     away = [each.name for each in policy.treatments if each.decision == OFFLOAD]
     if away:
         raise PlanError(
-            "{runtime} takes no offload of single blocks, and the plan has {blocks!l}; plan with no link",
+            "{runtime} cannot offload single blocks, and the plan offloads {blocks!l}; plan without a link",
             runtime=runtime,
             blocks=away,
         )
@@ -195,7 +195,7 @@ def _blocks(policy: Policy, runtime: str) -> Blocks:
 
 
 def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
-    """Return blocks of `count` neighbours, each in one checkpoint: it keeps what its first block takes."""
+    """Return chunks of `count` consecutive blocks, each in one checkpoint, which keeps the inputs of the chunk."""
     starts = range(0, len(blocks), count)
     chunks = [slice(start, start + count) for start in starts]
     # The last block of a chunk meets its gradient first.
@@ -215,7 +215,7 @@ def _chunks(graph: ComputationGraph, blocks: Blocks, count: int) -> Blocks:
 
 
 def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
-    """Nodes of a block whose outputs a policy leaves: the saved ones, or all of a block that is kept."""
+    """Nodes of a block whose outputs stay under a policy: the saved ones, or all in a kept block."""
     treatment, names = policy.treatments[b], captured.graph.node_names()
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP
@@ -224,7 +224,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
-    """Selectors of an operator of some blocks; one if all entries of a list have it."""
+    """Selectors of an operator in some blocks; one with * where all blocks of a stack have it."""
     found: dict[str, None] = {}
     stacks = [name.rpartition(".")[0] for name in blocks]
     for b in sorted(inside):

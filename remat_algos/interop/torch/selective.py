@@ -24,9 +24,9 @@ from remat_algos.wording import listed
 
 aten = torch.ops.aten
 Saved = tuple[tuple[str, int], ...]
-"""Operators whose outputs stay saved: overload, and how often it came before in the call of the block."""
+"""Operators whose outputs stay saved: overload, and number of its earlier calls in the block."""
 KEEP_ALL = None
-"""Stands for `Saved` where a block is not recomputed at all."""
+"""Instead of `Saved`, for a block that is not recomputed at all."""
 
 
 @cache
@@ -56,7 +56,7 @@ def _is_collective(operator: Any) -> bool:
 
 @cache
 def _runs_once(operator: Any) -> bool:
-    """True for collectives with a result of their own; their wait is free."""
+    """True for collectives whose result must be saved; `wait` is no such one, as it costs nothing."""
     return _is_collective(operator) and "wait" not in str(operator)
 
 
@@ -69,9 +69,9 @@ class _Traits:
     once: bool
     """True if its outputs are always saved."""
     counted: bool
-    """True if a rerun repeats it: it is no view or mark, changes nothing in place, and reads no number or attribute."""
+    """True if every rerun must repeat it: no view, no change in place, no read of a number, no mark for profilers."""
     foreign: bool
-    """True if it is registered outside of PyTorch: it may draw without the tag that says so."""
+    """True if it is registered outside of PyTorch: it may draw random numbers without having the tag for that."""
     draws: bool
     """True if it may draw."""
 
@@ -106,7 +106,7 @@ def _generators(arguments: Any) -> list[torch.Tensor]:
 
 
 def _signature(args: Any) -> Any:
-    """What tells the arguments of a call from others of its operator."""
+    """Facts about the arguments of a call by which a rerun checks that it is the same call."""
     return torch.is_grad_enabled(), [(each.shape, each.dtype) for each in args if isinstance(each, torch.Tensor)]
 
 
@@ -127,8 +127,8 @@ class _Snapshot:
         for tensor, version in zip(tensors(self.outputs), self.versions, strict=True):
             if tensor._version != version:
                 raise BackendError(
-                    "a saved tensor of shape {shape} was changed in place before its gradient; leave it out of the "
-                    "policy, or make the change out of place",
+                    "a saved tensor of shape {shape} was changed in place before its gradient was computed; leave it "
+                    "out of the policy, or change a copy",
                     shape=tuple(tensor.shape),
                 )
         return mapped(torch.Tensor.detach, self.outputs)
@@ -143,12 +143,13 @@ class _Outputs:
             self.places.setdefault(overload(name), set()).add(place)
         self.values: dict[Any, dict[int, _Snapshot]] = {}
         self.counts: dict[Any, int] = {}  # of the forward part
-        self.sequence: list[Any] = []  # operators of the forward part, which a rerun has to repeat
+        self.sequence: list[Any] = []  # operators that a rerun must repeat
         self.drawn = False  # a draw is saved
-        self.redraw = False  # and one after it is not, so the generator has to move on in the rerun
+        # A draw after a saved one is not saved: the rerun must draw the saved one too, to advance the generator.
+        self.redraw = False
 
     def warn_of_missing(self) -> None:
-        """Warn of operators that should have been saved and did not come, such as those of another model's plan."""
+        """Warn about operators to be saved that the forward did not run, as with the plan of another model."""
         missing = [
             f"{operator}#{place}"
             for operator, places in self.places.items()
@@ -172,13 +173,14 @@ class _Mode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # No guard of Dynamo around each operator, which costs more than all else here.
+        # By default Dynamo is disabled around each operator, which costs more than all the rest here.
         return False
 
     def __init__(self, outputs: _Outputs) -> None:
         super().__init__()
         self.outputs = outputs
-        self.all_count = not _is_distributed()  # else not those without gradients: `fully_shard` may gather in one run
+        # `fully_shard` may gather parameters, without gradients, in the forward part or in the rerun alone.
+        self.all_count = not _is_distributed()
 
 
 class _Forward(_Mode):
@@ -216,7 +218,7 @@ class _Forward(_Mode):
 
 
 class _Rerun(_Mode):
-    """Answers saved operators from the stored outputs, each once, and runs all others."""
+    """Returns the stored output of each saved operator, once, and runs all others."""
 
     def __enter__(self) -> "_Rerun":
         self.outputs.warn_of_missing()
@@ -238,8 +240,8 @@ class _Rerun(_Mode):
             known = known and next(self.sequence, None) is operator
         if not known:
             raise BackendError(
-                "the rerun of a block comes to {operator} where its forward did not; if the block makes a table, a "
-                "mask or a cache in its first call, call the model once before training",
+                "a block runs {operator} when it is recomputed, and another operator in its forward; if it makes a "
+                "table, a mask or a cache in its first call, call the model once before training",
                 operator=str(operator),
             )
         if stored is None:
@@ -250,7 +252,7 @@ class _Rerun(_Mode):
 
 
 class _Kept(saved_tensors_hooks):
-    """Lets autograd save tensors as it does without a checkpoint; the hooks of the checkpoint around stay unused."""
+    """Lets autograd save tensors as it does without a checkpoint, instead of by the hooks of the checkpoint."""
 
     def __init__(self) -> None:
         super().__init__(lambda tensor: _Snapshot(tensor).detached(), _Snapshot.read)
@@ -273,7 +275,7 @@ def _is_distributed() -> bool:
 
 
 def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
-    """Return the policy of one call of a block, for compilers."""
+    """Return the policy function of one call of a block, as compilers take it."""
     chosen, counts = frozenset(saved or ()), Counter[Any]()
 
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -288,7 +290,7 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The treatment of a block whose forward is wrapped, and its modules with parameters or batch norms."""
+    """The treatment of a wrapped block, and its modules that have parameters or are batch norms."""
 
     saved: Saved
     modules: tuple[nn.Module, ...]
@@ -308,7 +310,7 @@ def _contexts(treatment: Checkpoint) -> tuple[Any, Any]:
 
 
 def run_block(forward: Callable[..., Any], treatment: Checkpoint, *args: Any, **kwargs: Any) -> Any:
-    """Call the forward of a block in a checkpoint; without gradients call it alone."""
+    """Call the forward of a block in a checkpoint, or directly if no gradients are recorded."""
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
     block: Any = getattr(forward, "__self__", None)
@@ -338,7 +340,7 @@ _TENSOR = object()
 
 
 def _in_tuples(function: Callable[[Any], Any], argument: Any) -> Any:
-    """Return an argument, or the parts of a tuple, with a function applied."""
+    """Return a function of an argument, or of each part if it is a tuple."""
     if not isinstance(argument, tuple):
         return function(argument)
     parts = [_in_tuples(function, each) for each in argument]
@@ -354,7 +356,7 @@ def _call(
 
 
 class _OnHost(saved_tensors_hooks):
-    """Lets a checkpoint keep the inputs in some storages on the host, and the others as they are."""
+    """Lets a checkpoint store its inputs in some storages on the host, and leaves the other inputs alone."""
 
     def __init__(self, away: Collection[int]) -> None:
         self.away, self.copies = away, dict[int, _HostCopy]()
@@ -412,7 +414,7 @@ class _View:
 
 
 class _Unchanged:
-    """The context of a rerun: parameters have to be as in the forward part, and statistics of batch norms stay so."""
+    """The context of a rerun: checks that parameters did not change, and freezes statistics of batch norms."""
 
     def __init__(self, rerun: Any = None) -> None:
         self.rerun = rerun
@@ -420,7 +422,7 @@ class _Unchanged:
         self.norms: dict[Any, tuple[float | None, int]] = {}
 
     def note(self, module: nn.Module, args: Any = None) -> None:
-        """Note a module of the block; a hook before its forward."""
+        """Record versions of parameters and statistics of a module; called before its forward."""
         for each in module._parameters.values():
             if each is not None:
                 self.versions[id(each)] = each, each._version
@@ -453,8 +455,8 @@ class _Unchanged:
 class TrainedBlocks:
     """The blocks for which a trainer calls one `context_fn`, in the order of their calls.
 
-    A block is known again by the first module that its forward calls. So passes that were broken off, passes without
-    gradients and other orders do not shift the treatments.
+    A block is recognized by the first module that its forward calls, so treatments are not shifted by interrupted
+    passes, passes without gradients, or another order of the blocks.
     """
 
     def __init__(self, treatments: Sequence[Saved | None]) -> None:
@@ -462,13 +464,14 @@ class TrainedBlocks:
         self.places: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self.next = 0
         self.failed = False  # a block raised an error
-        self.short = 0  # blocks seen before the last pass that began too early
+        # Number of blocks seen when a pass last began before all had been.
+        self.short = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.treatments,)
 
     def advance(self) -> int:
-        """Return the place of the block that is called now."""
+        """Return the place of the block that is called next, in the order of the plan."""
         place = self.next
         self.next = (place + 1) % len(self.treatments)
         return place
@@ -490,7 +493,7 @@ class TrainedBlocks:
 
 
 class _BlockForward:
-    """The context in which a block of a trainer runs; `rerun` is that in which it runs again."""
+    """The context of the forward of a trainer's block; `rerun` is the context of its recomputation."""
 
     def __init__(self, trained: TrainedBlocks) -> None:
         self.trained = trained
@@ -517,7 +520,7 @@ class _BlockForward:
             self.stack.close()
             self.trained.next = place
             self.trained.advance()
-            # Operators before the first module were not counted, so none is saved by its count in this call.
+            # Operators before the first module were not counted, so counts are wrong in this call: save none.
             self._begin(KEEP_ALL if self.trained.treatments[place] is KEEP_ALL else ())
 
     def __exit__(self, *error: Any) -> None:
@@ -527,7 +530,7 @@ class _BlockForward:
 
 
 def next_contexts(trained: TrainedBlocks) -> tuple[Any, Any]:
-    """Return the contexts of a block of a trainer; it is the `context_fn` of all of them."""
+    """Return the contexts of the next block of a trainer; the `context_fn` of all of its blocks."""
     if is_compiling():
         return contexts(trained.treatments[trained.advance()])
     forward = _BlockForward(trained)
