@@ -19,6 +19,7 @@ from remat_algos.plan.policy import Policy
 from tests.oracles import block_policies as oracle
 from tests.raising import raises
 
+UNSAVED = np.zeros((4, 0), np.int32)
 LINK = Link(1e9, 1e9, latency=0, share=1.0)  # a byte takes 1 ns
 
 
@@ -112,27 +113,33 @@ def chain():
 def test_what_python_and_autograd_refer_to_lives_longer():
     graph, nothing = chain(), np.full(12, -1)
     blocks = cut(graph)
-    saved = np.zeros(12, bool)
+    none = np.zeros(12, bool)
 
-    def trace(live_until=nothing, released=nothing):
-        holds = Holds(live_until, released)
-        schedule = block_schedule(graph, blocks, ["recompute", "recompute"], saved, holds=holds)
+    def trace(live_until=nothing, saved=UNSAVED):
+        schedule = block_schedule(graph, blocks, ["recompute"] * 2, none, holds=Holds(live_until, saved))
         return schedule.order.tolist(), ra.simulate(graph, schedule).memory_trace
 
+    def longer(**holds):
+        """Bytes by which holds raise the live memory, and the nodes that run meanwhile."""
+        more = trace(**holds)[1] - base
+        return set(more[more != 0].tolist()), [(step, order[step]) for step in np.flatnonzero(more).tolist()]
+
     order, base = trace()
-    wide, until = 1, 4  # layers.0.wide is a local variable until the end of layers.1
+    local, until = 1, 4  # layers.0.wide is a local variable until the end of layers.1
     live_until = nothing.copy()
-    live_until[wide] = until
-    _, longer = trace(live_until)
-    steps = np.flatnonzero(longer - base).tolist()
-    assert [order[step] for step in steps] == [3, 4]
-    assert set((longer - base)[steps].tolist()) == {8}
-    released = nothing.copy()
-    wide, released[3] = 3, 11  # layers.1.wide; its gradients read it before
-    _, longer = trace(released=released)
-    steps = np.flatnonzero(longer - base).tolist()
-    assert min(steps) > order.index(wide, order.index(wide) + 1)  # the copy of the rerun, not the first one
-    assert order[steps[-1]] == 11
+    live_until[local] = until
+    assert longer(live_until=live_until) == ({8}, [(3, 3), (4, 4)])
+    wide, inside, outside = 3, blocks.members[1][0], -1  # layers.1.wide, whose gradients read it before node 10
+    first, again = (step for step, v in enumerate(order) if v == wide)
+    size, steps = longer(saved=[[wide], [inside], [11], [10]])
+    assert size == {8}
+    assert steps[0][0] > again  # that of the rerun, not the first one
+    assert steps[-1][1] == 10  # until a gradient has freed what it unpacked
+    _, steps = longer(saved=[[wide], [outside], [11], [10]])
+    assert first < steps[0][0] < again  # the reference is to the first one
+    assert steps[-1][1] == 11
+    # a branch without gradient, dropped after its last node in the forward part and in the rerun
+    assert longer(saved=[[wide], [inside], [until], [until]])[1] == []
 
 
 def test_an_input_on_the_host_is_not_on_the_device_too():
@@ -141,7 +148,7 @@ def test_an_input_on_the_host_is_not_on_the_device_too():
     (x,) = blocks.inputs[1].tolist()
 
     def instances(**holds):
-        lives = Holds(**{"live_until": nothing, "released": nothing} | holds)
+        lives = Holds(**{"live_until": nothing, "saved": UNSAVED} | holds)
         schedule = block_schedule(graph, blocks, ["keep", "offload"], saved, holds=lives)
         found = ra.simulate(graph, schedule).lifetimes
         order = schedule.order.tolist()
@@ -150,9 +157,9 @@ def test_an_input_on_the_host_is_not_on_the_device_too():
 
     order, loaded, (first, again) = instances()
     assert first == order.index(blocks.members[1][-1])  # its reader in the block is the one before
+    taken = [[x], [blocks.members[1][0]], [order[-1]], [order[-1]]]
+    assert instances(saved=taken)[2] == [first, len(order)]  # autograd refers to the copy that was loaded
     until = nothing.copy()
-    until[x] = order[-1]
-    assert instances(released=until)[2] == [first, len(order)]  # autograd refers to the copy that was loaded
     until[x] = blocks.members[1][-1]
     assert instances(live_until=until)[2] == [first + 1, again]  # a variable of the caller, in the forward part
     assert loaded > first + 1
@@ -508,7 +515,9 @@ def test_no_uniform_policy_is_lower_or_cheaper(semantics, graph, data):
     blocks, n = cut(graph), graph.n_nodes
     holds = None
     if semantics == "eager":
-        holds = Holds(*(data.draw(st.lists(st.integers(-1, n - 1), min_size=n, max_size=n)) for _ in range(2)))
+        nodes, members = st.lists(st.integers(0, n - 1), min_size=n, max_size=n), np.concatenate(blocks.members)
+        live_until, place, kept, again = (np.array(data.draw(nodes)) for _ in range(4))
+        holds = Holds(live_until - 1, [np.arange(n), np.where(np.isin(place, members), place, -1), kept, again])
     least = ra.plan_policy(graph, "least", blocks, semantics=semantics, holds=holds)
     for each in (1, 2, 4):
         today = Policy.every(graph, blocks, each, semantics, holds)
@@ -582,7 +591,7 @@ def test_what_is_no_block(llama):
     with pytest.raises(ValueError, match="semantics"):
         ra.plan_policy(llama, "50%", "layers.*", semantics="lazy")
     with pytest.raises(ValueError, match="holds"):
-        ra.plan_policy(llama, "50%", "layers.*", holds=Holds([-1], [-1]))
+        ra.plan_policy(llama, "50%", "layers.*", holds=Holds([-1], UNSAVED))
 
 
 def test_a_budget_may_count_residents_or_be_near_the_lowest(llama):

@@ -120,9 +120,8 @@ def plan_policy(
     cut = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
     if not graph.is_training or (cut.trigger < 0).all():
         raise PlanError("no gradient reads what the blocks compute; give a graph with its backward part")
-    for size in (holds.live_until.size, holds.released.size) if holds is not None else ():
-        if size != graph.n_values:
-            raise wrong_length("holds", size, graph.n_values, "value")
+    if holds is not None and holds.live_until.size != graph.n_values:
+        raise wrong_length("holds", holds.live_until.size, graph.n_values, "value")
     search = _BlockSearch(graph, cut, semantics, None if link is None else get_link(link), holds)
     if asked.least or asked.above_lowest is not None:
         lowest = search.lowest()

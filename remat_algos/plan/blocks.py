@@ -171,19 +171,21 @@ class Holds:
     """How long Python and autograd keep values after their last use in eager PyTorch; -1 where they do not.
 
     `live_until` int32[n_values] is the last node during which a value is live although nothing reads it and autograd
-    did not save it: local variables, arguments of callers, the cache of autocast. `released` int32[n_values] is the
-    last backward node during which the reference that autograd saved is live.
+    did not save it: local variables, arguments of callers, the cache of autocast. `saved` are four columns int32[k],
+    with an entry for each value that autograd saves in a block: value, a node of the block or -1 outside of blocks, the
+    last node during which this reference is live, and the same if the block runs again, when a gradient frees what it
+    has unpacked.
     """
 
     live_until: Int32
-    released: Int32
+    saved: tuple[Int32, ...]
 
     __repr__ = brief
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        for name in ("live_until", "released"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.int32, name))
+        object.__setattr__(self, "live_until", frozen(self.live_until, np.int32, "live_until"))
+        object.__setattr__(self, "saved", tuple(frozen(column, np.int32, "saved") for column in self.saved))
 
 
 def block_schedule(
@@ -330,6 +332,10 @@ def _lingering(
         """Step in the rerun of a block at which, or after which, a node has its place."""
         return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
 
+    def in_rerun(b: Int64, last: Int32) -> Int64:
+        """Step after that of a node in the rerun of a block, or the end of the rerun for nodes after the block."""
+        return rank(b, np.where(block[last] == b, last, n - 1), "right")
+
     made_again[again] = rank(block[again], again, "left")
     loaded[[x for _, x in loads]] = [begin for begin, _ in loads]
     release = step[np.append(blocks.release, -1)] + 1
@@ -344,13 +350,15 @@ def _lingering(
         x = np.flatnonzero((holds.live_until >= 0) & (step[producer] >= 0))
         v, b, last = producer[x], block[producer[x]], holds.live_until[x]
         rows.append((x, step[v], step[last] + 1))
-        until = rank(b, np.where(block[last] == b, last, n - 1), "right")
         first = np.where(made_again[v] >= 0, made_again[v], step[v])
         comes = (at[b] >= 0) & (v < blocks.rerun_end[b])  # others do not come again
-        rows.append((x[comes], first[comes], until[comes]))
-        x = np.flatnonzero((holds.released >= 0) & (step[producer] >= 0))
-        until, newest = step[holds.released[x]] + 1, np.maximum(made_again[producer[x]], loaded[x])
-        rows.append((x, np.where((newest >= 0) & (newest < until), newest, step[producer[x]]), until))
+        rows.append((x[comes], first[comes], in_rerun(b, last)[comes]))
+        x, place, kept, last = np.stack(holds.saved)[:, step[producer[holds.saved[0]]] >= 0]
+        v, c = producer[x], np.append(block, -1)[place]
+        # A branch without gradient, such as of a detached value, is dropped in the rerun as it was in the forward part.
+        until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
+        newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
+        rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))
     found = np.concatenate([np.stack(row, axis=1) for row in rows])
     return found[found[:, 2] > found[:, 1]]
 

@@ -3,7 +3,7 @@
 import contextlib
 import copy
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -162,8 +162,9 @@ def trace(captured):
     for v in range(graph.n_nodes):
         for x in graph.reads(v):
             end[x] = max(end[x], v)
-    for each in fields(captured.holds):
-        end = np.maximum(end, getattr(captured.holds, each.name))
+    end = np.maximum(end, captured.holds.live_until)
+    value, _, kept, _ = captured.holds.saved
+    np.maximum.at(end, value, kept)
     end[graph.output] = graph.n_nodes - 1
     change = np.zeros(graph.n_nodes + 1, np.int64)
     np.add.at(change, graph.producer, graph.memory)

@@ -57,7 +57,8 @@ class _Storage:
     key: int = 0  # id of the storage that the forward part made, while that is alive
     viewed: bool = False
     live_until: int = -1  # last node during which a tensor that autograd did not save is alive
-    released: int = -1  # last node during which a tensor that autograd saved is alive
+    # by block, what autograd saved there: the last nodes during which it is alive, as in `Holds.saved`
+    saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
 
     @property
     def latest(self) -> "list[_Storage]":
@@ -110,6 +111,7 @@ class _Handle:
     layout: Layout
     storage: _Storage
     block: _Block | None
+    finalizer: Any = None
 
 
 class _Recorder(DispatchMode):
@@ -187,7 +189,7 @@ class _Recorder(DispatchMode):
         for stored in self.storages.values():
             stored.live_until = len(self.rows) - 1
         for handle in self.handles:
-            self._release(handle.storage, handle.block)
+            handle.finalizer()
 
     # ---- operators
 
@@ -394,7 +396,7 @@ class _Recorder(DispatchMode):
                 "autograd saves a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
             )
         handle = _Handle(Layout.of(tensor), self.storage_of(tensor), self.block)
-        weakref.finalize(handle, self._release, handle.storage, self.block)
+        handle.finalizer = weakref.finalize(handle, self._release, handle.storage, self.block, 2)
         self.handles.add(handle)
         if self.block is not None:
             self.block.rerun_end = len(self.rows)
@@ -412,18 +414,18 @@ class _Recorder(DispatchMode):
         # what is unpacked lives on in autograd, not in Python
         storage = tensor.untyped_storage()
         self.storages[id(storage)] = handle.storage
-        weakref.finalize(storage, self._forget, id(storage), handle.storage)
+        weakref.finalize(storage, self.storages.pop, id(storage), None)
+        weakref.finalize(storage, self._release, handle.storage, handle.block, 2)
+        handle.finalizer.detach()
+        handle.finalizer = weakref.finalize(handle, self._release, handle.storage, handle.block, 1)
         return tensor
 
-    def _forget(self, key: int, stored: _Storage) -> None:
-        self.storages.pop(key, None)
-        self._release(stored, None)
-
-    def _release(self, stored: _Storage, block: _Block | None) -> None:
+    def _release(self, stored: _Storage, block: _Block | None, count: int) -> None:
+        """Note the last node of what autograd saved, and with a count of 2 also that in a block that runs again."""
         last = len(self.rows) - 1
-        stored.released = max(stored.released, last)
+        stored.saved.setdefault(block, [-1, -1])[:count] = [last] * count
         if block is not None:
-            block.release = max(block.release, last)
+            block.release = last
 
     # ---- modules
 
@@ -696,10 +698,12 @@ def _assembled(
     inside = np.array([row.block is not None for row in rows])[graph.producer]
     held = np.where(((held > last_read) | inside) & ~graph.output, held, -1)
     blocks = _blocks(rows, graph, number)
+    first = {row.block: v for v, row in reversed([*enumerate(rows)])} | {None: -1}
+    saved = [(number[x], first.get(block, -1), *last) for x in values for block, last in x.saved.items()]
     return EagerCapture(
         graph,
         blocks,
-        Holds(held, np.minimum([x.released for x in values], n - 1)),
+        Holds(held, tuple(np.array(saved, np.int32).reshape(-1, 4).T)),
         tuple(str(row.operator) for row in rows),
         tuple(paths),
         np.array([row.count for row in rows], np.int32),

@@ -225,21 +225,15 @@ def _copied(arguments: Mapping[str, Any]) -> list[int]:
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
-def _layer_statistics(arguments: Mapping[str, Any]) -> list[int]:
-    return _statistics(arguments, arguments["input"].numel() // max(prod(arguments["normalized_shape"]), 1))
-
-
-def _group_statistics(arguments: Mapping[str, Any]) -> list[int]:
-    return _statistics(arguments, arguments["N"] * arguments["group"])
-
-
-def _batch_statistics(arguments: Mapping[str, Any]) -> list[int]:
-    return _statistics(arguments, arguments["input"].shape[1])
-
-
-def _statistics(arguments: Mapping[str, Any], count: int) -> list[int]:
+def _statistics(arguments: Mapping[str, Any]) -> list[int]:
     """Storage of the mean and the deviation, of the type of the weight, which under autocast is wider."""
-    weight = arguments.get("weight")
+    weight, read = arguments.get("weight"), arguments["input"]
+    if "group" in arguments:
+        count = arguments["N"] * arguments["group"]
+    elif "normalized_shape" in arguments:
+        count = read.numel() // max(prod(arguments["normalized_shape"]), 1)
+    else:
+        count = read.shape[1]
     size = 0 if weight is None else count * weight.itemsize
     return [0, size, size]
 
@@ -252,9 +246,9 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.col2im.default": _columns,
     "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
-    "aten.native_layer_norm.default": _layer_statistics,
-    "aten.native_group_norm.default": _group_statistics,
-    "aten.native_batch_norm.default": _batch_statistics,
+    "aten.native_layer_norm.default": _statistics,
+    "aten.native_group_norm.default": _statistics,
+    "aten.native_batch_norm.default": _statistics,
     "aten._embedding_bag_forward_only.default": _bags,
 }
 """Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.
