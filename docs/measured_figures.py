@@ -142,7 +142,7 @@ def one_pass_of_a_layered_graph():
     graph = layered_graph(250, 0.43, seed=0)
     ids, lowest = baseline_peak(graph), simulate(graph, lowest_pass(graph, search=True)).peak_memory
     share = bisect_left(
-        range(101), True, key=lambda share: overhead_bound(graph, ids * share // 100).compute == graph.needed_compute
+        range(101), True, key=lambda share: overhead_bound(graph, ids * share // 100).amount == graph.needed_compute
     )
     return {"ids": f"{ids:,}", "share": str(share), "lowest": f"{lowest:,}", "of_ids": f"{100 * lowest / ids:.1f}"}
 

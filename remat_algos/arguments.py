@@ -26,7 +26,7 @@ SOURCES = {
     "BoundCurve": "bound_curve returns one",
     "Buffers": "Buffers.of(simulation) makes them",
     "ComputationGraph": "read_graph, from_networkx and ComputationGraph.from_edges make one",
-    "ComputeBound": "overhead_bound returns one",
+    "LowerBound": "overhead_bound returns one",
     "Elimination": "eliminate(graph) returns one",
     "Frontier": "frontier(graph) returns one",
     "LowerSetFamily": "lower_set_family(graph) returns one",

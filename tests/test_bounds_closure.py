@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from remat_algos.kernels.closure import ClosureSearch
 
 import remat_algos as ra
-from remat_algos.bounds.closure import ComputeBound, closure_bounds, closure_cut, closure_proof, overhead_bound
+from remat_algos.bounds.bound import LowerBound, Prices
+from remat_algos.bounds.closure import closure_bounds, closure_cut, overhead_bound
 from remat_algos.bounds.memory import _one_pass_bound as cut_of_one_pass
 from remat_algos.bounds.memory import bytes_in_id_order, forced_bytes, least_peak_bound, one_pass_bound
+from remat_algos.bounds.rising import prove
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.graph import ComputationGraph
@@ -72,6 +75,16 @@ def chain(n=4, **arrays):
     return ra.differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(n - 1)], n_nodes=n, **arrays))
 
 
+def priced(price):
+    """The price p / 2**k of a byte."""
+    return Prices(Fraction(price[0], 2 ** price[1]))
+
+
+def proven(graph, limit, node, price):
+    """The bound that a node and a price prove."""
+    return prove(graph, limit, LowerBound(0, (node,), priced(price))).amount
+
+
 def hand_example():
     """Nine nodes; (bytes, cost):
 
@@ -112,14 +125,14 @@ def test_a_nine_node_example_by_hand():
     graph, one_pass = hand_example(), 74
     assert (baseline_peak(graph), least_peak_bound(graph)) == (25, (16, [1]))
     expected = {24: 2, 20: 2, 17: 4, 16: 6}  # below 20 conv2 has gelu1 beside it, and conv1 if that is to be live
-    assert {limit: overhead_bound(graph, limit).compute - one_pass for limit in expected} == expected
+    assert {limit: overhead_bound(graph, limit).amount - one_pass for limit in expected} == expected
     by_price = {(1, 2): {24: 2, 17: 2, 9: 4}, (5, 2): {17: 2, 16: 4, 9: 12}, (5, 1): {9: 12, 8: 16, 5: 22}}
     for price, overheads in by_price.items():
         for limit, overhead in overheads.items():
-            assert closure_proof(graph, limit, 4, price) - one_pass == overhead, (price, limit)
+            assert proven(graph, limit, 4, price) - one_pass == overhead, (price, limit)
     names = ["conv1", "gelu1", "conv2"]
     for price, again in (((1, 3), []), ((1, 0), ["gelu1"]), ((2, 0), ["conv1", "gelu1"]), ((3, 0), names)):
-        cut = closure_cut(graph, 16, ComputeBound(0, (4,), price))
+        cut = closure_cut(graph, 16, LowerBound(0, (4,), priced(price)))
         assert (cut.forced, cut.forced_values.tolist()) == (5, [3, 4])
         assert [graph.labels[v] for v in cut.recomputed] == again
         assert [graph.labels[x] for x in cut.kept] == [name for name in names if name not in again]
@@ -134,7 +147,7 @@ def test_no_schedule_costs_less(data, graph):
     found = simulate(graph, order)
     bound = overhead_bound(graph, found.peak_memory)
     assert not bound.infeasible
-    assert graph.needed_compute <= bound.compute <= found.compute
+    assert graph.needed_compute <= bound.amount <= found.compute
     assert least_peak_bound(graph)[0] <= found.peak_memory
 
 
@@ -148,7 +161,7 @@ def test_the_optimum_is_not_less(graph):
         bound, best = overhead_bound(graph, limit), live_sets.cheapest(moves, limit)
         if best is not None:
             assert not bound.infeasible
-            assert bound.compute <= best[0]
+            assert bound.amount <= best[0]
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -164,13 +177,13 @@ def test_no_solver_is_better(number):
 def test_a_lower_limit_has_no_lower_bound(graph):
     bounds = [overhead_bound(graph, limit) for limit in limits_of(graph)]
     for above, below in pairwise(bounds):
-        assert below.infeasible or (not above.infeasible and below.compute >= above.compute)
+        assert below.infeasible or (not above.infeasible and below.amount >= above.amount)
 
 
 @given(GRAPHS)
 def test_with_the_peak_of_one_pass_the_bound_is_one_pass(graph):
     for limit in (None, baseline_peak(graph), baseline_peak(graph) + 5, 2**62):
-        assert overhead_bound(graph, limit).compute == graph.needed_compute
+        assert overhead_bound(graph, limit).amount == graph.needed_compute
         assert not overhead_bound(graph, limit).nodes
 
 
@@ -180,7 +193,7 @@ def test_another_order_of_the_nodes_has_the_same_bound(rng, number):
     other = shuffled(graph, rng)
     for limit in limits_of(graph):
         one, two = overhead_bound(graph, limit), overhead_bound(other, limit)
-        assert (one.compute, one.infeasible) == (two.compute, two.infeasible)
+        assert (one.amount, one.infeasible) == (two.amount, two.infeasible)
         assert not one.infeasible or min(one.forced, two.forced) > limit
 
 
@@ -210,7 +223,7 @@ def test_below_the_forced_bytes_nothing_fits(graph):
     if bound:
         found = overhead_bound(graph, bound - 1)
         assert (found.infeasible, found.forced, found.nodes) == (True, bound, (int(forced.argmax()),))
-        assert found.compute == graph.needed_compute
+        assert found.amount == graph.needed_compute
         assert overhead_bound(graph, 0).infeasible
 
 
@@ -220,7 +233,7 @@ def test_below_the_forced_bytes_no_cut_is_searched(graph):
         raise AssertionError("a cut is searched")
 
     forced = int(forced_bytes(graph).max())
-    assert forced == 0 or [bound.forced for bound in closure_bounds(graph, forced - 1, look=look)] == [forced]
+    assert forced == 0 or [bound.forced for bound in closure_bounds(graph, forced - 1, advance=look)] == [forced]
 
 
 def test_what_nodes_that_run_once_force_together_is_a_proof_too():
@@ -244,12 +257,12 @@ def test_what_nodes_that_run_once_force_together_is_a_proof_too():
 def test_graphs_at_the_edge():
     one = ComputationGraph.from_edges([], memory=[3], compute=[7], n_nodes=1)
     assert [overhead_bound(one, limit).infeasible for limit in (0, 2, 3)] == [True, True, False]
-    assert overhead_bound(one, 3).compute == 7
+    assert overhead_bound(one, 3).amount == 7
     empty = ComputationGraph.from_arrays(read_indptr=[0], read_indices=[])
     assert least_peak_bound(empty) == (0, [])
-    assert (overhead_bound(empty, 0).compute, overhead_bound(empty, 0).infeasible) == (0, False)
+    assert (overhead_bound(empty, 0).amount, overhead_bound(empty, 0).infeasible) == (0, False)
     free = chain(compute=0)
-    assert overhead_bound(free, least_peak_bound(free)[0]).compute == 0
+    assert overhead_bound(free, least_peak_bound(free)[0]).amount == 0
 
 
 def test_costs_and_bytes_near_2_to_the_53():
@@ -261,7 +274,7 @@ def test_costs_and_bytes_near_2_to_the_53():
     for limit in range(least_peak_bound(small)[0], baseline_peak(small)):
         exact = closure.relaxed_overhead(small, limit)
         for graph, unit, factor in ((large, b, c), (expensive, 1, c), (heavy, b, 1)):
-            overhead = overhead_bound(graph, limit * unit).compute - graph.needed_compute
+            overhead = overhead_bound(graph, limit * unit).amount - graph.needed_compute
             assert overhead == pytest.approx(closure.whole_steps(graph, exact * factor), rel=1e-9)
 
 
@@ -273,7 +286,7 @@ def test_bytes_that_must_stay_may_be_worth_more_than_all_nodes_together(size):
     """
     once, memory = [True, *[False] * 4], [size, size + 1, 1, 1, 1]
     graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (1, 4)], memory=memory, once=once)
-    assert [closure_proof(graph, size + room, 3, (1, 0)) for room in (3, 2)] == [5, 6]
+    assert [proven(graph, size + room, 3, (1, 0)) for room in (3, 2)] == [5, 6]
 
 
 @pytest.mark.parametrize("total", [2**20, 2**53 - 1])
@@ -290,7 +303,7 @@ def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph
         patch.setattr("remat_algos.bounds.closure.ClosureSearch", search)
         patch.setattr("remat_algos.bounds.memory.ClosureSearch", search)
         one_pass_bound(graph)
-        closure_proof(graph, 9, int(np.flatnonzero(graph.needed)[0]), (1, 0))
+        proven(graph, 9, int(np.flatnonzero(graph.needed)[0]), (1, 0))
     assert len(made) == 2
     for cost, most in made:
         assert max(int(cost.sum()) + 1, most) * (graph.n_values + 2) <= 2**61
@@ -303,16 +316,16 @@ def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph
 def test_node_and_price_prove_the_bound_again(graph):
     for limit in limits_of(graph):
         bound = overhead_bound(graph, limit)
-        if bound.price is None:
+        if bound.prices is None:
             assert closure_cut(graph, limit, bound) is None or bound.infeasible
             continue
-        assert closure_proof(graph, limit, bound.nodes[0], bound.price) == bound.compute
+        assert prove(graph, limit, bound).amount == bound.amount
         cut = closure_cut(graph, limit, bound)
-        p, k = bound.price
+        p, k = bound.prices.fraction
         live = cut.forced + int(graph.memory[cut.kept].sum())
         assert cut.forced == forced_bytes(graph)[bound.nodes[0]]
         overhead = int(graph.compute[cut.recomputed].sum()) * 2**k + p * (live - limit)
-        assert overhead >= (bound.compute - graph.needed_compute - 1) * 2**k - 1  # one step is rounded up
+        assert overhead >= (bound.amount - graph.needed_compute - 1) * 2**k - 1  # one step is rounded up
 
 
 @given(data=st.data(), graph=GRAPHS)
@@ -322,21 +335,21 @@ def test_every_node_and_price_prove_a_bound(data, graph):
     found = simulate(graph, order)
     node = data.draw(st.sampled_from(np.flatnonzero(graph.needed).tolist()))
     price = data.draw(st.tuples(st.integers(0, 2**70), st.integers(0, 200)))
-    assert graph.needed_compute <= closure_proof(graph, found.peak_memory, node, price) <= found.compute
+    assert graph.needed_compute <= proven(graph, found.peak_memory, node, price) <= found.compute
 
 
 def test_a_limit_of_any_size_proves_something():
     graph = chain()
     for limit in (-1, 0, 2**62, 2**80):
-        assert closure_proof(graph, limit, 2, (2**53, 0)) == graph.needed_compute
+        assert proven(graph, limit, 2, (2**53, 0)) == graph.needed_compute
 
 
 def test_a_moment_that_is_none_is_refused():
     graph = chain()
     with raises(ArgumentError, node=99):
-        closure_proof(graph, 3, 99, (1, 0))
-    with raises(ArgumentError, numerator=-1, shift=0):
-        closure_proof(graph, 3, 0, (-1, 0))
+        proven(graph, 3, 99, (1, 0))
+    with raises(ArgumentError, price="-1"):
+        proven(graph, 3, 0, (-1, 0))
 
 
 @given(GRAPHS)
@@ -344,7 +357,7 @@ def test_a_start_does_no_harm(graph):
     before = None
     for limit in limits_of(graph):
         alone, after = overhead_bound(graph, limit), overhead_bound(graph, limit, start=before)
-        assert (alone.compute, alone.infeasible) == (after.compute, after.infeasible)
+        assert (alone.amount, alone.infeasible) == (after.amount, after.infeasible)
         before = after
 
 
@@ -391,7 +404,7 @@ def test_a_layered_graph_needs_more_than_one_pass_at_80_percent():
     graph = layered_graph(250, 0.43, 1)
     limit = baseline_peak(graph) * 8 // 10
     bound = overhead_bound(graph, limit)
-    assert 100 * (bound.compute / graph.needed_compute - 1) == pytest.approx(0.534, abs=0.001)
+    assert 100 * (bound.amount / graph.needed_compute - 1) == pytest.approx(0.534, abs=0.001)
     cut = closure_cut(graph, limit, bound)
     needs = closure.ancestors(plain(graph), cut.node)
     assert cut.run_before.size
@@ -403,23 +416,23 @@ def test_a_bound_of_8000_nodes():
     limit = baseline_peak(graph) // 2
     calls = []
     bound = overhead_bound(graph, limit, look=lambda: calls.append(1))
-    overhead = 100 * (bound.compute - graph.needed_compute) / graph.needed_compute
+    overhead = 100 * (bound.amount - graph.needed_compute) / graph.needed_compute
     assert overhead == pytest.approx(4.605, abs=0.001)
     assert len(calls) > 1
-    assert closure_proof(graph, limit, bound.nodes[0], bound.price) == bound.compute
+    assert prove(graph, limit, bound).amount == bound.amount
 
 
 @pytest.mark.parametrize("price", [None, (3, 2)])
 def test_a_record_has_the_nodes_and_the_price_and_both_are_checked(price):
     graph = chain()
-    bound = ComputeBound(13, (2, 3), price)
-    again = ComputeBound.claimed(graph, 13, bound.record(graph))
-    assert (again.nodes, again.price, again.source) == (bound.nodes, price, bound.source)
+    bound = LowerBound(13, (2, 3), price and priced(price))
+    again = LowerBound.claimed(graph, 13, bound.record(graph))
+    assert again == bound
     with raises(ArgumentError, node=99):
-        ComputeBound(13, (2, 99), price).record(graph)
-    with raises(ArgumentError, numerator=1, shift=-1):
-        ComputeBound(13, (2,), (1, -1)).record(graph)
+        LowerBound(13, (2, 99), bound.prices).record(graph)
+    with raises(ArgumentError, price="1/3"):
+        LowerBound(13, (2,), Prices(Fraction(1, 3))).record(graph)
 
 
 def test_a_bound_of_one_pass_has_no_cut():
-    assert closure_cut(chain(), 99, ComputeBound(12)) is None
+    assert closure_cut(chain(), 99, LowerBound(12)) is None

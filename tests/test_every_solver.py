@@ -738,7 +738,7 @@ def test_a_bound_for_any_order_is_below_the_least_compute(data, graph):
         plan = solve(graph, error.reached)
     if plan.bound.scope == "any order":
         limit = plan.limit if plan.limit is not None else plan.peak_memory
-        assert plan.bound.compute <= least_compute(graph, limit)[0]
+        assert plan.bound.amount <= least_compute(graph, limit)[0]
         assert plan.gap is None or plan.gap >= 0
 
 
@@ -769,7 +769,7 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(plant, bud
     assert plan.limit is None
     assert plan.overhead > 0  # so, without a limit, one pass is cheaper
     assert plan.bound.source != "optimum"
-    assert plan.bound.compute <= least_compute(graph, plan.peak_memory)[0]
+    assert plan.bound.amount <= least_compute(graph, plan.peak_memory)[0]
 
 
 @pytest.mark.parametrize("budget", [None, "least"], ids=str)

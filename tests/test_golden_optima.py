@@ -68,4 +68,4 @@ def test_the_oracle_of_all_sets_agrees(entry):
 def test_auto_proves_the_optimum_of_graphs_of_up_to_20_nodes(entry):
     limit, compute = sorted(entry["optima"])[1]
     plan = solve(graph_of(entry), limit)
-    assert (plan.simulation.compute, plan.bound.compute, plan.gap) == (compute, compute, 0)
+    assert (plan.simulation.compute, plan.bound.amount, plan.gap) == (compute, compute, 0)

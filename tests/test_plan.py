@@ -116,9 +116,9 @@ def test_a_record_has_the_figures_of_the_oracle():
     assert made["budget"] == {"memory": "85%", "overhead": None, "device": None}
     assert made["limit"] == baseline_peak(GRAPH) * 85 // 100
     assert (made["solver"], made["method"], made["options"]) == ("auto", PLAN.method, {})
-    assert (made["bound"], made["bound_scope"]) == (PLAN.bound.compute, "any order")
-    assert GRAPH.needed_compute <= PLAN.bound.compute <= slow.compute
-    assert made["gap"] == (slow.compute - PLAN.bound.compute) / PLAN.bound.compute
+    assert (made["bound"], made["bound_scope"]) == (PLAN.bound.amount, "any order")
+    assert GRAPH.needed_compute <= PLAN.bound.amount <= slow.compute
+    assert made["gap"] == (slow.compute - PLAN.bound.amount) / PLAN.bound.amount
     assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
     assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
     assert made["details"] == {**PLAN.details, **PLAN.report.record()}
@@ -167,7 +167,7 @@ def same(loaded, plan):
     ]
     for name in ("budget", "limit", "solver", "method", "solver_peak_bound"):
         assert getattr(loaded, name) == getattr(plan, name), name
-    for name in ("compute", "source", "scope", "nodes", "price", "proven"):
+    for name in ("amount", "of", "source", "scope", "nodes", "prices", "proven"):
         assert getattr(loaded.bound, name) == getattr(plan.bound, name), name
     assert dict(loaded.options) == dict(plan.options)
     assert dict(loaded.details) == dict(plan.details)
@@ -471,17 +471,17 @@ def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     again = int((PLAN.simulation.runs > 1).sum())
     extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
     assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
-    extra = 100 * (PLAN.bound.compute - GRAPH.needed_compute) / GRAPH.needed_compute
+    extra = 100 * (PLAN.bound.amount - GRAPH.needed_compute) / GRAPH.needed_compute
     overheads = PLAN.report.overheads
     assert overheads[PLAN.method] == PLAN.overhead == min(overheads.values())
     second = next(name for name in overheads if name != PLAN.method)
     assert f"others       {second} {100 * overheads[second] / GRAPH.needed_compute:.1f} %, " in text
     assert (
-        f"lower bound  {PLAN.bound.source} ({PLAN.bound.compute / 10:g} ms, {extra:.1f} % more than one pass); " in text
+        f"lower bound  {PLAN.bound.source} ({PLAN.bound.amount / 10:g} ms, {extra:.1f} % more than one pass); " in text
     )
     plan = solve(GRAPH, "95%", solver="chen_sqrt", effort="fast")
-    extra = 100 * (plan.bound.compute - GRAPH.needed_compute) / GRAPH.needed_compute
-    closure = f"closure ({plan.bound.compute / 10:g} ms, {extra:.1f} % more than one pass)"
+    extra = 100 * (plan.bound.amount - GRAPH.needed_compute) / GRAPH.needed_compute
+    closure = f"closure ({plan.bound.amount / 10:g} ms, {extra:.1f} % more than one pass)"
     assert f"lower bound {closure}; this plan is {100 * plan.gap:.1f} % above it" in " ".join(str(plan).split())
 
 
@@ -510,7 +510,7 @@ def test_a_plan_that_gains_by_order_alone_says_so():
 def test_a_bound_names_its_source(plant, tmp_path):
     """One pass, if no solver knows better; else the solver, also in a file."""
     plan = solve(GRAPH, "100%", solver="chen_sqrt")
-    assert (plan.bound.compute, plan.bound.source) == (GRAPH.needed_compute, "one pass")
+    assert (plan.bound.amount, plan.bound.source) == (GRAPH.needed_compute, "one pass")
 
     def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
@@ -539,9 +539,9 @@ def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(plant, tmp_p
 
     plant(bounded, optimal_in=scope)
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
-    assert (plan.bound.compute, plan.bound.scope, plan.bound.source) == (GRAPH.needed_compute, "any order", "one pass")
+    assert (plan.bound.amount, plan.bound.scope, plan.bound.source) == (GRAPH.needed_compute, "any order", "one pass")
     assert plan.gap == 25 / GRAPH.needed_compute
-    assert (plan.narrower.compute, plan.narrower.scope) == (GRAPH.needed_compute + 25, scope)
+    assert (plan.narrower.amount, plan.narrower.scope) == (GRAPH.needed_compute + 25, scope)
     assert plan.record()["details"]["narrower_bound"] == {"bound": GRAPH.needed_compute + 25, "scope": scope}
     line = " ".join(str(plan).partition("lower bound  ")[2].split())
     assert "above it of " in line
@@ -564,7 +564,7 @@ def test_a_bound_of_any_order_makes_the_gap(plant):
 
 def test_a_graph_without_cost_has_no_gap_to_speak_of():
     plan = solve(differentiate(ComputationGraph.from_edges([(0, 1)], compute=0)), "100%")
-    assert (plan.bound.compute, plan.gap) == (0, 0.0)
+    assert (plan.bound.amount, plan.gap) == (0, 0.0)
     assert "no schedule computes less" in str(plan)
 
 
@@ -681,7 +681,7 @@ def test_an_infeasible_budget_comes_with_the_plan_of_the_lowest_peak(budget, sol
     assert plan.peak_memory == error.value.reached == slow_simulation(GRAPH, plan.schedule.order).peak
     assert (plan.solver, plan.limit, plan.budget) == (solver, None, Budget(memory="least"))
     assert verify(GRAPH, json.loads(plan.text())).peak_memory == plan.peak_memory
-    assert plan.bound.compute <= plan.simulation.compute
+    assert plan.bound.amount <= plan.simulation.compute
 
 
 WHOLE = {

@@ -97,7 +97,7 @@ def test_where_the_plan_does_not_pack_a_lower_one_is_found(wasteful, solver):
     assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
-    assert plan.bound.compute <= plan.simulation.compute
+    assert plan.bound.amount <= plan.simulation.compute
 
 
 def test_where_none_packs_the_error_says_what_the_least_arena_is(wasteful):

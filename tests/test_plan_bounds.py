@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 import remat_algos.search.request as problem_module
-from remat_algos.bounds.closure import ComputeBound
-from remat_algos.bounds.rising import bound_curve, rising_bounds
+from remat_algos.bounds.bound import LowerBound, Prices
+from remat_algos.bounds.rising import bound_curve, rising
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
@@ -43,7 +43,7 @@ def record_at_half():
 
 
 def bounds(graph, limit, **options):
-    return list(rising_bounds(graph, limit, **options))
+    return list(rising(graph, limit, **options))
 
 
 # ---------------------------------------------------------------- the search
@@ -52,7 +52,7 @@ def bounds(graph, limit, **options):
 @pytest.mark.parametrize("effort", ["fast", "default"])
 def test_bounds_rise_from_one_pass(effort):
     limit = baseline_peak(GRAPH) * 6 // 10
-    found = [bound.compute for bound in bounds(GRAPH, limit, effort=effort)]
+    found = [bound.amount for bound in bounds(GRAPH, limit, effort=effort)]
     assert found[0] == GRAPH.needed_compute
     assert found == sorted(set(found))
     assert found[-1] > found[0]
@@ -61,12 +61,12 @@ def test_bounds_rise_from_one_pass(effort):
 def test_more_effort_never_lowers_a_bound():
     for share in (30, 50, 80):
         limit = baseline_peak(GRAPH) * share // 100
-        assert bounds(GRAPH, limit)[-1].compute >= bounds(GRAPH, limit, effort="fast")[-1].compute
+        assert bounds(GRAPH, limit)[-1].amount >= bounds(GRAPH, limit, effort="fast")[-1].amount
 
 
 def test_without_a_limit_one_pass_is_the_bound():
     (bound,) = bounds(GRAPH, None)
-    assert (bound.compute, bound.source, bound.nodes) == (GRAPH.needed_compute, "one pass", ())
+    assert (bound.amount, bound.source, bound.nodes) == (GRAPH.needed_compute, "one pass", ())
 
 
 def test_a_bound_for_a_larger_limit_is_a_start():
@@ -75,18 +75,18 @@ def test_a_bound_for_a_larger_limit_is_a_start():
     found = bounds(GRAPH, low, effort="fast", start=start)
     assert found[0] is start
     known = bounds(GRAPH, low, closure=found[-1])
-    assert known[-1].compute == bounds(GRAPH, low)[-1].compute
+    assert known[-1].amount == bounds(GRAPH, low)[-1].amount
     with pytest.raises(ValueError, match="node 5000 is not needed"):
-        bounds(GRAPH, low, start=ComputeBound(0, (5000,), (1, 0)))
-    assert found[-1].compute == bounds(GRAPH, low, effort="fast")[-1].compute
+        bounds(GRAPH, low, start=LowerBound(0, (5000,), Prices(1)))
+    assert found[-1].amount == bounds(GRAPH, low, effort="fast")[-1].amount
 
 
 def test_a_curve_never_falls_as_the_limit_falls():
     base = baseline_peak(GRAPH)
     curve = bound_curve(GRAPH, [base * i // 20 for i in range(1, 21)], Clock(), effort="fast")
-    computes = [bound.compute for bound in curve.bounds if not bound.infeasible]
+    computes = [bound.amount for bound in curve.bounds if not bound.infeasible]
     assert computes == sorted(computes, reverse=True)
-    assert curve.at(base * 2).compute == GRAPH.needed_compute
+    assert curve.at(base * 2).amount == GRAPH.needed_compute
     assert curve.bounds[0].infeasible
 
 
@@ -94,7 +94,7 @@ def test_a_curve_that_is_cut_short_holds_what_was_proven():
     clock = Clock(0)
     curve = bound_curve(GRAPH, [baseline_peak(GRAPH) // 2], clock, effort="fast")
     assert not curve.stop.complete
-    assert curve.bounds[0].compute == GRAPH.needed_compute
+    assert curve.bounds[0].amount == GRAPH.needed_compute
 
 
 # ---------------------------------------------------------------- plans
@@ -104,7 +104,7 @@ def test_every_plan_has_a_bound_of_any_order_and_verify_proves_it():
     for budget in ("80%", "50%", "least"):
         plan = solve(GRAPH, budget, solver="chen_greedy")
         assert plan.bound.scope == "any order"
-        assert GRAPH.needed_compute <= plan.bound.compute <= plan.simulation.compute
+        assert GRAPH.needed_compute <= plan.bound.amount <= plan.simulation.compute
         assert plan.bound.source in ("one pass", "closure", "moments")
         verify(GRAPH, plan)
 
@@ -120,8 +120,8 @@ def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, eff
         verify(GRAPH, record)
     plan.save(tmp_path / "plan.json")
     loaded = Plan.load(tmp_path / "plan.json", GRAPH)
-    assert (loaded.bound.compute, loaded.bound.source, loaded.record()["details"]["bound"]) == (
-        plan.bound.compute,
+    assert (loaded.bound.amount, loaded.bound.source, loaded.record()["details"]["bound"]) == (
+        plan.bound.amount,
         plan.bound.source,
         record["details"]["bound"],
     )
@@ -163,7 +163,7 @@ def test_what_is_proven_to_fit_nowhere_is_said_with_the_proof():
 
 def test_the_lowest_peak_has_the_bound_of_its_own_peak():
     plan = solve(differentiate(chain(12)), "least")
-    assert plan.bound.compute > plan.graph.needed_compute
+    assert plan.bound.amount > plan.graph.needed_compute
     verify(plan.graph, plan)
 
 
@@ -176,7 +176,7 @@ def test_auto_stops_at_a_plan_that_meets_the_bound():
 @pytest.fixture
 def bounds_asked(monkeypatch):
     """The efforts of all lower bounds that were searched; after "interrupt" the next is stopped at its first bound."""
-    real, asked = problem_module.rising_bounds, []
+    real, asked = problem_module.rising, []
 
     def rising(*arguments, **options):
         asked.append(options["effort"])
@@ -186,7 +186,7 @@ def bounds_asked(monkeypatch):
                 asked.clear()
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(problem_module, "rising_bounds", rising)
+    monkeypatch.setattr(problem_module, "rising", rising)
     return asked
 
 
@@ -208,11 +208,11 @@ def test_the_bound_of_a_solver_named_alone_is_computed_when_it_is_read(bounds_as
     asked = len(bounds_asked)
     assert (asked > 0, plan.bound_search, pickle.loads(pickle.dumps(plan)).gap) == (True, None, plan.gap)
     assert len(bounds_asked) == asked
-    assert plan.bound.compute == plan_at_half().bound.compute
+    assert plan.bound.amount == plan_at_half().bound.amount
 
 
 def test_a_bound_in_place_of_one_that_was_not_computed_stays(bounds_asked):
-    given = ComputeBound(GRAPH.needed_compute)
+    given = LowerBound(GRAPH.needed_compute)
     plan = replace(solve(GRAPH, "50%", solver="chen_greedy", effort="fast"), bound=given)
     assert (plan.bound, plan.bound_search, bounds_asked) == (given, None, [])
 
@@ -224,19 +224,19 @@ def test_threads_that_read_a_bound_compute_it_once(bounds_asked):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: plan.bound, range(8)))
     assert (len({*map(id, found)}), len(bounds_asked)) == (1, 2 * asked)
-    assert found[0].compute == again.compute
+    assert found[0].amount == again.amount
 
 
 @pytest.mark.parametrize(("options", "first"), [({"solver": "auto"}, 1), ({"solver": "search"}, 1), ({"raw": True}, 0)])
 def test_a_search_that_may_end_at_a_bound_computes_it_first(bounds_asked, options, first):
     plan = solve(GRAPH, "50%", effort="fast", **options)
     assert (len(bounds_asked) > 0) == first
-    assert plan.bound.compute == plan_at_half().bound.compute
+    assert plan.bound.amount == plan_at_half().bound.amount
 
 
 def test_a_bound_is_computed_in_what_is_left_of_the_time_limit(bounds_asked):
     late = solve(GRAPH, "100%", solver="no_remat", time_limit=0)
-    assert (late.bound.compute, late.gap) == (GRAPH.needed_compute, 0)
+    assert (late.bound.amount, late.gap) == (GRAPH.needed_compute, 0)
 
 
 def test_an_interrupt_of_a_bound_leaves_the_bound_so_far(bounds_asked):
@@ -244,7 +244,7 @@ def test_an_interrupt_of_a_bound_leaves_the_bound_so_far(bounds_asked):
     bounds_asked.append("interrupt")
     with pytest.raises(KeyboardInterrupt, match="interrupted while the lower bound was computed"):
         str(plan)
-    assert plan.bound.compute >= GRAPH.needed_compute
+    assert plan.bound.amount >= GRAPH.needed_compute
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_no_needed_node_one_node_and_no_cost():
     assert solve(one, 4).gap == 0.0
     free = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(6)], compute=0))
     plan = solve(free, "least")
-    assert (plan.bound.compute, plan.simulation.compute) == (0, 0)
+    assert (plan.bound.amount, plan.simulation.compute) == (0, 0)
 
 
 # ---------------------------------------------------------------- comparisons and frontiers
@@ -287,8 +287,8 @@ def test_no_needed_node_one_node_and_no_cost():
 def test_all_solvers_share_one_bound():
     found = compare(GRAPH, "50%", solvers=["chen_greedy", "chen_sqrt", "twremat"])
     plans = [entry.plan for entry in found.entries if entry.plan is not None]
-    assert len({(plan.bound.compute, plan.bound.source) for plan in plans}) == 1
-    assert plans[0].bound.compute > GRAPH.needed_compute
+    assert len({(plan.bound.amount, plan.bound.source) for plan in plans}) == 1
+    assert plans[0].bound.amount > GRAPH.needed_compute
     place = found.columns.index("bound")
     assert found.columns[place + 1] == "gap"
     for row, entry in zip(found.rows(), found.entries, strict=True):
@@ -298,12 +298,12 @@ def test_all_solvers_share_one_bound():
 
 def test_a_frontier_has_bounds_that_fall_as_the_peak_rises():
     found = frontier(GRAPH, solvers=["chen_greedy", "liveness_dp"])
-    bounds = [plan.bound.compute for plan in found.plans]
+    bounds = [plan.bound.amount for plan in found.plans]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[0] > GRAPH.needed_compute
     for curve in found.curves.values():
         for plan in curve:
-            assert plan.bound.compute <= plan.simulation.compute
+            assert plan.bound.amount <= plan.simulation.compute
     for plan in found.plans[:: max(1, len(found.plans) // 4)]:
         verify(GRAPH, plan)
     assert {"bound", "gap"} <= set(found.COLUMNS)
@@ -329,7 +329,7 @@ def test_a_moment_bound_that_takes_too_long_is_refused_by_verify_and_a_claim_of_
     plan.save(tmp_path / "plan.json")
     verify(GRAPH, plan)
     assert Plan.load(tmp_path / "plan.json", GRAPH).bound.proven
-    monkeypatch.setattr(room, "_prove", lambda graph, *_: (graph.needed_compute, False))
+    monkeypatch.setattr(room, "prove", lambda graph, *_, **__: LowerBound(graph.needed_compute, stopped=True))
     with raises(ClaimError, proven=GRAPH.needed_compute):
         verify(GRAPH, plan)
     assert not Plan.load(tmp_path / "plan.json", GRAPH).bound.proven
@@ -355,7 +355,7 @@ def test_remat_bound_says_what_proves_it(small, remat):
     (entry,) = record["bounds"]
     assert (entry["bound"], entry["overhead"], entry["limit"], entry["source"]) == (29, 4, 7, "closure")
     graph = differentiate(ComputationGraph.from_edges([(f"v{i}", f"v{i + 1}") for i in range(8)]))
-    claim = ComputeBound.claimed(graph, 29, {"nodes": entry["nodes"], "price": entry["price"]})
+    claim = LowerBound.claimed(graph, 29, {"nodes": entry["nodes"], "price": entry["price"]})
     assert graph.labels[claim.nodes[0]] == entry["nodes"][0]
     assert len(entry["closure"]["recomputed"]) == 7  # of cuts that prove the same, the one of fewest bytes
 

@@ -71,7 +71,7 @@ def test_names_residents_and_the_order_of_reads_may_differ(solved, tmp_path, swa
     assert again.graph is other
     assert str(again.budget) == "memory 70%"
     assert again.schedule.order.tolist() == first.schedule.order.tolist()
-    assert (again.limit, again.bound.compute, again.method) == (first.limit, first.bound.compute, first.method)
+    assert (again.limit, again.bound.amount, again.method) == (first.limit, first.bound.amount, first.method)
     assert again.bound.source == "closure"
     again.save(tmp_path / "plan.json")
     ra.verify(other, tmp_path / "plan.json")
@@ -191,7 +191,7 @@ def test_no_plan_is_worse_than_a_cached_one_for_a_lower_limit(monkeypatch, asked
         solve_cached(graph, budget)
     plan = solve_cached(graph, "90%")
     assert (plan.overhead, plan.limit) == (strict.overhead, worse.limit)
-    assert plan.bound.compute == worse.bound.compute
+    assert plan.bound.amount == worse.bound.amount
 
 
 def test_a_stopped_search_is_not_cached(monkeypatch, folder):

@@ -69,7 +69,7 @@ def test_every_plan_keeps_to_its_constraints(data):
     except (BudgetError, ra.ScheduleError):
         return
     keeps_to(plan, rules)
-    assert plan.bound is None or plan.bound.compute <= plan.simulation.compute
+    assert plan.bound is None or plan.bound.amount <= plan.simulation.compute
     ra.verify(graph, plan)
 
 

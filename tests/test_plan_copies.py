@@ -15,8 +15,7 @@ import remat_algos as ra
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.allocators import get_allocator, list_allocators
 from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.bounds.closure import ComputeBound
-from remat_algos.bounds.link_bound import TIME_SOURCES
+from remat_algos.bounds.bound import TIME_SOURCES
 from remat_algos.bounds.moments import moment_bound
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
@@ -157,11 +156,11 @@ def test_every_forged_entry_is_refused_in_a_sentence_and_none_is_left_out(name):
 def test_a_bound_on_time_is_proven_again(source, tmp_path):
     plan = ra.solve(GRAPH, "45%", link=LINK, effort="fast")
     assert plan.bound.source == "minimum cuts with a link"
-    assert plan.bound.compute > GRAPH.needed_compute
+    assert plan.bound.amount > GRAPH.needed_compute
     if source == "integer program with a link":
         program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LINK.times(GRAPH))
-        assert program.compute >= plan.bound.compute
-        plan = replace(plan, bound=ComputeBound(program.compute, plan.bound.nodes, solver=source))
+        assert program.amount >= plan.bound.amount
+        plan = replace(plan, bound=program)
     again = read_plan(files(plan, tmp_path), GRAPH, strict=True)
     assert again.bound.proven
     assert again.record() == plan.record()

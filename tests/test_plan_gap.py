@@ -18,7 +18,7 @@ GRAPH = differentiate(build("resnet18").graph)
 @pytest.mark.parametrize("solver", ["auto", "search"])
 def test_a_search_ends_near_its_bound_and_proves_nothing(solver):
     far, near = (solve(GRAPH, "55%", solver=solver, effort="fast", gap=each) for each in (0, 3))
-    assert near.overhead <= near.bound.compute - GRAPH.needed_compute + 0.03 * GRAPH.needed_compute
+    assert near.overhead <= near.bound.amount - GRAPH.needed_compute + 0.03 * GRAPH.needed_compute
     assert (near.report.stop, near.report.stop.complete, near.report.stop.reason) == (Stop.NEAR, True, "")
     assert far.report.stop is Stop.DONE
     assert near.overhead > far.overhead

@@ -132,7 +132,7 @@ def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
 @pytest.mark.parametrize("calls", [1, 2])
 def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(monkeypatch, solver, calls):
     """In the closure bound, and in the moment bound, which larger graphs have beside it."""
-    graph, real, counted = differentiate(chain(40)), problem_module.rising_bounds, []
+    graph, real, counted = differentiate(chain(40)), problem_module.rising, []
 
     def rising(*arguments, **options):
         counted.append(options["effort"])
@@ -140,7 +140,7 @@ def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(
             raise KeyboardInterrupt
         yield from real(*arguments, **options)
 
-    monkeypatch.setattr(problem_module, "rising_bounds", rising)
+    monkeypatch.setattr(problem_module, "rising", rising)
     base = baseline_peak(graph)
     if calls == 1:
         plan = solve(graph, base, solver=solver)

@@ -290,7 +290,7 @@ def test_time_and_bound_of_a_plan_hold_at_the_planned_share(share):
     plan = half(link=link)
     assert (plan.link.share, plan.timeline.link) == (planned_share(share), link.planned)
     assert link.planned.out == pytest.approx(planned_share(share) * 25e9)
-    assert plan.bound.compute <= plan.time == timeline(plan.simulation, link.planned).time
+    assert plan.bound.amount <= plan.time == timeline(plan.simulation, link.planned).time
     assert timeline(plan.simulation, link).time <= plan.time <= timeline(plan.simulation, link.planned.at(0.5)).time
     ra.verify(plan.graph, plan.record())
     faster = {**plan.record(), "link": {**plan.link.record(), "share": min(1, plan.link.share + 0.05)}}
@@ -383,7 +383,7 @@ def test_a_frontier_over_a_link_falls_in_time_from_the_lowest_peak(said):
     assert curve.plans[-1].overhead_in_time == 0
     peaks, times = zip(*((plan.peak_memory, plan.time) for plan in curve.plans), strict=True)
     assert (sorted(set(peaks)), sorted(set(times), reverse=True)) == (list(peaks), list(times))
-    assert all(plan.link == Link(1e9, 1e9, name="1GB/s") and plan.bound.compute <= plan.time for plan in curve.plans)
+    assert all(plan.link == Link(1e9, 1e9, name="1GB/s") and plan.bound.amount <= plan.time for plan in curve.plans)
     code, found = record(said, "frontier", MODEL, "--link", "pcie4", "--points", "3", "--effort", "fast")
     assert code == 0
     assert all(point["time"] >= point["bound"] for point in found["points"])
@@ -403,7 +403,7 @@ def test_the_command_bounds_the_time_over_a_link(said):
     code, found = record(said, "bound", MODEL, "--budget", "40%,1%", "--link", "pcie4", "--effort", "fast")
     assert (code, found["link"]["share"]) == (0, 0.9)
     within, impossible = found["bounds"]
-    assert within["bound"] == ra.bounds.time_bound(graph, within["limit"], link.planned).time
+    assert within["bound"] == ra.bounds.time_bound(graph, within["limit"], link.planned).amount
     assert impossible["feasible"] is False
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.bounds.link_bound import TimeBound
+from remat_algos.bounds.bound import LowerBound
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
 from remat_algos.context import Stop
 from remat_algos.cost.links import Link
@@ -59,7 +59,7 @@ def test_a_plan_with_copies_fits_is_above_its_bound_and_no_slower_than_that_with
         assert without is None
         return
     assert plan.peak_memory <= limit
-    assert plan.bound.compute <= plan.time
+    assert plan.bound.amount <= plan.time
     assert without is None or plan.time <= without.time
     assert plan.time >= plan.simulation.compute >= graph.needed_compute
 
@@ -299,7 +299,7 @@ def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, ef
 
     def bounded(request, link, limit, clock, bound=None):
         known.append(bound)
-        return TimeBound(high if near else low), Stop.DONE if bound else first
+        return LowerBound(high if near else low), Stop.DONE if bound else first
 
     def searched(*arguments, **options):
         return search(*arguments, **options)[0], Stop.DEADLINE
@@ -355,7 +355,7 @@ def test_the_search_over_a_slower_link_takes_its_part_of_the_work(monkeypatch):
         annealers.append(self)
 
     # No schedule meets a time of 0, so no search ends early.
-    monkeypatch.setattr(offloading, "_bound", lambda *_: (TimeBound(0), Stop.DONE))
+    monkeypatch.setattr(offloading, "_bound", lambda *_: (LowerBound(0), Stop.DONE))
     monkeypatch.setattr(Annealer, "__init__", begun)
     solve(CHAIN, baseline_peak(CHAIN) * 7 // 10, link=LINK, effort="fast", gap=0)
     work = {

@@ -261,7 +261,7 @@ def test_more_budget_never_costs_more_and_no_policy_is_below_the_bound(semantics
     for limit in np.linspace(least, base, 6).astype(int).tolist():
         policy = ra.plan_policy(graph, limit, "layers.*", semantics=semantics)
         assert policy.peak_memory <= limit
-        assert graph.needed_compute + policy.overhead >= policy.bound.compute
+        assert graph.needed_compute + policy.overhead >= policy.bound.amount
         assert policy.gap >= 0
         assert previous is None or policy.overhead <= previous
         previous = policy.overhead
@@ -287,7 +287,7 @@ def test_a_policy_is_near_the_bound_of_every_schedule(model, blocks, points):
     for semantics, most in points.items():
         for budget in ("80%", "50%", "35%", "25%"):
             policy = ra.plan_policy(graph, budget, blocks, semantics=semantics)
-            extra = policy.overhead - (policy.bound.compute - graph.needed_compute)
+            extra = policy.overhead - (policy.bound.amount - graph.needed_compute)
             assert 100 * extra / graph.needed_compute <= most, (semantics, budget)
 
 

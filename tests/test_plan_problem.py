@@ -3,7 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from remat_algos.bounds.closure import ComputeBound
+from remat_algos.bounds.bound import LowerBound, Prices
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.ir.budget import Budget
@@ -73,9 +73,9 @@ def test_of_equals_the_run_without_rematerialization_is_taken():
 def test_a_bound_counts_for_the_limit_that_it_was_found_for():
     def bound_of(limit):
         found = candidate([0, 1, 2, 3], bound=7, scope="any order")
-        bound = ComputeBound(GRAPH.needed_compute)
+        bound = LowerBound(GRAPH.needed_compute)
         plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
-        return plan.bound.compute, plan.bound.scope, plan.bound.source
+        return plan.bound.amount, plan.bound.scope, plan.bound.source
 
     assert bound_of(8) == (7, "any order", "some")
     for limit in (None, "least"):  # its peak is the lower bound, which solvers are given as their limit
@@ -93,22 +93,22 @@ def test_where_the_lowest_peak_is_wanted_a_bound_must_be_for_the_peak_of_the_can
 def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
     def plan_of(scope, own, given):
         found = candidate([0, 1, 2, 3], bound=own, scope=scope)
-        bound = ComputeBound(given, (3,), (1, 0))
+        bound = LowerBound(given, (3,), Prices(1))
         return problem(8).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
 
     given, own = plan_of("any order", 7, 8), plan_of("any order", 9, 8)
-    assert (given.bound.compute, given.bound.source, given.bound.nodes, given.bound.price) == (
+    assert (given.bound.amount, given.bound.source, given.bound.nodes, given.bound.prices) == (
         8,
         "closure",
         (3,),
-        (1, 0),
+        Prices(1),
     )
     assert given.record()["details"] == {"bound": {"nodes": [3], "price": "1/2^0"}}
-    assert (own.bound.compute, own.bound.source, own.bound.nodes) == (9, "some", ())
+    assert (own.bound.amount, own.bound.source, own.bound.nodes) == (9, "some", ())
     assert own.record()["details"] == {}
     plan = plan_of("chain", 9, 8)
-    assert (plan.bound.compute, plan.bound.scope) == (8, "any order")
-    assert (plan.narrower.compute, plan.narrower.scope, plan.narrower.proven) == (9, "chain", True)
+    assert (plan.bound.amount, plan.bound.scope) == (8, "any order")
+    assert (plan.narrower.amount, plan.narrower.scope, plan.narrower.proven) == (9, "chain", True)
 
 
 def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
@@ -124,5 +124,5 @@ def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
 def test_a_bound_that_meets_its_goal_ends_the_search():
     """On this chain the bounds are 25, one pass, and then 29."""
     problem = Problem.of(differentiate(chain(9)), Budget(7))
-    found = [problem.compute_bound(Clock(), effort="best", goal=goal)[0].compute for goal in (25, 26, 29, None)]
+    found = [problem.compute_bound(Clock(), effort="best", goal=goal)[0].amount for goal in (25, 26, 29, None)]
     assert found == [25, 29, 29, 29]

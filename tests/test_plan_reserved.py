@@ -127,7 +127,7 @@ def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
     # A bound for a lower limit is none of the plan.
-    assert plan.bound.compute <= plan.simulation.compute
+    assert plan.bound.amount <= plan.simulation.compute
     assert solver == "auto" or plan.bound.source in ("closure", "moments")
 
 

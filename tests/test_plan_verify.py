@@ -135,9 +135,7 @@ def check_text(plan, value):
             if value == MARK and not line.startswith(GIVEN):
                 assert not re.search("987[,.]?654|964[.,]5", line), line  # 964.5 KiB
     if plan.bound and plan.bound.proven:
-        assert plan.bound.compute <= optimum(
-            plan.peak_memory if plan.limit is None or plan.budget.least else plan.limit
-        )
+        assert plan.bound.amount <= optimum(plan.peak_memory if plan.limit is None or plan.budget.least else plan.limit)
     assert plan.loaded
 
 

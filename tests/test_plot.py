@@ -279,8 +279,8 @@ def test_bounds_are_drawn_at_the_plans_only():
     assert (bound.get_linestyle(), bound.get_marker()) == ("None", "_")
     x, y = bound.get_data()
     assert list(x) == [plan.peak_memory for plan in found.plans]
-    assert y == pytest.approx([100 * (plan.bound.compute / found.bound_compute - 1) for plan in found.plans])
-    on_the_stair = sum(plan.bound.compute == plan.simulation.compute for plan in found.plans)
+    assert y == pytest.approx([100 * (plan.bound.amount / found.bound_compute - 1) for plan in found.plans])
+    on_the_stair = sum(plan.bound.amount == plan.simulation.compute for plan in found.plans)
     assert on_the_stair > 0
     assert f"{on_the_stair} of {len(found.plans)} plans proven optimal" in legend(ax)
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.bound import Prices
 from remat_algos.bounds.rising import bound_curve
 from remat_algos.context import Clock
 from remat_algos.executor.array_backend import backend
@@ -39,7 +40,7 @@ class World:
         self.graph = graph = ra.differentiate(self.network.graph, parameter_gradients=True)
         n = graph.n_nodes
         self.plan = ra.solve(graph, "100%", solver="no_remat", allocator="arena")
-        self.bound = ra.bounds.ComputeBound(graph.needed_compute, (n - 1,), (1, 0))
+        self.bound = ra.bounds.LowerBound(graph.needed_compute, (n - 1,), Prices(1))
         self.curve = bound_curve(graph, [100], Clock(), effort="fast")
         self.constraints = ra.Constraints(graph, max_runs=2, regions={"all": ("*", 2**40)})
         self.simulation = self.plan.simulation
@@ -90,7 +91,7 @@ class World:
             "PathDecomposition": self.path,
             "SeparatorTree": self.separators,
             "Simulation": self.simulation,
-            "ComputeBound": self.bound,
+            "LowerBound": self.bound,
             "GraphFormat": next(form for form in ra.formats.graph_formats() if form.name == "JSON"),
             "Labels": self.full.labels,
             "Resident": self.full.resident,
@@ -225,7 +226,7 @@ FITS = {
     ("plot_decomposition", "graph"): "larger",
     ("plot_decomposition", "names"): "larger",
     ("emit", "graph"): "larger",
-    ("ComputeBound.record", "graph"): "larger",
+    ("LowerBound.record", "graph"): "larger",
     ("overhead_bound", "graph"): "larger",
     ("closure_cut", "graph"): "larger",
     ("Schedule.names", "graph"): "larger",

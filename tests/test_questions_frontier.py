@@ -84,7 +84,7 @@ def test_curves_rise_in_peak_and_fall_in_compute_and_the_plans_are_what_none_of_
     assert [figures(plan) for plan in found.plans] == sorted(wanted)
     for best in found.plans:
         equal = [plan for plan in everything if figures(plan) == figures(best)]
-        tightest = max(equal, key=lambda plan: plan.bound.compute)
+        tightest = max(equal, key=lambda plan: plan.bound.amount)
         assert best is next((plan for plan in equal if plan.method == "no_remat"), tightest)
     assert min(plan.overhead for plan in found.plans) == 0  # no rematerialization is a plan, too
 

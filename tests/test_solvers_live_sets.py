@@ -146,7 +146,7 @@ def test_potentials_are_lower_bounds_that_the_closure_bound_knows():
     for limit in range(30, baseline_peak(graph)):
         arrays = live_set_graph(graph, np.arange(24, dtype=np.int32))
         potentials = moment_potentials(arrays, limit, 3)
-        closure = overhead_bound(graph, limit).compute - graph.needed_compute
+        closure = overhead_bound(graph, limit).amount - graph.needed_compute
         need = max((each.need for each in potentials), default=0) / 2**BITS
         assert closure - 1 <= need <= closure + 1e-3
         assert all((each.share <= graph.compute * 2**BITS).all() for each in potentials)
@@ -211,7 +211,7 @@ def hard_for_two_runs():
 def test_six_nodes_that_auto_did_not_solve():
     """80 % of 47 B: no other solver finds a schedule within 37 B."""
     plan = solve(hard_for_two_runs(), "80%")
-    assert (plan.limit, plan.peak_memory, plan.simulation.compute, plan.bound.compute, plan.gap) == (
+    assert (plan.limit, plan.peak_memory, plan.simulation.compute, plan.bound.amount, plan.gap) == (
         37,
         37,
         146,
@@ -235,7 +235,7 @@ def test_a_plan_of_auto_is_optimal_whoever_found_it_first():
     graph = training_chain(6)
     plan = solve(graph, 6)
     assert plan.gap == 0
-    assert plan.bound.compute == plan.simulation.compute > graph.needed_compute
+    assert plan.bound.amount == plan.simulation.compute > graph.needed_compute
 
 
 @pytest.mark.parametrize("seed", range(4))

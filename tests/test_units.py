@@ -148,7 +148,7 @@ def test_no_bound_in_a_coarse_unit_is_above_a_schedule_that_exists(arguments, da
         graph = ComputationGraph.from_edges(edges, memory=memory, compute=costs, labels=labels)
         plan = solved(graph := differentiate(graph, factor=factor), link=link)
         scale *= graph.labels.compute_scale
-        times.append((plan.bound.compute / scale if plan.bound else 0, plan.time / scale))
+        times.append((plan.bound.amount / scale if plan.bound else 0, plan.time / scale))
     assert max(bound for bound, _ in times) <= min(time for _, time in times)
 
 
@@ -159,8 +159,8 @@ def test_a_time_that_is_not_whole_is_verified_and_a_higher_bound_is_not():
     assert plan.time != int(plan.time)
     verify(graph, plan)
     again = plan_of(plan.record(), graph)
-    assert (again.time, again.bound.compute, again.bound.proven) == (plan.time, plan.bound.compute, True)
-    above = plan.bound.compute + 1 / plan.timeline.ticks
+    assert (again.time, again.bound.amount, again.bound.proven) == (plan.time, plan.bound.amount, True)
+    above = plan.bound.amount + 1 / plan.timeline.ticks
     with pytest.raises(ClaimError):
         plan_of(plan.record() | {"bound": above, "gap": (plan.time - above) / above}, graph, strict=True)
 

@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.closure import ComputeBound, LinkPrices
-from remat_algos.bounds.memory import bytes_in_id_order, peak_bound_with_copies, runs_once
-from remat_algos.bounds.moments import PROGRAMS, ancestors, choose_moments, compute_up_to, descendants
-from remat_algos.context import Clock
+from remat_algos.bounds.bound import TIME, LowerBound, Prices
+from remat_algos.bounds.memory import bytes_in_id_order, runs_once
+from remat_algos.bounds.moments import ancestors, compute_up_to, descendants
+from remat_algos.context import WHOLE
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.cost.links import Link, LinkTimes
-from remat_algos.effort import DEFAULT, Effort
+from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
 
-LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
-"""Sources of bounds on time: by minimum cuts, and by an integer program."""
 SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
 ENDLESS = 2**61  # above all sums of finite capacities
 BITS = 60  # bits of sums of finite capacities
@@ -37,30 +34,10 @@ MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBound:
-    """A lower bound on the time of every plan within a limit, copies included, and its proof.
-
-    `time` is in the unit of the graph's compute. Bytes are counted at the first runs of `nodes`, empty for the compute
-    of one pass. The `prices` prove a bound of one node by `time_proof`; bounds of an integer program have none. If it
-    is `infeasible`, the bytes that must be live at that run exceed the limit.
-    """
-
-    time: int
-    nodes: tuple[int, ...] = ()
-    prices: LinkPrices | None = None
-    infeasible: bool = False
-
-    @property
-    def source(self) -> str:
-        """One of `TIME_SOURCES`."""
-        return LINK_RATES if self.prices is None else LINK_PRICES
-
-
 @checked_arguments
 def time_bound(
     graph: ComputationGraph, limit: int, link: LinkTimes | AnyLink, *, look: Callable[[], object] | None = None
-) -> TimeBound:
+) -> LowerBound:
     """Compute a lower bound on the time of plans with a peak of at most `limit`, any copies included.
 
     It is the linear relaxation of `moment_bound` with one moment, by minimum cuts. Its proof is a node and prices,
@@ -78,7 +55,7 @@ def time_bound(
 
     Returns
     -------
-    TimeBound
+    LowerBound
         The highest of the moments tried: those of the most bytes in id order come first. Its time is rounded down to
         whole units of the graph's costs; its prices are per tick (`Link.ticks`).
 
@@ -95,7 +72,7 @@ def time_bound(
 
     >>> graph = ComputationGraph.from_edges(
     ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
-    >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).time for t in (5, 11, 16)]
+    >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).amount for t in (5, 11, 16)]
     [40, 41, 44]
     """
     ticks = 1
@@ -105,31 +82,34 @@ def time_bound(
         link = get_link(link)
         ticks, graph = link.ticks(graph), link.refined(graph)
         times = link.times(graph, down=True)
-    bound = TimeBound(graph.needed_compute)
-    for rising in time_bounds(graph, limit, times, look=look):
-        bound = rising
-    return replace(bound, time=bound.time // ticks)
+    bound = LowerBound(graph.needed_compute, of=TIME)
+    for higher in time_bounds(graph, limit, times, advance=None if look is None else lambda _: look()):
+        bound = higher
+    return replace(bound, amount=bound.amount // ticks)
 
 
 def time_bounds(
-    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
-) -> Iterator[TimeBound]:
-    """Yield the rising bounds on the way to `time_bound`, all above one pass."""
+    graph: ComputationGraph, limit: int, times: LinkTimes, *, advance: Callable[[int], object] | None = None
+) -> Iterator[LowerBound]:
+    """Yield the rising bounds on the way to `time_bound`, all above one pass.
+
+    `advance` is called before each moment, with the completed share of the search, out of `WHOLE`.
+    """
     live = bytes_in_id_order(graph)
     most_first = np.argsort(-live, kind="stable")
-    best, prices = graph.needed_compute, LinkPrices()
+    best, prices = graph.needed_compute, Prices()
     cuts = arcs = 0
     begin: Int64 | None = None
     for node in most_first[live[most_first] > limit].tolist():
         if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
-        if look is not None:
-            look()
+        if advance is not None:
+            advance(int(WHOLE * max(cuts / PATIENCE, arcs / MAX_ARCS)))
         if begin is None:
             begin = _begin(graph)
         moment = _PricedMoment(graph, limit, times, node, begin)
         if moment.over > 0:
-            yield TimeBound(graph.needed_compute, (node,), infeasible=True)
+            yield LowerBound(graph.needed_compute, (node,), of=TIME, infeasible=True, forced=moment.over + limit)
             return
         ascent = _Ascent(moment, prices)
         if ascent.best >= best - LOW * (best - graph.needed_compute):
@@ -137,18 +117,16 @@ def time_bounds(
         cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
         if ascent.best > best:
             best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
-            yield TimeBound(best, (node,), prices)
+            yield LowerBound(best, (node,), prices, TIME)
 
 
-def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
-    """Return the lower bound on time that the node and prices of a bound prove, by a single cut."""
-    if bound.prices is None:
-        return graph.needed_compute
+def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: LowerBound) -> LowerBound:
+    """Return the bound on time that the node and prices of a bound prove, by a single cut."""
     (node,) = bound.nodes
     if not graph.needed[node]:
         raise ArgumentError("no output needs the node, so it may have no first run")
     moment = _PricedMoment(graph, limit, times, node, _begin(graph))
-    return max(graph.needed_compute, moment.cut(bound.prices)[0])
+    return replace(bound, amount=max(graph.needed_compute, moment.cut(bound.prices or Prices())[0]))
 
 
 def _begin(graph: ComputationGraph) -> Int64:
@@ -230,24 +208,25 @@ class _PricedMoment:
         size = 2 + self.again.size + self.free.size + others.size
         self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
 
-    def cut(self, prices: LinkPrices) -> tuple[int, _CutLine]:
+    def cut(self, prices: Prices) -> tuple[int, _CutLine]:
         """(lower bound on time, line of the cut): capacities are rounded down, all else is exact."""
         graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
+        byte = Fraction(prices.byte)
         early, late = 1 - sum((price for _, price in out), Fraction()), 1 - Fraction(prices.into)
-        if min(early, late, Fraction(prices.byte), *(price for _, price in out)) < 0:
+        if min(early, late, byte, *(price for _, price in out)) < 0:
             raise ArgumentError("prices of the link sum up to more than 1; each is at least 0")
         rate = sum((np.where(self.begin[values] >= start, float(price), 0.0) for start, price in out), np.zeros(1))
-        keep = prices.byte * graph.memory[values]
+        keep = float(byte) * graph.memory[values]
         load = np.where(self.leaving[values], rate * out_time[values] + prices.into * in_time[values], inf)
         after = float(late) * graph.compute[self.again]
-        before = float(early) * graph.compute[self.free] + prices.byte * self.pinned
+        before = float(early) * graph.compute[self.free] + float(byte) * self.pinned
         amounts = np.concatenate([np.minimum(keep, load), after, before])
         bits = BITS - max(0, frexp(float(amounts.sum()))[1])
         capacity = np.full(self.tail.size, ENDLESS)
         capacity[: amounts.size] = np.ldexp(amounts * BELOW, bits)
         flow, side = self.network.minimum_cut(capacity)
-        bound = early * self.before + self.own + late * self.after + Fraction(prices.byte) * self.over
+        bound = early * self.before + self.own + late * self.after + byte * self.over
         bound += sum(start * price for start, price in out) + Fraction(int(flow), 1) / Fraction(2) ** bits
         paid = ((side[self.tail] == 1) & (side[self.head] == 0))[: amounts.size]
         of_values, of_again, of_free = np.split(paid, [values.size, values.size + self.again.size])
@@ -263,7 +242,7 @@ class _PricedMoment:
 class _Ascent:
     """Maximize the bound of a moment over its prices, by cutting planes."""
 
-    def __init__(self, moment: _PricedMoment, prices: LinkPrices) -> None:
+    def __init__(self, moment: _PricedMoment, prices: Prices) -> None:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
         self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))  # unit of its price
         self.starts = [0]
@@ -280,13 +259,13 @@ class _Ascent:
             elif not self._late_start(share):
                 return
 
-    def _cut(self, prices: LinkPrices) -> None:
+    def _cut(self, prices: Prices) -> None:
         bound, line = self.moment.cut(prices)
         self.lines.append(line)
         if bound > self.best:
             self.best, self.prices = bound, prices
 
-    def _top(self) -> tuple[LinkPrices, float, Any]:
+    def _top(self) -> tuple[Prices, float, Any]:
         """Solve the LP: (optimal prices, optimum, dual weight of each cut)."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
 
@@ -307,7 +286,7 @@ class _Ascent:
         )
         byte, shares = max(0.0, float(found.x[1])) * self.byte, np.clip(found.x[2:], 0.0, 1.0)
         out = shares[:-1] * BELOW / max(1.0, shares[:-1].sum())
-        prices = LinkPrices(byte, tuple(zip(self.starts, out.tolist(), strict=True)), float(shares[-1]))
+        prices = Prices(byte, tuple(zip(self.starts, out.tolist(), strict=True)), float(shares[-1]))
         return prices, found.x[0] * self.pass_, -found.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
@@ -326,60 +305,3 @@ class _Ascent:
             return False
         self.starts.append(int(begin[ends.argmax()]))
         return True
-
-
-def rising_time_bounds(
-    graph: ComputationGraph,
-    limit: int | None,
-    times: LinkTimes,
-    *,
-    effort: str = DEFAULT,
-    last: bool = False,
-    clock: Clock | None = None,
-) -> Iterator[TimeBound]:
-    """Yield increasing lower bounds on the time of every plan within a limit, copies included.
-
-    First one pass and bounds by prices; then moment bounds with the link, as in `rising_bounds`. If you stop iterating,
-    the last bound holds. At its deadline the clock raises OutOfTime.
-    """
-    allowed = Effort.of(effort)
-    count = allowed.last_moments if last else allowed.moments
-    clock = clock or Clock()
-    best = TimeBound(graph.needed_compute)
-    yield best
-    if limit is None:
-        return
-    for found in time_bounds(graph, limit, times, look=clock.check):
-        best = found
-        yield best
-    if best.infeasible or not best.nodes or not count or graph.n_nodes > allowed.moment_nodes:
-        return
-    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
-
-    def look() -> None:
-        clock.advance(1)
-
-    seconds = allowed.moment_seconds
-    own = choose_moments(graph, limit, best.nodes[0], times=times, count=count, seconds=seconds, clock=clock, look=look)
-    for program in own:
-        if program.infeasible or program.compute > best.time:
-            best = TimeBound(program.compute, program.nodes, infeasible=program.infeasible)
-            yield best
-
-
-def rising_with_copies(
-    graph: ComputationGraph, limit: int, link: Link, *, effort: str, clock: Clock
-) -> Iterator[ComputeBound]:
-    """Yield what `rising_time_bounds` does over a link as bounds in the unit of the graph's costs, rounded down."""
-    one_pass, ticks = ComputeBound(graph.needed_compute), link.ticks(graph)
-    if peak_bound_with_copies(graph)[0] > limit:
-        yield replace(one_pass, infeasible=True)
-        return
-    yield one_pass
-    refined = link.refined(graph)
-    times = link.times(refined, down=True)
-    for found in rising_time_bounds(refined, limit, times, effort=effort, clock=clock):
-        if found.infeasible or found.time // ticks > one_pass.compute:
-            yield ComputeBound(
-                found.time // ticks, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=found.source
-            )

@@ -1,7 +1,6 @@
 """A lower bound on compute from the live sets at one to four moments, as an integer program."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import gcd, inf
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.bounds import integer_program
+from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.cost.links import LinkTimes
@@ -27,7 +27,6 @@ WORTH = 0.25  # minimum gain of a candidate's relaxation, as a share of the high
 MIN_SHARE = 0.1  # minimum CPU share assumed; the true load may be higher
 FEW_SECONDS = 0.02  # too short to measure the CPU share
 MIN_GAIN = 1e-3  # share of the overhead; a moment that gains less is the last
-OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # largest values of a moment with a rounded row of bytes each
 FINEST = 200  # limit / the smallest common divisor of sizes with such a row
 STARTS = 8  # relaxations solved to find the rows of the link for stores that begin late
@@ -38,21 +37,6 @@ FREE = -1  # state of a variable that the graph does not fix to 0 or 1
 ZERO, ONE = 0, 1  # columns of the constants
 
 
-@dataclass(frozen=True, slots=True)
-class MomentBound:
-    """A lower bound, from moments, on the compute of every schedule within a limit; with link times, on the time.
-
-    The moments are first runs of the `nodes`, each an ancestor of the next. If it is proven in whole numbers that no
-    schedule fits, it is `infeasible` and `compute` is that of one pass. `status` of the integer program: "optimal";
-    "stopped", by its time limit or because it is too large for floating point; or "infeasible".
-    """
-
-    compute: int
-    nodes: tuple[int, ...]
-    infeasible: bool
-    status: str
-
-
 def moment_bound(
     graph: ComputationGraph,
     limit: int,
@@ -61,7 +45,7 @@ def moment_bound(
     times: LinkTimes | None = None,
     seconds: float | None = None,
     look: Callable[[], None] | None = None,
-) -> MomentBound:
+) -> LowerBound:
     """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
     0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value that
@@ -88,7 +72,7 @@ def choose_moments(
     seconds: float = inf,
     clock: Clock | None = None,
     look: Callable[[], None] | None = None,
-) -> Iterator[MomentBound]:
+) -> Iterator[LowerBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
     `first` is the node that proves the closure bound. Candidates are the comparable nodes that force the most bytes,
@@ -100,16 +84,16 @@ def choose_moments(
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
     best, _ = choice.solved([first], FIRST_SECONDS)
     yield best
-    while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or best.status == OPTIMAL):
+    while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or not best.stopped):
         base = best
         for found in choice.longer(base):
-            if found.infeasible or found.compute > best.compute:
+            if found.infeasible or found.amount > best.amount:
                 best = found
                 yield best
             if best.infeasible:
                 return
-        gain = best.compute - base.compute
-        if not gain or gain < MIN_GAIN * (base.compute - graph.needed_compute):
+        gain = best.amount - base.amount
+        if not gain or gain < MIN_GAIN * (base.amount - graph.needed_compute):
             return
 
 
@@ -134,7 +118,7 @@ class _MomentChoice:
         self.idle = set[int]()  # nodes that did not raise the relaxation of the first moment
         self.stopwatch = Stopwatch()
 
-    def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
+    def solved(self, chain: Sequence[int], most: float) -> tuple[LowerBound, float]:
         """Return the bound of a chain after at most `most` seconds, and its upper bound."""
         program = self._program(chain)
         return program.bound(self._seconds(most)), program.above
@@ -155,30 +139,30 @@ class _MomentChoice:
         most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
 
-    def longer(self, base: MomentBound) -> Iterator[MomentBound]:
+    def longer(self, base: LowerBound) -> Iterator[LowerBound]:
         """Yield bounds with one more moment: a short try per candidate, then a long one for the highest."""
-        best = base.compute
-        stopped: list[tuple[int, float, tuple[int, ...]]] = []
+        best = base.amount
+        stopped: list[tuple[float, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
             if self.late:
                 return
             bound, above = self.solved(chain, SHORT_SECONDS)
             yield bound
-            best = max(best, bound.compute)
-            if bound.status == STOPPED_EARLY:
-                stopped.append((bound.compute, above, bound.nodes))
+            best = max(best, bound.amount)
+            if bound.stopped:
+                stopped.append((bound.amount, above, bound.nodes))
         for _, above, nodes in sorted(stopped, reverse=True)[:RETRIED]:
             if self.late:
                 return
             if above > best:
                 bound, _ = self.solved(nodes, LONG_SECONDS)
                 yield bound
-                best = max(best, bound.compute)
+                best = max(best, bound.amount)
 
-    def _relaxed(self, nodes: Sequence[int]) -> MomentBound:
+    def _relaxed(self, nodes: Sequence[int]) -> LowerBound:
         return self._program(sorted(nodes)).bound(self._seconds(SHORT_SECONDS), whole=False)
 
-    def promising(self, base: MomentBound) -> list[list[int]]:
+    def promising(self, base: LowerBound) -> list[list[int]]:
         """Candidate lists: the current moments plus one more, those with the highest relaxed bound first."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
@@ -188,7 +172,7 @@ class _MomentChoice:
         nodes = np.flatnonzero(comparable)
         forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][:FORCING]
         spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
-        relaxed: dict[int, MomentBound] = {}
+        relaxed: dict[int, LowerBound] = {}
         without = self._relaxed(base.nodes)
         for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
             if self.late:
@@ -196,14 +180,14 @@ class _MomentChoice:
             if v in self.idle:
                 continue
             found = self._relaxed([*base.nodes, v])
-            if len(base.nodes) > 1 or found.infeasible or found.compute > without.compute:
+            if len(base.nodes) > 1 or found.infeasible or found.amount > without.amount:
                 relaxed[v] = found
             else:
                 self.idle.add(v)
-        by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].compute))[:BY_RELAXATION]
+        by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].amount))[:BY_RELAXATION]
         by_bytes = [v for v in relaxed if v not in by_relaxation][:BY_BYTES]
-        enough = without.compute + WORTH * max((relaxed[v].compute - without.compute for v in relaxed), default=0)
-        worth = [v for v in by_relaxation + by_bytes if relaxed[v].infeasible or relaxed[v].compute >= enough]
+        enough = without.amount + WORTH * max((relaxed[v].amount - without.amount for v in relaxed), default=0)
+        worth = [v for v in by_relaxation + by_bytes if relaxed[v].infeasible or relaxed[v].amount >= enough]
         return [sorted([*base.nodes, v]) for v in worth]
 
 
@@ -396,16 +380,16 @@ class _Program:
         self.state[(self.state == FREE) & ~wanted] = 0
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
 
-    def bound(self, seconds: float | None, whole: bool = True) -> MomentBound:
+    def bound(self, seconds: float | None, whole: bool = True) -> LowerBound:
         """Solve it, or its linear relaxation."""
-        graph = self.graph
+        of, one_pass = TIME if self.times else COMPUTE, self.graph.needed_compute
         if not self.possible:
-            return MomentBound(graph.needed_compute, self.nodes, True, NO_SOLUTION)
-        lower, status = self._solve(seconds, whole)
-        return MomentBound(graph.needed_compute + lower, self.nodes, False, status)
+            return LowerBound(one_pass, self.nodes, of=of, infeasible=True)
+        lower, stopped = self._solve(seconds, whole)
+        return LowerBound(one_pass + lower, self.nodes, of=of, stopped=stopped)
 
-    def _solve(self, seconds: float | None, whole: bool) -> tuple[int, str]:
-        """(lower bound on the overhead, status)."""
+    def _solve(self, seconds: float | None, whole: bool) -> tuple[int, bool]:
+        """(lower bound on the overhead, True if the program may prove more)."""
         graph, state = self.graph, self.state
         needed = graph.needed_compute
         runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
@@ -420,8 +404,7 @@ class _Program:
         step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
         unit, margin = integer_program.objective_unit(cost[columns], needed)
         if not columns.size + n_waits or seconds == 0:
-            status = STOPPED_EARLY if columns.size + n_waits else OPTIMAL
-            return max(0, integer_program.next_multiple(fixed, step)), status
+            return max(0, integer_program.next_multiple(fixed, step)), columns.size + n_waits > 0
         is_wait = np.arange(columns.size + n_waits) >= columns.size
         stopwatch = Stopwatch()
 
@@ -440,7 +423,7 @@ class _Program:
                 break
         result = solved(whole)
         if result.status == integer_program.INFEASIBLE:
-            return 0, NO_SOLUTION
+            return 0, True  # by floating point, which proves nothing
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
         dual = result.fun if result.status == integer_program.SOLVED and not whole else result.mip_dual_bound
@@ -449,8 +432,8 @@ class _Program:
             if result.status in (integer_program.SOLVED, integer_program.STOPPED)
             else None
         )
-        status = OPTIMAL if result.status == integer_program.SOLVED else STOPPED_EARLY
-        return max(0, integer_program.next_multiple(fixed + (lower or 0), step)), status
+        bound = max(0, integer_program.next_multiple(fixed + (lower or 0), step))
+        return bound, result.status != integer_program.SOLVED
 
     def _rows(self, place: Int64, unit: float) -> tuple[integer_program.Entries, Any, Any]:
         """((row, column, coefficient) of all entries, lowest and highest value of each row); times are in a unit."""

@@ -1,68 +1,135 @@
-"""Lower bounds for one memory limit or several: ever higher ones, up to the best that an effort allows."""
+"""Lower bounds for one memory limit or several, with copies or without: rising ones, and proofs of known ones."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_bounds
-from remat_algos.bounds.memory import forced_bytes, least_peak_bound
+from remat_algos.bounds.bound import CLOSURE, COMPUTE, RESULTS, TIME, TWO_PATHS, LowerBound
+from remat_algos.bounds.closure import closure_bounds, closure_proof
+from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import format_bytes
 
 
-def rising_bounds(
+def rising(
     graph: ComputationGraph,
     limit: int | None,
     *,
+    times: LinkTimes | None = None,
     effort: str = DEFAULT,
-    start: ComputeBound | None = None,
-    closure: ComputeBound | None = None,
+    start: LowerBound | None = None,
+    closure: LowerBound | None = None,
     last: bool = False,
     clock: Clock | None = None,
-) -> Iterator[ComputeBound]:
-    """Yield increasing lower bounds on the compute of every schedule within a limit of the peak, without residents.
+) -> Iterator[LowerBound]:
+    """Yield increasing lower bounds for every schedule within a limit of the peak, without residents.
 
-    First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
-    that proves the last of these; for "best", or with `last` (after a search, for the bound of the plan found), moment
-    bounds of up to three nodes. A bound whose integer program was stopped holds, but may differ from machine to
+    They bound the compute; with the times of copies over a link, the time of schedules that may also copy values.
+    First one pass and bounds by minimum cuts; for the effort "default", up to 3,000 nodes, also the moment bound of the
+    node that proves the last of these; for "best", or with `last` (after a search, for the bound of the plan found),
+    moment bounds of up to three nodes. A bound whose integer program was stopped holds, but may differ from machine to
     machine. If you stop iterating, the last bound holds; at its deadline the clock raises OutOfTime.
 
     `start` is a bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
     `closure` is the closure bound of exactly this limit, if known.
     """
-    allowed = Effort.of(effort)
-    count, seconds = allowed.last_moments if last else allowed.moments, allowed.moment_seconds
-    clock = clock or Clock()
-    peak, nodes = least_peak_bound(graph)
-    if limit is not None and limit < peak and peak > forced_bytes(graph).max(initial=0):
-        yield ComputeBound(graph.needed_compute, tuple(nodes), infeasible=True, forced=peak)
+    allowed, clock = Effort.of(effort), clock or Clock()
+    count = allowed.last_moments if last else allowed.moments
+    none_fits = None if limit is None else _excess(graph, limit, times is not None)
+    if none_fits is not None:
+        yield none_fits
         return
-    best = start or closure or ComputeBound(graph.needed_compute)
+    best = start or closure or _one_pass(graph, times)
     yield best
     integers = limit is not None and count > 0 and graph.n_nodes <= allowed.moment_nodes
-    if closure is None:
+    cut = closure
+    if cut is None and limit is not None:
         clock.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
-        for closure in closure_bounds(graph, limit, start=start, advance=clock.progress):
-            if closure.infeasible or closure.compute > best.compute:
-                best = closure
+        for cut in _cuts(graph, limit, times, start, clock):
+            if cut.infeasible or cut.amount > best.amount:
+                best = cut
                 yield best
-    if limit is None or not integers or closure is None or closure.price is None:
+    if limit is None or not integers or cut is None or cut.prices is None:
         return
     from remat_algos.bounds.moments import PROGRAMS, choose_moments  # long, and not needed by most calls
 
     clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # each begins where it is counted
-
-    def look() -> None:
-        clock.advance(1)
-
-    own = choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, clock=clock, look=look)
-    for found in own:
-        if found.infeasible or found.compute > best.compute:
-            best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
+    for found in choose_moments(
+        graph,
+        limit,
+        cut.nodes[0],
+        times=times,
+        count=count,
+        seconds=allowed.moment_seconds,
+        clock=clock,
+        look=partial(clock.advance, 1),
+    ):
+        if found.infeasible or found.amount > best.amount:
+            best = found
             yield best
+
+
+def _one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
+    return LowerBound(graph.needed_compute, of=COMPUTE if times is None else TIME)
+
+
+def _excess(graph: ComputationGraph, limit: int, copies: bool) -> LowerBound | None:
+    """Return the proof that no schedule fits, by bytes that no cut counts; None if there is none."""
+    if copies:
+        fits = peak_bound_with_copies(graph)[0] <= limit
+        return None if fits else LowerBound(graph.needed_compute, of=TIME, infeasible=True)
+    peak, nodes = least_peak_bound(graph)
+    if limit >= peak or peak <= forced_bytes(graph).max(initial=0):
+        return None
+    return LowerBound(graph.needed_compute, tuple(nodes), infeasible=True, forced=peak)
+
+
+def _cuts(
+    graph: ComputationGraph, limit: int, times: LinkTimes | None, start: LowerBound | None, clock: Clock
+) -> Iterator[LowerBound]:
+    """Yield the increasing bounds by minimum cuts."""
+    if times is None:
+        return closure_bounds(graph, limit, start=start, advance=clock.progress)
+    from remat_algos.bounds.link_bound import time_bounds
+
+    return time_bounds(graph, limit, times, advance=clock.progress)
+
+
+def prove(
+    graph: ComputationGraph,
+    limit: int,
+    bound: LowerBound,
+    *,
+    times: LinkTimes | None = None,
+    seconds: float | None = None,
+) -> LowerBound:
+    """Return what the nodes and prices of a bound prove within a limit: by one cut, or without prices by a program.
+
+    Without nodes it is one pass.
+
+    `times` are those of the copies, for a bound on time; `seconds` limits the integer program.
+
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
+    >>> *_, bound = rising(graph, 3)
+    >>> bound.amount, bound.nodes, prove(graph, 3, bound).amount, prove(graph, 4, bound).amount
+    (20, (3,), 20, 18)
+    """
+    if not bound.nodes:
+        return _one_pass(graph, times)
+    if bound.prices is None:
+        from remat_algos.bounds.moments import moment_bound
+
+        return moment_bound(graph, limit, bound.nodes, times=times, seconds=seconds)
+    if times is None:
+        return closure_proof(graph, limit, bound)
+    from remat_algos.bounds.link_bound import time_proof
+
+    return time_proof(graph, limit, times, bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,24 +141,24 @@ class BoundCurve:
 
     graph: ComputationGraph
     limits: tuple[int, ...]
-    bounds: tuple[ComputeBound, ...]
-    closures: tuple[ComputeBound, ...]
+    bounds: tuple[LowerBound, ...]
+    closures: tuple[LowerBound, ...]
     stop: Stop = Stop.DONE
 
     COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
 
-    def at(self, limit: int) -> ComputeBound:
+    def at(self, limit: int) -> LowerBound:
         """Return the bound of the next larger limit; one pass beyond the last."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound
-        return ComputeBound(self.graph.needed_compute)
+        return LowerBound(self.graph.needed_compute)
 
     def rows(self, base: int) -> Iterator[tuple[str, ...]]:
         """Yield the cells under `COLUMNS`; shares are of `base`, and of one pass."""
         graph, one_pass = self.graph, self.graph.needed_compute
         for limit, bound in zip(self.limits, self.bounds, strict=True):
-            extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.compute - one_pass, one_pass)}"
+            extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.amount - one_pass, one_pass)}"
             steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
             if bound.source == RESULTS:
                 steps = "the last node that makes a result"
@@ -107,26 +174,26 @@ def bound_curve(
     A limit that was not reached in time has the bound for the next larger one. With a link, at its full rates, they
     bound the time of plans with copies.
     """
-    from remat_algos.bounds.link_bound import rising_with_copies
-
-    ordered = sorted(set(limits))
-    best, closure, stop = ComputeBound(graph.needed_compute), None, Stop.DONE
+    ordered, in_ticks, ticks, times = sorted(set(limits)), graph, 1, None
+    if link is not None:
+        in_ticks, ticks = link.refined(graph), link.ticks(graph)
+        times = link.times(in_ticks, down=True)
+    one_pass, closure, stop = _one_pass(graph, times), None, Stop.DONE
+    best = one_pass
     found, closures = [best] * len(ordered), [best] * len(ordered)
     with until_stopped() as ending:
         for place, limit in reversed([*enumerate(ordered)]):
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
                 own = clock.share(part, clock.within_stage(part, name))
-                rising = (
-                    rising_bounds(graph, limit, effort=effort, start=closure, clock=own)
-                    if link is None
-                    else rising_with_copies(graph, limit, link, effort=effort, clock=own)
-                )
-                for bound in rising:
-                    if bound.infeasible or bound.compute >= best.compute:
+                for fine in rising(in_ticks, limit, times=times, effort=effort, start=closure, clock=own):
+                    bound = replace(fine, amount=fine.amount // ticks)
+                    if not bound.infeasible and bound.amount <= one_pass.amount:
+                        bound = one_pass
+                    if bound.infeasible or bound.amount >= best.amount:
                         best = bound
                     found[place] = best
-                    if bound.price is not None:
+                    if bound.source == CLOSURE and bound.prices is not None:
                         closure = closures[place] = bound
             stop |= share.stop
             if stop is Stop.INTERRUPTED:

@@ -11,12 +11,20 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
-from remat_algos.bounds.closure import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound, closure_proof
-from remat_algos.bounds.link_bound import LINK_PRICES, TIME_SOURCES, TimeBound, time_proof
+from remat_algos.bounds.bound import (
+    ANY_ORDER,
+    BOUND_OF_ANOTHER,
+    COMPUTE,
+    ONE_PASS,
+    PROVEN,
+    TIME,
+    TIME_SOURCES,
+    LowerBound,
+)
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
-from remat_algos.bounds.moments import STOPPED_EARLY, moment_bound
+from remat_algos.bounds.rising import prove
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.cost.links import Link, LinkTimes
+from remat_algos.cost.links import Link
 from remat_algos.effort import BEST, FAST
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
@@ -33,7 +41,6 @@ from remat_algos.solvers.registry import SCOPES, Candidate, Solver, Task, find_s
 PROVING = 30
 # Seconds to load a plan with a bound by a solver, or an arena; the effort "fast" limits the work, mostly to less.
 PROVING_AGAIN = 1.0
-BOUND_OF_ANOTHER = '"bound" in the details of the plan goes with another "bound_source"'
 NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
@@ -46,8 +53,8 @@ class Checked(NamedTuple):
     graph: ComputationGraph
     simulation: Simulation
     reservation: Reservation
-    bound: ComputeBound | None
-    narrower: ComputeBound | None
+    bound: LowerBound | None
+    narrower: LowerBound | None
     link: Link | None
 
 
@@ -73,7 +80,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     if link is not None:
         found |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
-    bound = _claimed_bound(record)
+    bound = _claimed_bound(record, link)
     found["gap"] = None if bound is None else bound.gap(played.time)
     for name, value in found.items():
         if record[name] != value:
@@ -188,8 +195,8 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
-def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
-    """Return the claimed lower bound on compute; without a source, that of one pass."""
+def _claimed_bound(record: Mapping[str, Any], link: Link | None) -> LowerBound | None:
+    """Return the claimed lower bound on compute, with a link on time; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -200,27 +207,28 @@ def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
         )
     if bound is None:
         return None
-    return ComputeBound(bound, scope=scope, solver=None if source in (None, ONE_PASS, *PROVEN) else source)
+    of, by_nodes = (COMPUTE, PROVEN) if link is None else (TIME, TIME_SOURCES)
+    return LowerBound(bound, of=of, scope=scope, solver=None if source in (None, ONE_PASS, *by_nodes) else source)
 
 
 def _checked_bound(
-    graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, played: Timeline, limit: int, strict: bool
-) -> ComputeBound:
+    graph: ComputationGraph, record: Mapping[str, Any], bound: LowerBound, played: Timeline, limit: int, strict: bool
+) -> LowerBound:
     """Prove the lower bound on compute, with a link on time, again; ClaimError if it is false or has no prover."""
     source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
-    what, does, by_nodes = ("compute", "computes", PROVEN) if link is None else ("time", "takes", TIME_SOURCES)
-    if not bound.compute <= played.time:  # also for NaN
+    what, (does, by_nodes) = bound.of, ("computes", PROVEN) if link is None else ("takes", TIME_SOURCES)
+    if not bound.amount <= played.time:  # also for NaN
         raise ClaimError(
             "the plan claims the lower bound {claimed} on {what}; it {does} {found} itself",
-            claimed=bound.compute,
+            claimed=bound.amount,
             what=what,
             does=does,
             found=played.time,
         )
-    if bound.compute < one_pass or (source in (None, ONE_PASS) and bound.compute > one_pass):
+    if bound.amount < one_pass or (source in (None, ONE_PASS) and bound.amount > one_pass):
         raise ClaimError(
             "the plan claims the lower bound {claimed} on {what}{whose}; one pass {does} {one_pass}",
-            claimed=bound.compute,
+            claimed=bound.amount,
             what=what,
             whose=", which names no source" if source is None else "",
             does=does,
@@ -237,7 +245,7 @@ def _checked_bound(
         return _prove_by_nodes(record, bound, played, limit, strict)
     if "bound" in record.get("details", {}):
         raise PlanError(BOUND_OF_ANOTHER)
-    if prover is None or bound.compute == one_pass:
+    if prover is None or bound.amount == one_pass:
         return bound
     return replace(bound, proven=_prove_by_solver(prover, graph, bound, played.simulation, limit, strict))
 
@@ -288,7 +296,7 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
 def _prove_by_solver(
     prover: Solver,
     graph: ComputationGraph,
-    claim: ComputeBound,
+    claim: LowerBound,
     simulation: Simulation,
     limit: int,
     strict: bool,
@@ -298,7 +306,7 @@ def _prove_by_solver(
 
     It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves a bound for any order.
     """
-    bound, own = claim.compute, Candidate(simulation.schedule, simulation=simulation)
+    bound, own = claim.amount, Candidate(simulation.schedule, simulation=simulation)
     seconds, effort = (PROVING, BEST) if strict else (PROVING_AGAIN, FAST)
     task = Task(min(limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
     whose = "" if claim.scope == ANY_ORDER else f" of schedules of the scope '{claim.scope}'"
@@ -331,7 +339,7 @@ def _prove_by_solver(
 
 def _narrower(
     graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, limit: int, strict: bool
-) -> ComputeBound | None:
+) -> LowerBound | None:
     """The claimed bound of a narrower scope, proven if strict; an error if it is invalid or contradicts the plan."""
     narrower = record.get("details", {}).get("narrower_bound")
     if narrower is None:
@@ -348,7 +356,7 @@ def _narrower(
             found=simulation.compute,
         )
     prover = _prover(graph, record["method"], scope)
-    claim = ComputeBound(bound, scope=scope, solver=prover.name, proven=strict)
+    claim = LowerBound(bound, scope=scope, solver=prover.name, proven=strict)
     if strict and bound > graph.needed_compute:
         constraints = Constraints.claimed(graph, record.get("constraints"))
         _prove_by_solver(prover, graph, claim, simulation, limit, strict, constraints)
@@ -356,30 +364,29 @@ def _narrower(
 
 
 def _prove_by_nodes(
-    record: Mapping[str, Any], bound: ComputeBound, played: Timeline, limit: int, strict: bool
-) -> ComputeBound:
+    record: Mapping[str, Any], bound: LowerBound, played: Timeline, limit: int, strict: bool
+) -> LowerBound:
     """Prove the bound from the nodes and prices in the plan; return it with these."""
     source, graph, link = record["bound_source"], played.simulation.graph, played.link
     in_ticks = graph.refined(played.ticks)
     times = None if link is None else link.times(in_ticks, down=True)
-    claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
-    priced = (claim.price is not None, claim.prices is not None)
-    if priced != (source == CLOSURE, source == LINK_PRICES) or (any(priced) and len(claim.nodes) > 1):
+    claim = LowerBound.claimed(graph, bound.amount, record.get("details", {}).get("bound"), bound.of)
+    if claim.source != source or (claim.prices is not None and len(claim.nodes) > 1):
         raise PlanError(BOUND_OF_ANOTHER)
     try:
-        ticks, certain = _prove(in_ticks, limit, claim, times)
+        found = prove(in_ticks, limit, claim, times=times, seconds=PROVING)
     except ValueError as error:
         raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
-    claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
-    if proven >= claim.compute:
+    claim, proven = replace(claim, scope=bound.scope), played.in_units(int(found.amount))
+    if proven >= claim.amount:
         return claim
     facts = {
-        "claimed": claim.compute,
-        "what": "compute" if times is None else "time",
+        "claimed": claim.amount,
+        "what": claim.of,
         "nodes": [graph.labels[v] for v in claim.nodes],
         "proven": proven,
     }
-    if certain:
+    if not found.stopped:
         raise ClaimError(
             "the plan claims the lower bound {claimed} on {what}, by {nodes!l} at the first run; that proves {proven}",
             **facts,
@@ -392,18 +399,6 @@ def _prove_by_nodes(
             seconds=PROVING,
         )
     return replace(claim, proven=False)
-
-
-def _prove(
-    graph: ComputationGraph, limit: int, claim: ComputeBound, times: LinkTimes | None = None
-) -> tuple[int, bool]:
-    """Prove a bound from its nodes and prices: (compute, or time with copies; False if it ran out of time)."""
-    if claim.prices is not None and times is not None:
-        return time_proof(graph, limit, times, TimeBound(int(claim.compute), claim.nodes, claim.prices)), True
-    if claim.price is not None:
-        return closure_proof(graph, limit, claim.nodes[0], claim.price), True
-    found = moment_bound(graph, limit, claim.nodes, times=times, seconds=PROVING)
-    return found.compute, found.status != STOPPED_EARLY
 
 
 def _reserved(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.allocate.allocators import PEAK, Reservation, get_allocator
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
+from remat_algos.bounds.bound import ANY_ORDER, LowerBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Stop, until_stopped
@@ -90,7 +90,7 @@ class Plan:
         The solver whose schedule this is: the best of "auto", or no_remat where that is no worse.
     options : mapping
         Options of the solver.
-    bound : ComputeBound or None
+    bound : LowerBound or None
         Lower bound on the compute of every schedule of its `scope` within the limit; without a limit, or for the budget
         "least", of every schedule within this plan's own peak. `solve` gives one for schedules of any order, and may
         leave its computation to the first time that it is read.
@@ -105,7 +105,7 @@ class Plan:
         peak.
     constraints : Constraints, optional
         Constraints that the schedule satisfies besides the budget. The bound is that without them.
-    narrower : ComputeBound, optional
+    narrower : LowerBound, optional
         The method's bound of a narrower scope than any order; with constraints, only for schedules that satisfy them.
     solver_peak_bound : int, optional
         Lower bound on the peak in bytes, proven by the method, if above `least_peak_bound`.
@@ -127,16 +127,16 @@ class Plan:
     solver: str
     method: str
     options: Mapping[str, Any]
-    bound: ComputeBound | None
+    bound: LowerBound | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
     report: SearchReport = field(default_factory=SearchReport)
     reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
     constraints: Constraints | None = None
-    narrower: ComputeBound | None = None
+    narrower: LowerBound | None = None
     solver_peak_bound: int | None = None
     loaded: bool = False
-    bound_search: Callable[[], tuple[ComputeBound, Stop]] | None = None
+    bound_search: Callable[[], tuple[LowerBound, Stop]] | None = None
     link: Link | None = None
     _timeline: Timeline | None = field(default=None, init=False, repr=False)
 
@@ -173,7 +173,7 @@ class Plan:
 
     if not TYPE_CHECKING:  # type checkers know the fields
 
-        def __getattr__(self, name: str) -> ComputeBound:
+        def __getattr__(self, name: str) -> LowerBound:
             if name != "bound":
                 known = [each for each in dir(type(self)) if not each.startswith("_")]
                 near = "" if name.startswith("_") else did_you_mean(name, known, limit=1)
@@ -308,7 +308,7 @@ class Plan:
         if self.solver_peak_bound is not None:
             details["peak_bound"] = self.solver_peak_bound
         if self.narrower is not None:
-            details["narrower_bound"] = {"bound": self.narrower.compute, "scope": self.narrower.scope}
+            details["narrower_bound"] = {"bound": self.narrower.amount, "scope": self.narrower.scope}
         record: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -325,7 +325,7 @@ class Plan:
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
-            "bound": None if bound is None else bound.compute,
+            "bound": None if bound is None else bound.amount,
             "bound_scope": None if bound is None else bound.scope,
             "bound_source": None if bound is None else bound.source,
             "gap": self.gap,
@@ -471,10 +471,10 @@ def bound_cells(plan: Plan) -> tuple[str, str]:
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return "", ""
-    extra, above = percent(max(0, bound.compute - one_pass), one_pass), plan.time - bound.compute
+    extra, above = percent(max(0, bound.amount - one_pass), one_pass), plan.time - bound.amount
     if not bound.proven:
         return f"{extra} claimed", "not proven"
-    return extra, "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, bound.compute)
+    return extra, "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, bound.amount)
 
 
 def reordered(plan: Plan) -> bool:
@@ -600,9 +600,9 @@ def _peak_certificate(plan: Plan) -> str:
     return f"no schedule goes below {format_bytes(bound)}{above}"
 
 
-def _certificate(plan: Plan, bound: ComputeBound) -> str:
+def _certificate(plan: Plan, bound: LowerBound) -> str:
     """Return the lower bound on compute, its source, and the excess of the plan."""
-    compute, one_pass = bound.compute, plan.graph.needed_compute
+    compute, one_pass = bound.amount, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
     if not bound.proven:
@@ -620,10 +620,10 @@ def _certificate(plan: Plan, bound: ComputeBound) -> str:
     return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} {verb}{to}"
 
 
-def _narrower(plan: Plan, narrower: ComputeBound) -> Iterator[tuple[str, str]]:
+def _narrower(plan: Plan, narrower: LowerBound) -> Iterator[tuple[str, str]]:
     """Yield the bound for a class of schedules, if it is higher than the bound for all."""
-    bound, whose = narrower.compute, SCHEDULES_OF[narrower.scope]
-    if bound <= (0 if plan.bound is None else plan.bound.compute):
+    bound, whose = narrower.amount, SCHEDULES_OF[narrower.scope]
+    if bound <= (0 if plan.bound is None else plan.bound.amount):
         return
     above = plan.simulation.compute - bound
     excess = f"this plan is {fine_percent(above, bound)} above it" if above > 0 else "none of them computes less"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.closure import ComputeBound
+from remat_algos.bounds.bound import LowerBound
 from remat_algos.bounds.rising import bound_curve
 from remat_algos.context import Clock
 from remat_algos.cost.links import Link, in_units
@@ -250,13 +250,13 @@ class Policy:
         return self.simulation.overhead + copies
 
     @property
-    def bound(self) -> ComputeBound:
+    def bound(self) -> LowerBound:
         """Lower bound on the compute of every schedule within the limit, or else within the peak of the policy.
 
         With a link on the time of every schedule with copies. It is computed when it is first read.
         """
 
-        def computed() -> ComputeBound:
+        def computed() -> LowerBound:
             limit = self.peak_memory if self.limit is None else self.limit
             link = None if self.link is None else self.link.planned
             return bound_curve(self.graph, [limit], Clock(), effort=FAST, link=link).bounds[0]
@@ -273,7 +273,7 @@ class Policy:
         labels, what = self.graph.labels, "tensors" if self.blocks is None else "blocks"
         record: dict[str, Any] = {"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash}
         if self.blocks is not None:
-            record |= {"semantics": self.semantics, "limit": self.limit, "bound": self.bound.compute, "gap": self.gap}
+            record |= {"semantics": self.semantics, "limit": self.limit, "bound": self.bound.amount, "gap": self.gap}
         return {
             **record,
             "peak_memory": self.peak_memory,
@@ -327,7 +327,7 @@ class Policy:
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"
         one_pass, bound = graph.needed_compute, self.bound
-        extra = bound.compute - one_pass
+        extra = bound.amount - one_pass
         for label, amount, what in (
             ("overhead", self.overhead, "more than one pass"),
             ("bound", extra, f"for every schedule ({bound.source})"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.closure import ComputeBound
+from remat_algos.bounds.bound import LowerBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT, FAST
@@ -230,18 +230,18 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
     """Return the entries of all solvers, with one bound for their common limit."""
     problem = portfolio.problem
-    bound = ComputeBound(problem.graph.needed_compute)
+    bound = LowerBound(problem.graph.needed_compute)
     if not problem.minimizes_peak and portfolio.stop is not Stop.INTERRUPTED:
         least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
         quick = clock.share(progress=clock.within_stage(0.5, BOUNDING))
         bound = problem.compute_bound(quick, effort=FAST)[0]
-        if least > bound.compute and portfolio.task.effort != FAST:
+        if least > bound.amount and portfolio.task.effort != FAST:
             longer = clock.share(progress=clock.within_stage(name=BOUNDING))
             bound = problem.compute_bound(longer, effort=portfolio.task.effort, closure=bound)[0]
     return [_entry(portfolio, solver, bound) for solver in solvers]
 
 
-def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
+def _entry(portfolio: Portfolio, solver: Solver, bound: LowerBound) -> Entry:
     problem, result = portfolio.problem, portfolio.results.get(solver.name)
     if result is None:
         return Entry(solver.name, None, "not tried: interrupted")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
-from remat_algos.bounds.closure import ANY_ORDER, ONE_PASS
+from remat_algos.bounds.bound import ANY_ORDER, ONE_PASS
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.context import Clock, Progress, Stop, until_stopped
@@ -142,7 +142,7 @@ class Frontier:
                     "compute": plan.simulation.compute,
                     "overhead": plan.overhead,
                     **({} if plan.link is None else {"time": plan.time, "overhead_in_time": plan.overhead_in_time}),
-                    "bound": None if plan.bound is None else plan.bound.compute,
+                    "bound": None if plan.bound is None else plan.bound.amount,
                     "bound_source": None if plan.bound is None else plan.bound.source,
                     "bound_proven": plan.bound is not None and plan.bound.proven,
                     "gap": plan.gap,
@@ -157,7 +157,7 @@ class Frontier:
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     """Undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
-    preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.compute if plan.bound else 0)))
+    preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
 
@@ -317,7 +317,7 @@ def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) ->
     bounds = bound_curve(graph, limits, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
     portfolio.note(bounds.stop)
     for i, limit in enumerate(limits):
-        part, bound = 1 / (len(limits) - i), int(bounds.at(limit).compute)
+        part, bound = 1 / (len(limits) - i), int(bounds.at(limit).amount)
         own = clock.share(part, clock.within_stage(part))
         best = min((each.figures[1] for each in portfolio.candidates if each.figures[0] <= limit), default=bound)
         if portfolio.stop.complete and best > bound + slack:

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 from remat_algos.allocate.allocators import Reservation
-from remat_algos.bounds.closure import ANY_ORDER, ComputeBound, forced_values
+from remat_algos.bounds.bound import ANY_ORDER, LowerBound
+from remat_algos.bounds.closure import forced_values
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Budget
@@ -51,7 +52,7 @@ def budget_error(
     skipped: Mapping[str, int] = MappingProxyType({}),
     *,
     late: bool = False,
-    proof: ComputeBound | None = None,
+    proof: LowerBound | None = None,
     dropped: Sequence[Candidate] = (),
     least: Candidate | None = None,
 ) -> BudgetError:
@@ -116,7 +117,7 @@ def lowest_plan(
         options={},
         seconds=0.0,
         report=report or SearchReport(),
-        bound=ComputeBound(problem.graph.needed_compute),
+        bound=LowerBound(problem.graph.needed_compute),
         reservation=reservation,
     )
 
@@ -127,7 +128,7 @@ def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
 
 
 def _shortage(
-    problem: Problem, candidates: Sequence[Candidate], lowest: Candidate | None, proof: ComputeBound | None, bound: int
+    problem: Problem, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
     """Return the exceeded limit, and the lowest value reached."""
     graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)

@@ -8,7 +8,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.bounds.closure import ANY_ORDER
+from remat_algos.bounds.bound import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.effort import FAST, SMALL
 from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError, extended

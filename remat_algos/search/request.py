@@ -7,10 +7,10 @@ from typing import Any
 from remat_algos.allocate.allocation import check_alignment
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
 from remat_algos.arguments import as_seed
-from remat_algos.bounds.closure import ANY_ORDER, MOMENTS, ComputeBound
+from remat_algos.bounds.bound import ANY_ORDER, MOMENTS, LowerBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.bounds.rising import rising_bounds
+from remat_algos.bounds.rising import rising
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
@@ -96,9 +96,9 @@ class Problem:
         *,
         effort: str,
         peak: int | None = None,
-        closure: ComputeBound | None = None,
+        closure: LowerBound | None = None,
         goal: int | None = None,
-    ) -> tuple[ComputeBound, Stop]:
+    ) -> tuple[LowerBound, Stop]:
         """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
         If the peak is minimized, of every schedule within `peak`, or without `peak` of every schedule. `closure` is the
@@ -106,13 +106,13 @@ class Problem:
         this one.
         Whatever stops it, the best bound so far is valid.
         """
-        bound = closure or ComputeBound(self.graph.needed_compute)
+        bound = closure or LowerBound(self.graph.needed_compute)
         limit = peak if self.minimizes_peak else self.limit
         with until_stopped() as ending:
             last = goal is not None
-            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, last=last, clock=clock):
-                bound = rising
-                if goal is not None and bound.compute >= goal - int(TOLERANCE * self.graph.needed_compute):
+            for found in rising(self.graph, limit, effort=effort, closure=closure, last=last, clock=clock):
+                bound = found
+                if goal is not None and bound.amount >= goal - int(TOLERANCE * self.graph.needed_compute):
                     ending.stop = Stop.PROVEN
                     break
         return bound, ending.stop
@@ -126,10 +126,10 @@ class Problem:
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
-    def proven(self, candidate: Candidate, bound: ComputeBound) -> ComputeBound:
+    def proven(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
         """Return the larger of a bound and the candidate's own, if that is valid here and holds for any order."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
-        return bound if own is None or own <= bound.compute else ComputeBound(own, solver=candidate.solver)
+        return bound if own is None or own <= bound.amount else LowerBound(own, solver=candidate.solver)
 
     def fits(self, candidate: Candidate) -> bool:
         """True if peak and overhead are within the budget."""
@@ -150,7 +150,7 @@ class Problem:
         options: Mapping[str, Any],
         seconds: float,
         report: SearchReport,
-        bound: ComputeBound | Callable[[], tuple[ComputeBound, Stop]],
+        bound: LowerBound | Callable[[], tuple[LowerBound, Stop]],
         reservation: Reservation | None = None,
     ) -> Plan:
         """Return the plan of a candidate; by default its peak is the reservation.
@@ -160,8 +160,8 @@ class Problem:
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
-            narrower = ComputeBound(own, scope=candidate.scope, solver=candidate.solver)
-        known = self.proven(candidate, bound) if isinstance(bound, ComputeBound) else None
+            narrower = LowerBound(own, scope=candidate.scope, solver=candidate.solver)
+        known = self.proven(candidate, bound) if isinstance(bound, LowerBound) else None
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -178,7 +178,7 @@ class Problem:
             constraints=self.constraints,
             narrower=narrower,
             solver_peak_bound=peak_bound if (peak_bound or 0) > least_peak_bound(self.graph)[0] else None,
-            bound_search=None if isinstance(bound, ComputeBound) else bound,
+            bound_search=None if isinstance(bound, LowerBound) else bound,
         )
 
     def check_regions(self) -> None:
@@ -238,11 +238,11 @@ class Criterion:
         """The share of the progress for the search; the rest is for the allocator and the bound."""
         return SEARCHING if self.allocator.name == PEAK else SEARCHING_FIRST
 
-    def goal(self, graph: ComputationGraph, bound: ComputeBound) -> int | None:
+    def goal(self, graph: ComputationGraph, bound: LowerBound) -> int | None:
         """Compute at which the search may end; None if compute alone does not decide."""
         if self.repeats:
             return None
-        return int(bound.compute) + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
+        return int(bound.amount) + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
 
     def rank(self, problem: Problem, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
         """Sort key of candidates that fit, best first."""

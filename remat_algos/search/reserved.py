@@ -9,7 +9,7 @@ from functools import cache
 
 from remat_algos.allocate.allocation import NO_LIMIT
 from remat_algos.allocate.allocators import Reservation
-from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
+from remat_algos.bounds.bound import ANY_ORDER, LowerBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
@@ -41,28 +41,28 @@ class BoundSearch:
     def __init__(self, request: Request, problem: Problem, clock: Clock) -> None:
         self.request, self.problem, self.clock = request, problem, clock
         self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
-        known = self.best if request.ends_at_bound else ComputeBound(request.graph.needed_compute)
+        known = self.best if request.ends_at_bound else LowerBound(request.graph.needed_compute)
         self.goal = None if request.raw else request.criterion.goal(request.graph, known)
         """Compute at which the search may end; None if compute alone does not decide."""
 
     @cached_property
-    def closure(self) -> ComputeBound:
+    def closure(self) -> LowerBound:
         """The closure bound."""
         quick = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.02, BOUNDING))
         bound, self.stop = self.problem.compute_bound(quick, effort=FAST)
         return bound
 
     @cached_property
-    def best(self) -> ComputeBound:
+    def best(self) -> LowerBound:
         """The bound before the search: of one moment if it may pay, else the closure bound."""
         bound = self.closure
-        pays = bound.price is not None and self.request.graph.n_nodes > SMALL
+        pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
             longer = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.05, BOUNDING))
             bound, self.stop = self.problem.compute_bound(longer, effort=DEFAULT, closure=bound)
         return bound
 
-    def on_demand(self, best: Candidate, stop: Stop) -> Callable[[], tuple[ComputeBound, Stop]]:
+    def on_demand(self, best: Candidate, stop: Stop) -> Callable[[], tuple[LowerBound, Stop]]:
         """Return a function that computes the bound of the best plan, and its Stop, in the time left now.
 
         Threads that call it wait for the first.
@@ -70,25 +70,25 @@ class BoundSearch:
         seconds, lock = self.clock.left, threading.Lock()
 
         @cache
-        def computed() -> tuple[ComputeBound, Stop]:
+        def computed() -> tuple[LowerBound, Stop]:
             self.clock = Clock(seconds)
             bound = self.best
             bound = bound if self.stop is Stop.INTERRUPTED else self.raised(best, stop)
             return self.problem.proven(best, bound), self.stop
 
-        def once() -> tuple[ComputeBound, Stop]:
+        def once() -> tuple[LowerBound, Stop]:
             with lock:
                 return computed()
 
         return once
 
-    def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
+    def raised(self, best: Candidate, stop: Stop) -> LowerBound:
         """Raise the bound towards the compute of the best plan in the remaining time."""
         problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
         proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
         untried = self.effort.bounds_last or self.best is self.closure
-        if not untried or compute <= max(self.best.compute, proven or 0):
+        if not untried or compute <= max(self.best.amount, proven or 0):
             return self.best
         tighter, self.stop = problem.compute_bound(
             clock.share(progress=None if interrupted else clock.within_stage(name=BOUNDING)),
@@ -97,7 +97,7 @@ class BoundSearch:
             closure=None if problem.minimizes_peak else self.closure,
             goal=compute,
         )
-        return max(tighter, self.best, key=lambda each: each.compute)
+        return max(tighter, self.best, key=lambda each: each.amount)
 
 
 class PlanSearch:

@@ -60,7 +60,7 @@ def solve(
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     effort : {"fast", "default", "best"}
-        Which solvers run, and how much work goes into the search, exact search and the lower bound (`rising_bounds`):
+        Which solvers run, and how much work goes into the search, exact search and the lower bound (`rising`):
         it counts moves, states and integer programs, not seconds. Each of the latter also has a time limit, by which
         bounds of machines may differ.
     time_limit : float, optional

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from remat_algos.allocate.allocators import PEAK, get_allocator
-from remat_algos.bounds.closure import ComputeBound
-from remat_algos.bounds.link_bound import TimeBound, rising_time_bounds
+from remat_algos.bounds.bound import TIME, LowerBound
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
+from remat_algos.bounds.rising import rising
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST, Effort
@@ -99,7 +99,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
         if alone is None and stop is not Stop.INTERRUPTED:
             alone, failure = _alone(request, Budget(memory=limit), clock, plain)
             starts += [(alone.simulation, "the plan without copies")] if alone is not None else []
-    bound = TimeBound(in_ticks.graph.needed_compute)
+    bound = LowerBound(in_ticks.graph.needed_compute, of=TIME)
     if best.figures[0] <= limit and stop is not Stop.INTERRUPTED:
         bound, ended = _bound(in_ticks, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
         stop |= ended
@@ -111,7 +111,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
                 begun = [search.annealed((alone.simulation, "the plan without copies"), limit), best]
                 best, ended = search.fastest(begun, limit, bound)
                 stop |= ended
-        near = best.figures[1] <= bound.time + in_ticks.task.slack
+        near = best.figures[1] <= bound.amount + in_ticks.task.slack
         if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
             bound, ended = _bound(in_ticks, planned, limit, clock, bound)
             stop |= ended
@@ -120,7 +120,8 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
         raise _shortage(request, link, limit, best.simulation, stop, failure) from failure
     if problem.limit is not None and best.figures[0] > problem.limit:
         raise _shortage(request, link, problem.limit, best.simulation, stop, failure) from failure
-    plan = _plan(request, link, problem.limit, best, alone, _in_units(bound, ticks), stop, clock)
+    bound = replace(bound, amount=in_units(int(bound.amount), ticks))
+    plan = _plan(request, link, problem.limit, best, alone, bound, stop, clock)
     if problem.overhead_limit is not None and plan.overhead_in_time > problem.overhead_limit:
         raise _too_slow(plan, problem.overhead_limit)
     return plan
@@ -132,7 +133,7 @@ def _plan(
     limit: int | None,
     best: Annealed,
     alone: Plan | None,
-    bound: ComputeBound,
+    bound: LowerBound,
     stop: Stop,
     clock: Clock,
 ) -> Plan:
@@ -172,12 +173,12 @@ def _alone(
         return None, error
 
 
-def _may_be_faster(request: Request, alone: Plan | None, best: Annealed, bound: TimeBound, ticks: int) -> bool:
+def _may_be_faster(request: Request, alone: Plan | None, best: Annealed, bound: LowerBound, ticks: int) -> bool:
     """True if a longer search without copies may find a plan that is faster than the best with copies."""
     time = best.figures[1]
-    if request.task.effort == FAST or alone is None or time <= bound.time + request.task.slack:
+    if request.task.effort == FAST or alone is None or time <= bound.amount + request.task.slack:
         return False
-    return alone.bound is None or ticks * alone.bound.compute < time
+    return alone.bound is None or ticks * alone.bound.amount < time
 
 
 def _in_ticks(request: Request, link: Link) -> Request:
@@ -188,14 +189,6 @@ def _in_ticks(request: Request, link: Link) -> Request:
         graph=graph,
         task=replace(request.task, slack=min(ticks * request.task.slack, LARGEST_SUM)),
         constraints=None if rules is None else replace(rules, graph=graph),
-    )
-
-
-def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
-    """Convert a bound in ticks to the unit of the plan's costs."""
-    source = bound.source if bound.nodes else None
-    return ComputeBound(
-        in_units(bound.time, ticks), bound.nodes, prices=bound.prices, infeasible=bound.infeasible, solver=source
     )
 
 
@@ -232,15 +225,15 @@ def _lowest_limit(request: Request, limit: int) -> int:
 
 
 def _bound(
-    request: Request, link: Link, limit: int, clock: Clock, known: TimeBound | None = None
-) -> tuple[TimeBound, Stop]:
+    request: Request, link: Link, limit: int, clock: Clock, known: LowerBound | None = None
+) -> tuple[LowerBound, Stop]:
     """Raise the lower bound on the time of plans with copies, in ticks; return it and the end of its search."""
     graph, effort, last = request.graph, request.task.effort, known is not None
-    best = known or TimeBound(graph.needed_compute)
+    best = known or LowerBound(graph.needed_compute, of=TIME)
     with until_stopped() as ending:
         times = link.times(graph, down=True)
-        for found in rising_time_bounds(graph, limit, times, effort=effort, last=last, clock=clock):
-            if found.infeasible or found.time > best.time:
+        for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
+            if found.infeasible or found.amount > best.amount:
                 best = found
     return best, ending.stop
 
@@ -323,14 +316,14 @@ class _CopySearch:
         self.clock.note(ending.stop)
         return best, ending.stop
 
-    def fastest(self, starts: Sequence[Annealed], limit: int, bound: TimeBound) -> tuple[Annealed, Stop]:
+    def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> tuple[Annealed, Stop]:
         """Search for the fastest schedule from some starts, until its time is near the bound."""
 
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
 
         begun = sorted({rank(each): each for each in starts if not rank(each)[1]}.values(), key=rank) or list(starts)
-        best, goal, over = min(starts, key=rank), bound.time + self.request.task.slack, None
+        best, goal, over = min(starts, key=rank), int(bound.amount) + self.request.task.slack, None
         count = self.effort.first_searches
         with until_stopped() as ending:
             if not self._meets(best, limit, goal):
@@ -406,7 +399,7 @@ def _shortage(
         None,
         Annealed(lowest, "eviction"),
         None,
-        ComputeBound(graph.needed_compute),
+        LowerBound(graph.needed_compute, of=TIME),
         stop,
         Clock(),
     )

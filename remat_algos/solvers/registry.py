@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import remat_algos.solvers.methods as package
 from remat_algos.arguments import as_seed
-from remat_algos.bounds.closure import ANY_ORDER, ComputeBound
+from remat_algos.bounds.bound import ANY_ORDER, LowerBound
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError
@@ -87,7 +87,7 @@ class Task:
     limit: int | None = None
     bound: int | None = None
     slack: int = 0
-    closure: ComputeBound | None = None
+    closure: LowerBound | None = None
     sought: int | None = None
     budgets: int = 0
     constraints: Constraints | None = None

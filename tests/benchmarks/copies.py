@@ -98,7 +98,7 @@ def solved(graph: ra.ComputationGraph, limit: int, link: Link) -> Record:
         plan = ra.solve(graph, limit, link=link)
     except ra.BudgetError as error:
         return {"seconds": round(time.process_time() - begin, 1), "impossible": error.lower_bound > limit}
-    seconds, bound = time.process_time() - begin, plan.bound.compute
+    seconds, bound = time.process_time() - begin, plan.bound.amount
     if plan.peak_memory > limit or bound > plan.time:
         raise AssertionError(f"peak {plan.peak_memory} of {limit}, time {plan.time} with a bound of {bound}")
     return {

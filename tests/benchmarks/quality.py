@@ -258,7 +258,7 @@ def measure(row: Row, effort: str | None = None, **options: Any) -> Record:
     seconds = time.process_time() - begin
     if plan.peak_memory > limit:
         raise AssertionError(f"{row.name}: the peak is {plan.peak_memory}, above the limit {limit}")
-    bound, compute = plan.bound.compute, plan.simulation.compute
+    bound, compute = plan.bound.amount, plan.simulation.compute
     if bound > compute:
         raise AssertionError(f"{row.name}: the bound {bound} is above the compute {compute}")
     bound = max(bound, one_pass) - one_pass
@@ -337,7 +337,7 @@ def _optima(effort: str, exact: float, largest: float, seconds: float) -> Iterat
         with suppress(ra.BudgetError):
             plan = ra.solve(graph, limit, effort=effort)
             gaps.append(100 * (plan.simulation.compute / compute - 1))
-            n_proven += plan.bound.compute == plan.simulation.compute
+            n_proven += plan.bound.amount == plan.simulation.compute
     taken, count, ending = time.process_time() - begin, len(points), "" if effort == DEFAULT else f", {effort}"
     share = 100 * sum(gap == 0 for gap in gaps) / count
     yield figure("optima", f"{count} golden optima{ending}: exact", round(share, 2), "%", exact, at_least=True)

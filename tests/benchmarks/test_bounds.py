@@ -45,7 +45,7 @@ def test_closure_bound(benchmark, name, percent):
     limit = baseline_peak(graph) * percent // 100
     rounds = 1 if graph.n_nodes > 4000 else 3
     bound = benchmark.pedantic(overhead_bound, (graph, limit), rounds=rounds, warmup_rounds=graph.n_nodes <= 4000)
-    overhead = 100 * (bound.compute - graph.needed_compute) / graph.needed_compute
+    overhead = 100 * (bound.amount - graph.needed_compute) / graph.needed_compute
     benchmark.extra_info.update(
         cores=os.cpu_count(),
         nodes=graph.n_nodes,

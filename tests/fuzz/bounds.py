@@ -1,9 +1,9 @@
 """The closure bound against the program that it relaxes, the schedules of every solver, and the optimum."""
 
 import remat_algos as ra
-from remat_algos.bounds.closure import closure_cut, closure_proof, overhead_bound
+from remat_algos.bounds.closure import closure_cut, overhead_bound
 from remat_algos.bounds.memory import forced_bytes
-from remat_algos.bounds.rising import rising_bounds
+from remat_algos.bounds.rising import prove, rising
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from tests.fuzz.graphs import EXPONENTIAL, SMALL_NODES, Subject
 from tests.fuzz.random_graphs import random_graph
@@ -42,10 +42,10 @@ def relaxations(rng, report):
     for limit in sorted(limits(rng, graph, Subject(graph).base.peak), reverse=True):
         bound = overhead_bound(graph, limit)
         relaxed(report, graph, limit, bound)
-        if before is not None and not bound.infeasible and (before.infeasible or bound.compute < before.compute):
+        if before is not None and not bound.infeasible and (before.infeasible or bound.amount < before.amount):
             fault(report, graph, "a bound falls with the limit", f"{limit} B: {before}, {bound}")
-        if bound.price is not None:
-            if closure_proof(graph, limit, bound.nodes[0], bound.price) != bound.compute:
+        if bound.prices is not None:
+            if prove(graph, limit, bound).amount != bound.amount:
                 fault(report, graph, "node and price do not prove the bound", f"{limit} B: {bound}")
             closure_cut(graph, limit, bound)
         before = bound
@@ -70,7 +70,7 @@ def relaxed(report, graph, limit, bound):
         fault(report, graph, "feasible and not", f"{limit} B: {bound}, the linear program has {less}, {more}")
     if less is None or bound.infeasible:
         return
-    overhead, error = bound.compute - graph.needed_compute, TOLERANCE * max(1, int(graph.compute.max()))
+    overhead, error = bound.amount - graph.needed_compute, TOLERANCE * max(1, int(graph.compute.max()))
     low = closure.whole_steps(graph, max(0.0, less - error))
     high = overhead if more is None else closure.whole_steps(graph, more + error)
     if not low <= overhead <= high:
@@ -80,7 +80,7 @@ def relaxed(report, graph, limit, bound):
 def schedules(report, subject, limit):
     """No plan within the limit costs less, of any solver; nor does the optimum of a small graph."""
     graph = subject.graph
-    *_, bound = rising_bounds(graph, limit, last=True)
+    *_, bound = rising(graph, limit, last=True)
     for solver in ra.list_solvers():
         try:
             seconds = SECONDS if solver.name in EXPONENTIAL and graph.n_nodes > SMALL_NODES else None
@@ -89,12 +89,12 @@ def schedules(report, subject, limit):
             continue
         report.count("plans")
         found = subject.verdict(plan.schedule.order.tolist())
-        if isinstance(found, Unsound) or found.peak > limit or bound.infeasible or found.compute < bound.compute:
+        if isinstance(found, Unsound) or found.peak > limit or bound.infeasible or found.compute < bound.amount:
             fault(report, graph, "a plan is better", f"{limit} B, {solver.name}: {found}, {bound}")
     if subject.small:
         report.count("compared with the optimum")
         best = subject.optimum(limit)
-        if best is not None and (bound.infeasible or best < bound.compute):
+        if best is not None and (bound.infeasible or best < bound.amount):
             fault(report, graph, "the optimum is better", f"{limit} B: {best}, {bound}")
 
 

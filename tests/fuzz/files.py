@@ -154,7 +154,7 @@ def check_text(report, name, plan, contents):
         text = " ".join(str(plan).split())
         if "optimal: no schedule" in text and not (plan.bound and plan.bound.proven):
             report.fault("an optimum that was not proven", name, contents)
-        if plan.bound and plan.bound.proven and plan.bound.compute > plan.simulation.compute:
+        if plan.bound and plan.bound.proven and plan.bound.amount > plan.simulation.compute:
             report.fault("a bound above the plan", name, contents)
     except Exception as error:
         report.fault(f"{type(error).__name__} in the text", f"{name}: {str(error)[:200]}", contents)

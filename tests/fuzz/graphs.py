@@ -285,8 +285,8 @@ def check_plan(report, call, plan):
         fault("figures that are not so", f"claimed {claims}, found {truth}")
     if not fits(request, found):
         fault("plan above its budget", f"peak {found.peak}, overhead {found.overhead}, {request}")
-    if plan.bound is not None and plan.bound.compute > found.compute:
-        fault("bound above the plan", f"{plan.bound.compute} > {found.compute}")
+    if plan.bound is not None and plan.bound.amount > found.compute:
+        fault("bound above the plan", f"{plan.bound.amount} > {found.compute}")
     if subject.small:
         report.count("compared with the optimum")
         check_optimum(fault, subject, plan, found)
@@ -310,10 +310,10 @@ def check_optimum(fault, subject, plan, found):
     elif (
         plan.bound is not None
         and plan.bound.scope == "any order"
-        and plan.bound.compute > best
+        and plan.bound.amount > best
         and subject.optimum_is_exact
     ):
-        fault("bound above the optimum", f"{plan.bound.compute} > {best}")
+        fault("bound above the optimum", f"{plan.bound.amount} > {best}")
 
 
 def check_file(report, call, plan):

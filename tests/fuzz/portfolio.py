@@ -89,9 +89,9 @@ def compared(report, call, best, alone):
         elif worse:
             fault(report, call, "auto is worse than one solver", f"{ours} by {best.method}, {theirs}")
         limit = best.peak_memory if lowest or best.limit is None else best.limit
-        if best.bound.scope == "any order" and found.peak <= limit and found.compute < best.bound.compute:
+        if best.bound.scope == "any order" and found.peak <= limit and found.compute < best.bound.amount:
             fault(
-                report, call, "a plan below the bound of auto", f"{best.bound.compute} by {best.bound.source}, {theirs}"
+                report, call, "a plan below the bound of auto", f"{best.bound.amount} by {best.bound.source}, {theirs}"
             )
 
 

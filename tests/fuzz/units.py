@@ -77,7 +77,7 @@ def claims(plan):
     """What a plan costs and claims, in ns or FLOPs."""
     labels, bound = plan.graph.labels, plan.bound
     scale = labels.compute_scale / FINER[labels.compute_unit]
-    figures = (plan.time / scale, bound.compute / scale, -1.0 if plan.gap is None else float(plan.gap))
+    figures = (plan.time / scale, bound.amount / scale, -1.0 if plan.gap is None else float(plan.gap))
     return [plan.peak_memory, *figures, bound.source, bound.proven, bound.nodes, plan.gap == 0]
 
 

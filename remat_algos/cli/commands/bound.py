@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.bounds.closure import RESULTS, TWO_PATHS, ComputeBound, closure_cut
+from remat_algos.bounds.bound import RESULTS, TWO_PATHS, LowerBound
+from remat_algos.bounds.closure import closure_cut
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
@@ -77,24 +78,24 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
             first = "the first run of the last node that makes a result"
         yield "lower bound", f"no schedule fits: {live} live at {first}"
         return
-    if bound.compute <= one_pass:
+    if bound.amount <= one_pass:
         yield "lower bound", f"{labels.compute(one_pass)}, one pass"
         return
-    extra = f"{fine_percent(bound.compute - one_pass, one_pass)} more than one pass"
-    yield "lower bound", f"{labels.compute(bound.compute)}, {extra} ({bound.source})"
+    extra = f"{fine_percent(bound.amount - one_pass, one_pass)} more than one pass"
+    yield "lower bound", f"{labels.compute(bound.amount)}, {extra} ({bound.source})"
     yield "proved at", first
-    if closure is not bound and closure.price is not None:
-        extra = fine_percent(closure.compute - one_pass, one_pass)
+    if closure is not bound and closure.prices is not None:
+        extra = fine_percent(closure.amount - one_pass, one_pass)
         yield "closure", f"{extra} more than one pass, at the first run of {labels[closure.nodes[0]]}"
     yield from _cut_rows(graph, limit, closure)
 
 
-def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Iterator[tuple[str, str]]:
+def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Iterator[tuple[str, str]]:
     """Yield rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
     from fractions import Fraction
 
     labels, cut = graph.labels, closure_cut(graph, limit, closure)
-    if cut is None or closure.price is None:
+    if cut is None or closure.prices is None:
         return
     kept, compute = int(graph.memory[cut.kept].sum()), int(graph.compute[cut.recomputed].sum())
     kinds = _kinds(graph, graph.producer[cut.kept].tolist())
@@ -105,9 +106,9 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Ite
     if cut.run_before.size:
         kinds = _kinds(graph, cut.run_before.tolist())
         yield "run before", f"{counted(cut.run_before.size, 'node')} that {labels[cut.node]} does not need{kinds}"
-    price = Fraction(closure.price[0], 2 ** closure.price[1]) / labels.compute_scale
+    price = Fraction(closure.prices.byte) / labels.compute_scale
     sentence, total = _sum(Fraction(compute, labels.compute_scale), limit - int(cut.forced) - kept, price)
-    overhead = labels.compute(closure.compute - graph.needed_compute)  # rounded up
+    overhead = labels.compute(closure.amount - graph.needed_compute)  # rounded up
     yield "bound", sentence + ("" if total == overhead else f", so at least {overhead}")
 
 
@@ -163,11 +164,11 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _entry(graph: ComputationGraph, limit: int, bound: ComputeBound, closure: ComputeBound) -> dict[str, Any]:
+def _entry(graph: ComputationGraph, limit: int, bound: LowerBound, closure: LowerBound) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "feasible": not bound.infeasible,
-        "bound": bound.compute,
-        "overhead": bound.compute - graph.needed_compute,
+        "bound": bound.amount,
+        "overhead": bound.amount - graph.needed_compute,
         "source": bound.source,
         **bound.record(graph),
     }
@@ -176,7 +177,7 @@ def _entry(graph: ComputationGraph, limit: int, bound: ComputeBound, closure: Co
         entry["forced_memory"] = bound.forced or None
     if cut is not None:
         entry["closure"] = {
-            "bound": closure.compute,
+            "bound": closure.amount,
             **closure.record(graph),
             "forced_memory": int(cut.forced),
             "kept": [graph.value_name(x) for x in cut.kept.tolist()],

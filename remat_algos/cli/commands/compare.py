@@ -55,7 +55,7 @@ def _print(comparison: Comparison, constraints: Constraints | None) -> None:
         print_text(f"residents: {format_bytes(graph.resident_memory)}")
     rows, hidden = list(comparison.rows()), set() if graph.resident_memory else {"with residents"}
     found = [entry.plan.bound for entry in comparison.entries if entry.plan is not None]
-    bounds = {(bound.compute, bound.source) for bound in found if bound is not None}
+    bounds = {(bound.amount, bound.source) for bound in found if bound is not None}
     if len(bounds) == 1:  # one limit for all plans
         ((bound, source),) = bounds
         extra = fine_percent(bound - graph.needed_compute, graph.needed_compute)

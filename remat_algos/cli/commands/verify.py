@@ -81,7 +81,7 @@ def _print(plan: "Plan") -> None:
     if plan.constraints is not None:
         print_text(f"constraints kept: {plan.constraints}")
     if plan.bound is not None:
-        bound = plan.graph.labels.compute(plan.bound.compute)
+        bound = plan.graph.labels.compute(plan.bound.amount)
         print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: proven again")
 
 

@@ -337,7 +337,7 @@ def plan_checkpoints(
         _selected(policy, captured),
         policy.peak_memory + stashed,
         policy.overhead,
-        policy.bound.compute - graph.needed_compute,
+        policy.bound.amount - graph.needed_compute,
         policy.gap,
         rank.extra,
         "\n".join([*tabulated(COLUMNS, policy.rows()), *lines]),

@@ -96,7 +96,7 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
     if not plans:
         return []
     one_pass = max(1, frontier.bound_compute)
-    proven = [plan.bound.compute if plan.bound is not None and plan.bound.proven else 0 for plan in plans]
+    proven = [plan.bound.amount if plan.bound is not None and plan.bound.proven else 0 for plan in plans]
     overhead = [100 * max(0, compute - frontier.bound_compute) / one_pass for compute in proven]
     style: dict[str, Any] = {"marker": "_", "markersize": 10, "markeredgewidth": 1.6, "linestyle": "none"}
     peaks = [plan.peak_memory for plan in plans]
@@ -244,7 +244,7 @@ def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
 def _points(curve: BoundCurve) -> list[tuple[int, float]]:
     """Limits, rising, with the overhead in % of one pass."""
     one_pass = max(1, curve.graph.needed_compute)
-    compute = [100 * (bound.compute - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
+    compute = [100 * (bound.amount - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
     return list(zip(curve.limits, compute, strict=True))
 
 

@@ -142,12 +142,12 @@ class _Searches:
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
         ceiling = NO_CEILING if best is None else best.figures[1] - graph.needed_compute
         closure = overhead_bound(graph, limit)
-        if closure.infeasible or (best is not None and best.figures[1] == closure.compute):
+        if closure.infeasible or (best is not None and best.figures[1] == closure.amount):
             result = _Result(None, ceiling, proven=True, states=0)
         else:
             result = self._search(limit, ceiling, max_states, lowest=False)
         bound = graph.needed_compute + (ceiling if result.proven else min(ceiling, result.key))
-        bound = max(bound, int(closure.compute))
+        bound = max(bound, int(closure.amount))
         if result.schedule is not None:
             best = evaluated(graph, result.schedule)
             self.candidates.append(best)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from remat_algos.bounds.closure import ComputeBound, closure_sides, overhead_bound
+from remat_algos.bounds.bound import LowerBound
+from remat_algos.bounds.closure import closure_sides, overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int32, Int64
@@ -29,7 +30,7 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
     known = task.closure
     for limit in _limits(graph) if task.limit is None else [task.limit]:
         bound = known or overhead_bound(graph, limit, look=clock.check)
-        if bound.price is not None:
+        if bound.prices is not None:
             yield from _between(graph, limit, bound, clock)
 
 
@@ -39,7 +40,7 @@ def _limits(graph: ComputationGraph) -> list[int]:
     return sorted({low + (high - low) * i // LIMITS for i in range(LIMITS)}, reverse=True)
 
 
-def _between(graph: ComputationGraph, limit: int, bound: ComputeBound, clock: Clock) -> Iterator[Candidate]:
+def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
     """Yield the two choices, then those between them, by bisection."""
     few, many = (_counts(graph, again) for again in closure_sides(graph, limit, bound))
     places = np.flatnonzero(few != many)
