@@ -1,24 +1,31 @@
 """Blocks of a model in PyTorch's checkpoints, with the outputs of chosen operators saved."""
 
 import contextlib
+import sys
 import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from remat_algos.errors import ArgumentError, BackendError, PlanError
 from remat_algos.interop.torch.eager_capture import NORMS, draws, is_cached_cast
-from remat_algos.interop.torch.stable_names import is_compiling, storage_key
+from remat_algos.interop.torch.stable_names import (
+    LightMode,
+    is_compiling,
+    schema_of,
+    storage_key,
+    version,
+    writes_into_arguments,
+)
 from remat_algos.interop.torch.storages import mapped, named_tensors, tensors
 from remat_algos.wording import listed
 
@@ -35,7 +42,7 @@ def overload(name: str) -> Any:
     found: Any = torch.ops
     for part in name.split("."):
         found = getattr(found, part, None)
-    if not hasattr(found, "_schema"):
+    if schema_of(found) is None:
         wrong = (
             "PyTorch has no operator {name!r}; import the package that registers it, or plan again with this PyTorch"
         )
@@ -50,16 +57,6 @@ def savable(name: str) -> bool:
     return not getattr(operator, "is_view", False) and (not base.endswith("_") or base.startswith("__"))
 
 
-def _is_collective(operator: Any) -> bool:
-    return getattr(operator, "namespace", "") in ("_c10d_functional", "c10d_functional")
-
-
-@cache
-def _runs_once(operator: Any) -> bool:
-    """True for collectives whose result must be saved; `wait` is no such one, as it costs nothing."""
-    return _is_collective(operator) and "wait" not in str(operator)
-
-
 @dataclass(frozen=True, slots=True)
 class _Traits:
     """The facts about an operator that do not depend on its arguments."""
@@ -67,7 +64,7 @@ class _Traits:
     cast: bool
     """True for the cast that autocast may have in its cache."""
     once: bool
-    """True if its outputs are always saved."""
+    """True for collectives whose result must be saved; `wait` is no such one, as it costs nothing."""
     counted: bool
     """True if every rerun must repeat it: no view, no change in place, no read of a number, no mark for profilers."""
     foreign: bool
@@ -75,28 +72,21 @@ class _Traits:
     draws: bool
     """True if it may draw."""
 
-    @classmethod
-    def of(cls, operator: Any) -> "_Traits":
-        namespace = getattr(operator, "namespace", "")
-        changes = getattr(getattr(operator, "_schema", None), "is_mutable", False)
-        # `fully_shard` marks its gathers for the profiler, in the forward part alone
-        reads = operator is aten._local_scalar_dense.default or namespace in ("prim", "profiler")
-        foreign = namespace not in ("aten", "prims") and not _is_collective(operator)
-        return cls(
-            cast=operator is aten._to_copy.default,
-            once=_runs_once(operator),
-            counted=not (changes or reads or getattr(operator, "is_view", False)),
-            foreign=foreign,
-            draws=foreign or torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ()),
-        )
 
-
-class _AllTraits(dict[Any, _Traits]):
-    def __missing__(self, operator: Any) -> _Traits:
-        return self.setdefault(operator, _Traits.of(operator))
-
-
-TRAITS = _AllTraits()
+@cache
+def _traits(operator: Any) -> _Traits:
+    namespace = getattr(operator, "namespace", "")
+    # `fully_shard` marks its gathers for the profiler, in the forward part alone
+    reads = operator is aten._local_scalar_dense.default or namespace in ("prim", "profiler")
+    collective = namespace in ("_c10d_functional", "c10d_functional")
+    foreign = namespace not in ("aten", "prims") and not collective
+    return _Traits(
+        cast=operator is aten._to_copy.default,
+        once=collective and "wait" not in str(operator),
+        counted=not (writes_into_arguments(operator) or reads or getattr(operator, "is_view", False)),
+        foreign=foreign,
+        draws=foreign or torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ()),
+    )
 
 
 def _generators(arguments: Any) -> list[torch.Tensor]:
@@ -105,138 +95,143 @@ def _generators(arguments: Any) -> list[torch.Tensor]:
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in on_gpu)]
 
 
-def _signature(args: Any) -> Any:
-    """Facts about the arguments of a call by which a rerun checks that it is the same call."""
-    return torch.is_grad_enabled(), [(each.shape, each.dtype) for each in args if isinstance(each, torch.Tensor)]
+def _signature(args: Any) -> list[Any]:
+    """Facts about the arguments of a call by which a rerun checks that it is the same call, in one flat list."""
+    found: list[Any] = [torch.is_grad_enabled()]
+    for each in args:
+        if isinstance(each, torch.Tensor):
+            found += each.shape
+            found.append(each.dtype)
+    return found
+
+
+def _version(outputs: Any) -> int:
+    """Return a number that grows with every change in place of one of the outputs."""
+    return version(outputs) if isinstance(outputs, torch.Tensor) else sum(map(version, tensors(outputs)))
 
 
 class _Snapshot:
-    """Saved outputs of an operator, the versions at which they were saved, the call, and whether it drew."""
+    """Saved outputs of an operator, the version at which they were saved, the call, and whether it drew."""
 
-    __slots__ = ("call", "drawn", "outputs", "versions")
+    __slots__ = ("call", "drawn", "outputs", "version")
 
     def __init__(self, outputs: Any, call: Any = None, drawn: bool = False) -> None:
-        self.outputs, self.versions = outputs, [each._version for each in tensors(outputs)]
-        self.call, self.drawn = call, drawn
+        self.outputs, self.version, self.call, self.drawn = outputs, _version(outputs), call, drawn
 
     def detached(self) -> "_Snapshot":
         self.outputs = mapped(torch.Tensor.detach, self.outputs)
         return self
 
     def read(self) -> Any:
-        for tensor, version in zip(tensors(self.outputs), self.versions, strict=True):
-            if tensor._version != version:
-                raise BackendError(
-                    "a saved tensor of shape {shape} was changed in place before its gradient was computed; leave it "
-                    "out of the policy, or change a copy",
-                    shape=tuple(tensor.shape),
-                )
+        if _version(self.outputs) != self.version:
+            raise BackendError(
+                "a saved tensor of shape {shape} was changed in place before its gradient was computed; leave it "
+                "out of the policy, or change a copy",
+                shape=tuple(max(tensors(self.outputs), key=version).shape),
+            )
         return mapped(torch.Tensor.detach, self.outputs)
 
 
-class _Outputs:
-    """The saved outputs of one call of a block."""
+class _Calls:
+    """The calls of one operator by a block: how many came in the forward part and again, and what is saved of them."""
+
+    __slots__ = ("again", "count", "operator", "places", "saved", "traits")
+
+    def __init__(self, operator: Any, places: Collection[int] = ()) -> None:
+        self.operator, self.traits = operator, _traits(operator)
+        self.places = range(sys.maxsize) if self.traits.once else places
+        self.count = self.again = 0
+        self.saved: dict[int, _Snapshot] = {}
+
+
+@lru_cache
+def _places(saved: Saved) -> dict[Any, set[int]]:
+    found: dict[Any, set[int]] = {}
+    for name, place in saved:
+        found.setdefault(overload(name), set()).add(place)
+    return found
+
+
+class _Forward(LightMode):
+    """Stores the outputs of saved operators of one call of a block."""
 
     def __init__(self, saved: Saved) -> None:
-        self.places: dict[Any, set[int]] = {}
-        for name, place in saved:
-            self.places.setdefault(overload(name), set()).add(place)
-        self.values: dict[Any, dict[int, _Snapshot]] = {}
-        self.counts: dict[Any, int] = {}  # of the forward part
+        super().__init__()
+        self.saved = saved
+        # By id: operators hash in Python.
+        self.calls = {id(operator): _Calls(operator, places) for operator, places in _places(saved).items()}
+        # `fully_shard` may gather parameters, without gradients, in the forward part or in the rerun alone.
+        self.all_count = not _is_distributed()
         self.sequence: list[Any] = []  # operators that a rerun must repeat
         self.drawn = False  # a draw is saved
         # A draw after a saved one is not saved: the rerun must draw the saved one too, to advance the generator.
         self.redraw = False
 
-    def warn_of_missing(self) -> None:
-        """Warn about operators to be saved that the forward did not run, as with the plan of another model."""
-        missing = [
-            f"{operator}#{place}"
-            for operator, places in self.places.items()
-            for place in sorted(places)
-            if place >= self.counts.get(operator, 0)
-        ]
-        if missing:
-            warnings.warn(
-                f"a block should save {listed(missing)}, which its forward did not run; plan again for this model and "
-                "its inputs",
-                stacklevel=2,
-            )
+    def calls_of(self, operator: Any) -> _Calls:
+        return self.calls.get(id(operator)) or self.calls.setdefault(id(operator), _Calls(operator))
 
-
-class _Mode(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # By default Dynamo is disabled around each operator, which costs more than all the rest here.
-        return False
-
-    def __init__(self, outputs: _Outputs) -> None:
-        super().__init__()
-        self.outputs = outputs
-        # `fully_shard` may gather parameters, without gradients, in the forward part or in the rerun alone.
-        self.all_count = not _is_distributed()
-
-
-class _Forward(_Mode):
-    """Stores the outputs of saved operators."""
+    def is_repeated(self, traits: _Traits) -> bool:
+        """True for a call that every rerun must repeat."""
+        return traits.counted and (self.all_count or torch.is_grad_enabled())
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, outputs, traits = kwargs or {}, self.outputs, TRAITS[operator]
+        kwargs, calls = kwargs or {}, self.calls_of(operator)
+        traits, place = calls.traits, calls.count
         if traits.cast and is_cached_cast(operator, args):
             return operator(*args, **kwargs)
-        places, saves = outputs.places.get(operator), traits.once
-        if saves or places is not None:
-            place = outputs.counts.get(operator, 0)
-            outputs.counts[operator] = place + 1
-            saves = saves or (places is not None and place in places)
+        calls.count += 1
+        if self.is_repeated(traits):
+            self.sequence.append(operator)
+        saves = place in calls.places
         before = _generators((args, kwargs)) if saves and traits.foreign else []
         result = operator(*args, **kwargs)
         drawn = traits.draws and draws(operator, args, kwargs)
         if saves:
             if traits.foreign:
                 drawn |= not all(map(torch.equal, before, _generators((args, kwargs))))
-            outputs.values.setdefault(operator, {})[place] = _Snapshot(result, _signature(args), drawn)
-            outputs.drawn |= drawn
-        elif outputs.drawn and (drawn or traits.foreign):
-            outputs.redraw = True
-        if traits.counted and (self.all_count or torch.is_grad_enabled()):
-            outputs.sequence.append(operator)
+            calls.saved[place] = _Snapshot(result, _signature(args), drawn)
+            self.drawn |= drawn
+        elif self.drawn and (drawn or traits.foreign):
+            self.redraw = True
         return result
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         # Detached only here: within the dispatch an alias would not share the version counter.
-        for saved in self.outputs.values.values():
-            for each in saved.values():
+        for calls in self.calls.values():
+            for each in calls.saved.values():
                 each.detached()
 
 
-class _Rerun(_Mode):
+class _Rerun(LightMode):
     """Returns the stored output of each saved operator, once, and runs all others."""
 
+    def __init__(self, forward: _Forward) -> None:
+        super().__init__()
+        self.forward = forward
+
     def __enter__(self) -> "_Rerun":
-        self.outputs.warn_of_missing()
-        self.counts: dict[Any, int] = {}
-        self.sequence = iter(self.outputs.sequence)
+        forward = self.forward
+        missing = [f"{name}#{i}" for name, i in forward.saved if i >= forward.calls_of(overload(name)).count]
+        if missing:
+            warnings.warn(
+                f"a block should save {listed(missing)}, which its forward did not run; plan again for this model and "
+                "its inputs",
+                stacklevel=2,
+            )
+        for calls in forward.calls.values():
+            calls.again = 0
+        self.sequence = iter(forward.sequence)
         return super().__enter__()
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, traits, stored = kwargs or {}, TRAITS[operator], None
-        if traits.cast and is_cached_cast(operator, args):
+        kwargs, calls = kwargs or {}, self.forward.calls_of(operator)
+        if calls.traits.cast and is_cached_cast(operator, args):
             return operator(*args, **kwargs)
-        saved = self.outputs.values.get(operator)
-        if saved is not None:
-            place = self.counts.get(operator, 0)
-            self.counts[operator] = place + 1
-            stored = saved.pop(place, None)
+        stored = calls.saved.pop(calls.again, None)
+        calls.again += 1
         known = stored is None or stored.call == _signature(args)
-        if traits.counted and (self.all_count or torch.is_grad_enabled()):
+        if self.forward.is_repeated(calls.traits):
             known = known and next(self.sequence, None) is operator
         if not known:
             raise BackendError(
@@ -246,7 +241,7 @@ class _Rerun(_Mode):
             )
         if stored is None:
             return operator(*args, **kwargs)
-        if self.outputs.redraw and stored.drawn:
+        if self.forward.redraw and stored.drawn:
             operator(*args, **kwargs)
         return stored.read()
 
@@ -266,8 +261,8 @@ def contexts(saved: Saved | None) -> tuple[Any, Any]:
         return _Kept(), contextlib.nullcontext()
     if not saved and not _is_distributed():
         return contextlib.nullcontext(), contextlib.nullcontext()
-    outputs = _Outputs(saved)
-    return _Forward(outputs), _Rerun(outputs)
+    forward = _Forward(saved)
+    return forward, _Rerun(forward)
 
 
 def _is_distributed() -> bool:
@@ -281,7 +276,7 @@ def _policy(saved: Saved | None) -> Callable[..., CheckpointPolicy]:
     def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         place = counts[context.is_recompute, operator]
         counts[context.is_recompute, operator] += 1
-        if saved is KEEP_ALL or (str(operator), place) in chosen or _runs_once(operator):
+        if saved is KEEP_ALL or (str(operator), place) in chosen or _traits(operator).once:
             return CheckpointPolicy.MUST_SAVE
         return CheckpointPolicy.PREFER_RECOMPUTE
 
@@ -425,20 +420,20 @@ class _Unchanged:
         """Record versions of parameters and statistics of a module; called before its forward."""
         for each in module._parameters.values():
             if each is not None:
-                self.versions[id(each)] = each, each._version
+                self.versions[id(each)] = each, version(each)
         if isinstance(module, NORMS) and module.training and module.track_running_stats:
             self.norms[module] = module.momentum, 0
 
     def __enter__(self) -> None:
-        for parameter, version in self.versions.values():
-            if parameter._version != version:
+        for parameter, before in self.versions.values():
+            if version(parameter) != before:
                 raise BackendError(
                     "a parameter of shape {shape} was changed after the forward part, so its block would be recomputed "
                     "with other numbers; call optimizer.step() after backward()",
                     shape=tuple(parameter.shape),
                 )
         for norm in self.norms:
-            self.norms[norm] = norm.momentum, norm.num_batches_tracked._version
+            self.norms[norm] = norm.momentum, version(norm.num_batches_tracked)
             norm.momentum = 0.0
         self.rerun.__enter__()
 
@@ -446,9 +441,9 @@ class _Unchanged:
         try:
             self.rerun.__exit__(*error)
         finally:
-            for norm, (momentum, version) in self.norms.items():
+            for norm, (momentum, before) in self.norms.items():
                 norm.momentum = momentum
-                if count := norm.num_batches_tracked._version - version:
+                if count := version(norm.num_batches_tracked) - before:
                     norm.num_batches_tracked.sub_(count)
 
 

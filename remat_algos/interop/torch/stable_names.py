@@ -2,9 +2,11 @@
 
 Fake tensors and dispatch modes are in PyTorch's manual, but their modules have no public name. No public name either is
 in the place of the schema of an operator, which says what it changes in place; of `without_modes`, which hides an
-operator from the modes around; and of the mode in which torch.compile traces a graph.
+operator from the modes around; of the mode in which torch.compile traces a graph; and of the version of a tensor, with
+which autograd itself finds changes in place.
 """
 
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -14,13 +16,31 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,  # noqa: F401
     FakeTensorMode,  # noqa: F401
 )
-from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode  # noqa: F401
+from torch.utils._python_dispatch import TorchDispatchMode as DispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as without_modes  # noqa: F401
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: F401
 
 Operator = type(torch.ops.aten.add.Tensor)
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
 """Errors of an operator whose result depends on numbers that a fake tensor does not have."""
+
+
+version = attrgetter("_version")
+"""Return the number of changes of a tensor in place."""
+
+
+class LightMode(DispatchMode):
+    """A dispatch mode that leaves compiled code alone, without the guard of Dynamo around each of its operators."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
 
 def storage_key(tensor: Any) -> int:
