@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import remat_algos.interop.torch as remat
+from remat_algos.interop.torch.stable_names import DispatchMode
 
 PRIVATE = "remat_algos.interop.torch.private_names"
 FOLDER = Path(remat.__file__).parent
@@ -18,6 +19,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "examples" / "torch_training"
 EAGER = (
     "checkpoints",
     "costs",
+    "device_bytes",
     "eager_capture",
     "fake_step",
     "runtime_settings",
@@ -77,6 +79,45 @@ def test_private_names_of_pytorch_are_in_two_files():
     assert names.pop("private_names.py")
     assert names.pop("stable_names.py")
     assert {name: each for name, each in names.items() if each} == {}
+
+
+def private_reads(source):
+    """Private attributes that a file reads of objects from elsewhere, also by `getattr`, and what it overrides."""
+    tree = ast.parse(source)
+    nodes = [*ast.walk(tree)]
+    own = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            own |= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            own |= {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
+    theirs = {name for kind in (DispatchMode, torch.nn.Module, torch.Tensor) for name in dir(kind)}
+    names = [each for each in own if each in theirs]
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr not in own:
+            names += [node.attr] * (not re.search(r"\bops\.|\baten\.", ast.unparse(node)))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr", "setattr", "attrgetter"):
+            names += [each.value for each in node.args if isinstance(each, ast.Constant)]
+    fields = "_fields"  # of Python's named tuples
+    return sorted(name for name in names if re.match(r"_[a-zA-Z]", str(name)) and name != fields)
+
+
+@pytest.mark.parametrize("name", [name for name in EAGER if name != "stable_names"])
+def test_eager_modules_read_no_private_attributes_of_pytorch(name):
+    assert private_reads((FOLDER / f"{name}.py").read_text()) == []
+
+
+def test_each_private_attribute_is_seen():
+    source = """
+class Mode(DispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self._count = x._version + module._parameters["weight"]._base.size
+        return hasattr(operator, "_schema"), aten._to_copy.default, torch.ops.aten._foo, self._count, self.__class__
+"""
+    assert private_reads(source) == ["_base", "_parameters", "_schema", "_should_skip_dynamo", "_version"]
 
 
 def release(version):

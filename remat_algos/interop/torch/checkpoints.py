@@ -300,20 +300,9 @@ def plan_checkpoints(
     ('recompute', 'keep', True)
     """
     if isinstance(blocks, str) and "|" in blocks:
-        options = {
-            "keywords": keywords,
-            "loss": loss,
-            "on": on,
-            "cost": cost,
-            "device": device,
-            "workspace": workspace,
-            "link": link,
-            "shards": shards,
-        }
-        cuts = [part.strip() for part in blocks.split("|")]
-        found: CheckpointPlan = cheapest(
-            partial(plan_checkpoints, model, inputs, budget, blocks=cut, **options) for cut in cuts
-        )
+        plan = partial(plan_checkpoints, model, inputs, budget, keywords=keywords, loss=loss, on=on, cost=cost)
+        plan = partial(plan, device=device, workspace=workspace, link=link, shards=shards)
+        found: CheckpointPlan = cheapest(partial(plan, blocks=cut.strip()) for cut in blocks.split("|"))
         return found
     _check_free(model)
     world = 1 if shards is None else shards.get("world")
@@ -590,7 +579,7 @@ class AppliedPlan:
 
 
 def _wrapped(block: nn.Module, treatment: Treatment) -> partial[Any]:
-    modules = tuple(each for each in block.modules() if each._parameters or isinstance(each, NORMS))
+    modules = tuple(each for each in block.modules() if isinstance(each, NORMS) or [*each.parameters(False)])
     offloads = treatment.decision == OFFLOAD
     return partial(run_block, block.forward, Checkpoint(_saved(treatment), modules, offloads, treatment.inputs))
 

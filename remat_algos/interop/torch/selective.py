@@ -418,9 +418,8 @@ class _Unchanged:
 
     def note(self, module: nn.Module, args: Any = None) -> None:
         """Record versions of parameters and statistics of a module; called before its forward."""
-        for each in module._parameters.values():
-            if each is not None:
-                self.versions[id(each)] = each, version(each)
+        for each in module.parameters(recurse=False):
+            self.versions[id(each)] = each, version(each)
         if isinstance(module, NORMS) and module.training and module.track_running_stats:
             self.norms[module] = module.momentum, 0
 
