@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -144,9 +144,7 @@ class Blocks:
         """Return blocks with given members; the other fields follow from the reads of the graph."""
         blocks = [np.asarray(block, np.int32) for block in members]
         n, count = graph.n_nodes, len(blocks)
-        block_of = np.full(n, -1)
-        for b, block in enumerate(blocks):
-            block_of[block] = b
+        block_of = _block_of(graph, blocks)
         reader, value = row_of(graph.read_indptr), graph.read_indices
         maker = graph.producer[value]
         counted = graph.needed[reader]
@@ -257,10 +255,10 @@ def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
     return again, np.where(first < graph.n_nodes, first, blocks.trigger)
 
 
-def _block_of(graph: ComputationGraph, blocks: Blocks) -> Int64:
+def _block_of(graph: ComputationGraph, blocks: Sequence[Int32]) -> Int64:
     """int64[n]: the block of each node, or -1."""
     block = np.full(graph.n_nodes, -1)
-    for b, members in enumerate(blocks.members):
+    for b, members in enumerate(blocks):
         block[members] = b
     return block
 
@@ -282,7 +280,7 @@ class MemberReads(NamedTuple):
 
 def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
     """Return the reads of what the members of blocks compute, by needed nodes."""
-    block = _block_of(graph, blocks)
+    block = _block_of(graph, blocks.members)
     pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
     pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]
     forward = graph.forward[pairs[:, 1]]
@@ -324,7 +322,7 @@ def _lingering(
     Checkpoints have their inputs, and the saved outputs until the rerun comes to their place. Python and autograd have
     values in the forward part, and again in a rerun.
     """
-    n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks)
+    n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
     places = np.sort(block[again] * n + again)  # of the nodes that run again, by block
 
@@ -424,22 +422,30 @@ def _kinds(
     """Numbers of equal blocks: everything by place in the block."""
     numbers: dict[Any, int] = {}
     found = []
-    not_again = not_rerun(graph)
     for b, block in enumerate(blocks):
-        place = {int(x): (-1, i) for i, x in enumerate(inputs[b])}
-        place |= {x: (i, k) for i, v in enumerate(block.tolist()) for k, x in enumerate(graph.values(v))}
-        signature = [
-            (
-                graph.labels.op(v),
-                int(graph.compute[v]),
-                int(graph.workspace[v]),
-                bool(not_again[v]),
-                v < end[b],
-                tuple(int(graph.memory[x]) for x in graph.values(v)),
-                tuple(place[x] for x in graph.reads(v)),
-            )
-            for v in block.tolist()
-        ]
-        key = (tuple(signature), tuple(graph.memory[inputs[b]].tolist()), trigger[b] >= 0, int(release[b] - trigger[b]))
+        key = (block_signature(graph, block, inputs[b], end[b]), trigger[b] >= 0, int(release[b] - trigger[b]))
         found.append(numbers.setdefault(key, len(numbers)))
     return np.array(found, np.int32)
+
+
+def block_signature(
+    graph: ComputationGraph, members: Int32, inputs: Int32, end: int, marks: Sequence[Container[int]] = ()
+) -> Any:
+    """Return a key, equal for blocks with the same operators, bytes, costs, marks and reads by place in the block."""
+    not_again = not_rerun(graph)
+    place = {int(x): (-1, i) for i, x in enumerate(inputs)}
+    place |= {x: (i, k) for i, v in enumerate(members.tolist()) for k, x in enumerate(graph.values(v))}
+    nodes = (
+        (
+            graph.labels.op(v),
+            int(graph.compute[v]),
+            int(graph.workspace[v]),
+            bool(not_again[v]),
+            v < end,
+            *(v in mark for mark in marks),
+            tuple(int(graph.memory[x]) for x in graph.values(v)),
+            tuple(place[x] for x in graph.reads(v)),
+        )
+        for v in members.tolist()
+    )
+    return tuple(nodes), tuple(graph.memory[inputs].tolist())

@@ -34,7 +34,7 @@ from remat_algos.interop.torch.storages import mapped, named_tensors, stored_byt
 from remat_algos.ir.arrays import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
-from remat_algos.plan.blocks import KEEP, Blocks, Holds
+from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
 CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
 FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
@@ -754,7 +754,8 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
     kinds: dict[Any, int] = {}
     numbers = []
     for i, (block, members) in enumerate(ran.items()):
-        signature = _signature(graph, members, inputs[i], block.rerun_end, (set(draws), set(fixed)))
+        marks = set(draws), set(fixed)
+        signature = block_signature(graph, np.array(members), inputs[i], block.rerun_end, marks)
         numbers.append(kinds.setdefault((signature, block.trigger >= 0, block.refusal), len(kinds)))
     return Blocks(
         names=tuple(block.path for block in ran),
@@ -768,26 +769,6 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
         fixed=np.array(fixed, np.int32),
         refusals=refusals,
     )
-
-
-def _signature(graph: ComputationGraph, members: list[int], inputs: Any, end: int, marks: Any) -> Any:
-    """Return a key, equal for blocks with the same operators, bytes, costs and reads by place in the block."""
-    place = {int(x): (-1, i) for i, x in enumerate(inputs)}
-    place |= {x: (i, x - int(graph.value_indptr[v])) for i, v in enumerate(members) for x in graph.values(v)}
-    nodes = (
-        (
-            graph.labels.op(v),
-            int(graph.compute[v]),
-            int(graph.workspace[v]),
-            bool(graph.once[v]),
-            v < end,
-            *(v in mark for mark in marks),
-            tuple(int(graph.memory[x]) for x in graph.values(v)),
-            tuple(place[x] for x in graph.reads(v)),
-        )
-        for v in members
-    )
-    return tuple(nodes), tuple(graph.memory[inputs].tolist())
 
 
 def _is_fixed(row: _OperatorRow) -> bool:
