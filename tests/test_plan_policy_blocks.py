@@ -214,6 +214,19 @@ def test_no_policy_with_copies_is_cheaper(graph):
         assert overhead == cost, limit
 
 
+def test_no_mix_of_options_is_cheaper_where_options_lengthen_each_other():
+    names = ("first", *(f"layers.{b}.op{i}" for b in range(2) for i in range(3)), "loss")
+    graph = ra.ComputationGraph.from_edges(
+        [(0, 1), (1, 2), (2, 3), (1, 3), (3, 4), (4, 5), (4, 6), (5, 6), (6, 7)],
+        memory=[1, 6, 1, 6, 6, 1, 6, 1],
+        compute=[1, 0, 3, 5, 0, 3, 5, 1],
+        once=[False, False, False, True, False, False, True, False],
+        labels=Labels(names=names, compute_unit="ns"),
+    )
+    for limit, overhead, cost in exact(ra.differentiate(graph), link=LINK):
+        assert overhead == cost, limit
+
+
 @given(data=st.data())
 @settings(max_examples=12)
 def test_no_policy_within_the_bytes_of_the_host_is_cheaper(data):

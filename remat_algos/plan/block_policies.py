@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 ALL_SUBSETS = 8  # candidates of a block of which every subset is an option
 MAX_OPTIONS = 200  # of one kind
+COMBINATIONS = 1 << 11  # of options, up to which all are simulated
 CHANGES = 3  # members by which sets may differ from those on the hull
 STATES = 1 << 11  # of the dynamic program, after each block
 NO_LIMIT = 2**62  # bytes on the host
@@ -233,7 +236,23 @@ class _BlockSearch:
             at = np.minimum(i, counts - 1)
             choice = [(decision[j], saved[j]) for (decision, saved, _), j in zip(listed, at.tolist(), strict=True)]
             figures[:, np.arange(at.size), at] = self._figures(self.simulation(choice))
-        return [_Options(*each, *figures[:, b, : counts[b]]).undominated() for b, each in enumerate(listed)]
+        found = [_Options(*each, *figures[:, b, : counts[b]]) for b, each in enumerate(listed)]
+        # An option that another dominates may be better next to some options of other blocks.
+        return found if prod(counts.tolist()) <= COMBINATIONS else [each.undominated() for each in found]
+
+    @cached_property
+    def combinations(self) -> list[Int64]:
+        """Every choice within the bytes of the host, the cheapest first; none if they are more than `COMBINATIONS`."""
+        counts = [options.cost.size for options in self.options]
+        if prod(counts) > COMBINATIONS:
+            return []
+        every = np.array(list(product(*map(range, counts))))
+        host, cost = (
+            np.sum([getattr(options, name)[at] for options, at in zip(self.options, every.T, strict=True)], axis=0)
+            for name in ("host", "cost")
+        )
+        order = np.argsort(cost, kind="stable")
+        return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
         """Bytes of each step; first step of each block and of what follows; bytes live before it; backward parts."""
@@ -368,24 +387,23 @@ class _BlockSearch:
         own = [options.own[i] for options, i in pairs]
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
-    def within(self, limit: int) -> Policy:
-        """Return the cheapest policy found whose simulated peak is within a limit.
+    def near(self, limit: int) -> Iterator[Int64]:
+        """Yield choices of the program whose simulated peaks are near a limit.
 
         Blocks may lengthen each other's values, which the sums of the program miss: its limit moves until the simulated
         peak just fits.
         """
-        best: tuple[tuple[int, int], Int64] | None = None
         room, step, fits, exceeds = limit, max(1, limit // STATES), -1, 4 * limit + 2
         for _ in range(ROUNDS):
-            at = self.choice(room)
-            peak, cost = (None, 0) if at is None else self.figures(at)
-            if peak is None or peak <= limit:
+            at, peak = self.choice(room), limit
+            if at is not None:
+                yield at
+                peak = self.figures(at)[0]
+            if peak <= limit:
                 fits = room
-                if peak is not None and at is not None and (best is None or (cost, peak) < best[0]):
-                    best = (cost, peak), at
                 if at is not None and peak == self.predicted(at):
-                    break
-                room += max(step, 0 if peak is None else limit - peak)
+                    return
+                room += max(step, limit - peak)
             else:
                 exceeds = room
                 room -= max(step, peak - limit)
@@ -393,28 +411,31 @@ class _BlockSearch:
             if not fits < room < exceeds:
                 room = (fits + exceeds) // 2
             if room <= fits:
-                break
-        for at in self.uniform():
-            peak, cost = self.figures(at)
-            if peak <= limit and (best is None or (cost, peak) < best[0]):
-                best = (cost, peak), at
-        if best is None:
-            lowest = self.lowest()
-            if lowest.peak_memory > limit:
-                bound, nodes = least_peak_bound(self.graph)
-                raise BudgetError(
-                    "no policy per block has a peak of at most {limit!b}; the lowest found is {reached!b}",
-                    reached=lowest.peak_memory,
-                    lower_bound=bound,
-                    nodes=nodes,
-                    names=self.graph.labels.names_of(nodes),
-                    limit=limit,
-                )
-            return lowest
-        return self.in_order(best[1], limit)
+                return
+
+    def within(self, limit: int) -> Policy:
+        """Return the cheapest policy found whose simulated peak is within a limit."""
+        tried = self.combinations or sorted([*self.near(limit), *self.uniform()], key=lambda at: self.figures(at)[::-1])
+        best = next((at for at in tried if self.figures(at)[0] <= limit), None)
+        if best is not None:
+            return self.in_order(best, limit)
+        lowest = self.lowest()
+        if lowest.peak_memory > limit:
+            bound, nodes = least_peak_bound(self.graph)
+            raise BudgetError(
+                "no policy per block has a peak of at most {limit!b}; the lowest found is {reached!b}",
+                reached=lowest.peak_memory,
+                lower_bound=bound,
+                nodes=nodes,
+                names=self.graph.labels.names_of(nodes),
+                limit=limit,
+            )
+        return lowest
 
     def lowest(self) -> Policy:
         """Return the policy of the lowest peak found."""
+        if self.combinations:
+            return self.in_order(min(self.combinations, key=self.figures), None)
         low, high = 0, 2 * self.base.peak_memory
         best = min([np.zeros(len(self.blocks), np.int64), *self.uniform()], key=self.figures)
         while high - low > max(1, self.base.peak_memory >> 12):
