@@ -581,10 +581,10 @@ def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(remat, folder, pla
 @pytest.fixture
 def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops after that many simulations."""
-    import remat_algos.search.portfolio as portfolio_module
+    import remat_algos.search.run as run_module
 
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(24)]), folder / "long.json")
-    original = portfolio_module.simulate
+    original = run_module.simulate
 
     def run(n_simulations, *words):
         left = iter(range(n_simulations))
@@ -594,9 +594,9 @@ def interrupted(remat, folder, monkeypatch):
                 raise KeyboardInterrupt
             return original(*given)
 
-        monkeypatch.setattr(portfolio_module, "simulate", simulate)
+        monkeypatch.setattr(run_module, "simulate", simulate)
         said = remat(*words)
-        monkeypatch.setattr(portfolio_module, "simulate", original)
+        monkeypatch.setattr(run_module, "simulate", original)
         return said
 
     return run
@@ -685,15 +685,15 @@ def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, 
 # the process says on standard error that it has begun, and then waits for the signal in its fifth simulation
 WAITING = """
 import signal, sys
-import remat_algos.search.portfolio as portfolio_module
+import remat_algos.search.run as run_module
 from remat_algos.cli.main import main
-original, calls = portfolio_module.simulate, iter(range(5))
+original, calls = run_module.simulate, iter(range(5))
 def simulate(*given):
     if next(calls, None) is None:
         print("begun", file=sys.stderr, flush=True)
         signal.pause()
     return original(*given)
-portfolio_module.simulate = simulate
+run_module.simulate = simulate
 sys.exit(main(sys.argv[1:]))
 """
 

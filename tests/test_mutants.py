@@ -79,8 +79,8 @@ def test_what_is_no_python_is_no_mutant(tmp_path):
 
 
 def test_the_default_tests_a_module_are_its_doctests_and_the_files_that_import_it():
-    assert default_tests(module_file("remat_algos.search.portfolio"))[:2] == [
-        "remat_algos/search/portfolio.py",
+    assert default_tests(module_file("remat_algos.search.run"))[:2] == [
+        "remat_algos/search/run.py",
         "tests/test_plan_portfolio.py",
     ]
     of_kernel = default_tests(module_file("kernels/search.pyx"))

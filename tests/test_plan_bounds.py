@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-import remat_algos.search.request as problem_module
+import remat_algos.search.bounding as bounding
 from remat_algos.bounds.bound import LowerBound, Prices
 from remat_algos.bounds.rising import bound_curve, rising
 from remat_algos.context import Clock, Stop
@@ -176,7 +176,7 @@ def test_auto_stops_at_a_plan_that_meets_the_bound():
 @pytest.fixture
 def bounds_asked(monkeypatch):
     """The efforts of all lower bounds that were searched; after "interrupt" the next is stopped at its first bound."""
-    real, asked = problem_module.rising, []
+    real, asked = bounding.rising, []
 
     def rising(*arguments, **options):
         asked.append(options["effort"])
@@ -186,7 +186,7 @@ def bounds_asked(monkeypatch):
                 asked.clear()
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(problem_module, "rising", rising)
+    monkeypatch.setattr(bounding, "rising", rising)
     return asked
 
 

@@ -18,10 +18,9 @@ from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import portfolio
-from remat_algos.search import portfolio as portfolio_module
-from remat_algos.search import request as problem_module
-from remat_algos.search.portfolio import Portfolio
+from remat_algos.search import bounding, limits
+from remat_algos.search import run as run_module
+from remat_algos.search.run import SolverRun
 from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import default_solvers
@@ -36,7 +35,7 @@ each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "livene
 
 
 class Simulator:
-    """The simulator, as the portfolio and solvers call it: remembers what it simulated, stops at a given call."""
+    """The simulator, as a run and solvers call it: remembers what it simulated, stops at a given call."""
 
     def __init__(self):
         self.simulations = []
@@ -57,7 +56,7 @@ class Simulator:
 @pytest.fixture
 def sweep(monkeypatch):
     simulator = Simulator()
-    for module in registry, portfolio_module:
+    for module in registry, run_module:
         monkeypatch.setattr(module, "simulate", simulator)
     return simulator
 
@@ -132,7 +131,7 @@ def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
 @pytest.mark.parametrize("calls", [1, 2])
 def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(monkeypatch, solver, calls):
     """In the closure bound, and in the moment bound, which larger graphs have beside it."""
-    graph, real, counted = differentiate(chain(40)), problem_module.rising, []
+    graph, real, counted = differentiate(chain(40)), bounding.rising, []
 
     def rising(*arguments, **options):
         counted.append(options["effort"])
@@ -140,7 +139,7 @@ def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(
             raise KeyboardInterrupt
         yield from real(*arguments, **options)
 
-    monkeypatch.setattr(problem_module, "rising", rising)
+    monkeypatch.setattr(bounding, "rising", rising)
     base = baseline_peak(graph)
     if calls == 1:
         plan = solve(graph, base, solver=solver)
@@ -178,24 +177,24 @@ def interrupted_once(monkeypatch, owner, name):
 
 
 @pytest.mark.parametrize("allocator", ["peak", "cupy_pool", "arena"])
-@pytest.mark.parametrize("name", ["__init__", "run", "best"])
+@pytest.mark.parametrize("name", ["__init__", "begin", "best"])
 def test_an_interrupt_around_the_solvers_leaves_one_pass(monkeypatch, allocator, name):
-    interrupted_once(monkeypatch, Portfolio, name)
+    interrupted_once(monkeypatch, SolverRun, name)
     plan = solve(GRAPH, "100%", solver="chen_sqrt", allocator=allocator)
     assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
     verify(GRAPH, plan)
-    interrupted_once(monkeypatch, Portfolio, name)
+    interrupted_once(monkeypatch, SolverRun, name)
     with pytest.raises(KeyboardInterrupt, match="interrupted before"):
         solve(GRAPH, "100%", solver="chen_sqrt", allocator=allocator, constraints={"regions": {"all": ("*", 9)}})
 
 
 def test_an_interrupt_of_the_guard_keeps_what_solvers_found(monkeypatch):
-    interrupted_once(monkeypatch, portfolio_module, "baseline")
+    interrupted_once(monkeypatch, run_module, "baseline")
     plan = solve(GRAPH, 8, solver="chen_sqrt")
     assert (plan.method, plan.interrupted) == ("chen_sqrt", True)
 
 
-@pytest.mark.parametrize(("owner", "name"), [(problem_module.Problem, "check_regions"), (Allocator, "base")])
+@pytest.mark.parametrize(("owner", "name"), [(limits.Limits, "check_regions"), (Allocator, "base")])
 def test_an_interrupt_before_the_search_says_so(monkeypatch, owner, name):
     interrupted_once(monkeypatch, owner, name)
     with pytest.raises(Interrupted, match="interrupted before"):
@@ -242,7 +241,7 @@ def test_auto_asks_nobody_after_the_interrupt(sweep, monkeypatch):
     assert asked[0] == "no_remat"  # which is simulated already
     before = []
     with monkeypatch.context() as patch:  # `auto` needs no search for the lowest peak, as one of its solvers fits
-        patch.setattr(portfolio_module.Portfolio, "_is_unmet", lambda self: False)
+        patch.setattr(run_module.SolverRun, "unmet", property(lambda self: False))
         for name in asked:
             before.append(name)
             with suppress(BudgetError):
@@ -298,7 +297,7 @@ def test_the_label_is_written_read_and_verified(tmp_path, sweep):
 
 @each_sweep
 def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver, monkeypatch):
-    monkeypatch.setattr(portfolio, "polish", lambda graph, simulation, limit: simulation)
+    monkeypatch.setattr(run_module, "polish", lambda graph, simulation, limit: simulation)
 
     def ask():
         return frontier(GRAPH, solvers=[solver])

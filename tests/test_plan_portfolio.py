@@ -16,10 +16,9 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import portfolio
-from remat_algos.search import portfolio as module
-from remat_algos.search.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
-from remat_algos.search.request import Problem
+from remat_algos.search import run as run_module
+from remat_algos.search.limits import Limits
+from remat_algos.search.run import MAX_KEPT, NOT_TRIED, SolverRun
 from remat_algos.search.solve import solve
 from remat_algos.solvers.registry import Candidate, Solver, any_graph, evaluated, pareto, training_graph
 from remat_algos.zoo.random import chain
@@ -60,7 +59,7 @@ def yielding(*things, name="toy"):
 
 
 def asked(*solvers, budget="70%", graph=GRAPH, polish=False, clock=None, **options):
-    found = Portfolio(Problem.of(graph, Budget.of(budget)), clock or Clock(), polish=polish, **options)
+    found = SolverRun(Limits.of(graph, Budget.of(budget)), clock or Clock(), polish=polish, **options)
     found.run(solvers)
     return found
 
@@ -75,16 +74,16 @@ def test_the_pareto_set_of_what_was_yielded_is_kept(schedules):
     wanted = pareto([(each.peak_memory, each.compute) for each in simulated], lambda figures: figures)
     assert [candidate.figures for candidate in found.candidates] == wanted
     assert {candidate.solver for candidate in found.candidates} <= {"toy"}
-    result = found.results["toy"]
+    result = found.outcomes["toy"]
     assert (result.simulated, result.stop, result.reason) == (len(schedules), Stop.DONE, "")
 
 
 def test_nothing_is_simulated_twice(monkeypatch):
     calls = []
-    monkeypatch.setattr(module, "simulate", lambda *given: calls.append(given) or simulate(*given))
+    monkeypatch.setattr(run_module, "simulate", lambda *given: calls.append(given) or simulate(*given))
     found = asked(yielding(evaluated(GRAPH, SCHEDULES[0]), Candidate(SCHEDULES[1]), SCHEDULES[2]))
     assert len(calls) == 2
-    assert found.results["toy"].simulated == 3
+    assert found.outcomes["toy"].simulated == 3
     other = simulate(differentiate(chain(12)), SCHEDULES[3])  # of another graph, so it says nothing
     asked(yielding(Candidate(other.schedule, simulation=other)))
     assert len(calls) == 3
@@ -96,7 +95,7 @@ def test_a_plan_says_how_many_were_simulated_and_skipped():
         yield Candidate(SCHEDULES[0], {"chosen": 1})
 
     found = asked(solver_of(skipping))
-    result = found.results["skipping"]
+    result = found.outcomes["skipping"]
     report = {"simulated": 1, "complete": True, "skipped": {"too long": 1}}
     assert result.report("skipping").record() == found.report(found.candidates[0]).record() == report
 
@@ -104,7 +103,7 @@ def test_a_plan_says_how_many_were_simulated_and_skipped():
 def test_many_candidates_are_thinned_and_the_best_stays():
     graph = differentiate(chain(400))
     schedules = [keeping(distance, graph) for distance in range(1, 200)]
-    problem = Problem.of(graph, Budget("50%"))
+    problem = Limits.of(graph, Budget("50%"))
     found = asked(yielding(*schedules), budget="50%", graph=graph)
     everything = [evaluated(graph, schedule) for schedule in schedules]
     assert len(found.candidates) <= MAX_KEPT
@@ -113,7 +112,7 @@ def test_many_candidates_are_thinned_and_the_best_stays():
 
 @pytest.mark.parametrize("place", range(len(PARETO)))
 def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
-    monkeypatch.setattr(module, "MAX_KEPT", len(PARETO) - 1)
+    monkeypatch.setattr(run_module, "MAX_KEPT", len(PARETO) - 1)
     found = asked(yielding(*PARETO), budget=simulate(GRAPH, PARETO[place]).peak_memory)
     assert len(found.candidates) == (len(PARETO) + (place % 2 == 0)) // 2
     assert found.best().schedule is PARETO[place]
@@ -124,14 +123,14 @@ def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
 
 def test_what_was_yielded_before_the_time_was_over_stays():
     found = asked(yielding(*SCHEDULES[:2], OutOfTime()), yielding(SCHEDULES[2], name="next"))
-    result = found.results["toy"]
+    result = found.outcomes["toy"]
     assert (result.simulated, result.stop, result.reason) == (2, Stop.DEADLINE, "")
-    assert found.results["next"].stop.complete
+    assert found.outcomes["next"].stop.complete
 
 
 def test_a_late_solver_is_not_run_where_there_is_a_candidate():
     found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), clock=Clock(0))
-    assert found.results["toy"].simulated == 1
+    assert found.outcomes["toy"].simulated == 1
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
 
@@ -141,17 +140,17 @@ def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
         clock.stage(9)
         yield from SCHEDULES
 
-    assert asked(solver_of(staged), clock=Clock(0)).results["staged"].simulated == 1
+    assert asked(solver_of(staged), clock=Clock(0)).outcomes["staged"].simulated == 1
 
 
 def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
-    monkeypatch.setattr(module, "LARGE", 0)
-    result = asked(yielding(*SCHEDULES), clock=Clock(60)).results["toy"]
+    monkeypatch.setattr(run_module, "LARGE", 0)
+    result = asked(yielding(*SCHEDULES), clock=Clock(60)).outcomes["toy"]
     assert (result.simulated, result.stop.complete) == (len(SCHEDULES), True)
 
 
 def test_of_equals_that_violate_a_constraint_the_first_is_remembered():
-    found = Portfolio(Problem.of(GRAPH, Budget("100%"), constraints={"max_runs": 1}), Clock(), polish=False)
+    found = SolverRun(Limits.of(GRAPH, Budget("100%"), constraints={"max_runs": 1}), Clock(), polish=False)
     found.run([yielding(SCHEDULES[1], SCHEDULES[2], Schedule(SCHEDULES[1].order))])
     assert found.dropped[0].schedule is SCHEDULES[1]
     assert found.candidates == []
@@ -171,7 +170,7 @@ def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
         clock.deadline = clock.started  # the time of the run is over, not that of this solver
 
     found = asked(solver_of(first), yielding(SCHEDULES[1], name="zlate"), clock=clock)
-    assert found.results["first"].stop.complete
+    assert found.outcomes["first"].stop.complete
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.report(found.best()).stop is Stop.DEADLINE
 
@@ -191,7 +190,7 @@ def test_a_search_is_late_only_if_it_used_its_time(needed, monkeypatch):
     solvers = [solver_of(slow), *(yielding(SCHEDULES[0], name=name) for name in ("t", "u", "v"))]
     found = asked(*solvers, clock=Clock(400))
     found.rerun(solvers)
-    result = found.results["slow"]
+    result = found.outcomes["slow"]
     assert result.stop is (Stop.DONE if needed < 400 else Stop.DEADLINE)
     assert found.stop is result.stop
     assert needed <= now[0] or now[0] > 300
@@ -200,10 +199,10 @@ def test_a_search_is_late_only_if_it_used_its_time(needed, monkeypatch):
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
 def test_an_error_of_one_solver_is_its_reason(error):
     found = asked(yielding(SCHEDULES[0], error), yielding(SCHEDULES[1], name="next"))
-    assert (found.results["toy"].simulated, found.results["toy"].error) == (1, error)
+    assert (found.outcomes["toy"].simulated, found.outcomes["toy"].error) == (1, error)
     assert found.reasons == {"toy": str(error)}
-    assert found.results["next"].stop.complete
-    report = found.results["toy"].report("toy")
+    assert found.outcomes["next"].stop.complete
+    report = found.outcomes["toy"].report("toy")
     assert (report.stop, report.stop.complete) == (Stop.FAILED, False)
     words = "stopped a solver failed; this is the best plan found so far"
     assert words in " ".join(str(replace(solve(GRAPH, "70%"), report=report)).split())
@@ -219,7 +218,7 @@ def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():
         yield SCHEDULES[0]
 
     found = asked(solver_of(prover), budget="least")
-    assert limits == [found.problem.solver_limit, 9]
+    assert limits == [found.limits.solver_limit, 9]
     assert found.reasons == {}
     asked(solver_of(prover), budget=8)
     assert limits[2:] == [8]
@@ -230,9 +229,9 @@ def test_a_schedule_against_a_mark_is_passed_over_and_is_the_reason_if_it_was_al
     against, honouring = keeping(1, GRAPH), Schedule([*range(12), 0, *range(12, 24)])
     simulate(marked, honouring)
     found = asked(yielding(against, honouring), yielding(against, name="alone"), graph=marked, budget="200%")
-    assert (found.results["toy"].simulated, found.results["toy"].reason) == (1, "")
+    assert (found.outcomes["toy"].simulated, found.outcomes["toy"].reason) == (1, "")
     assert "it cannot honour a mark" in found.reasons["alone"]
-    assert isinstance(found.results["alone"].error, ScheduleError)
+    assert isinstance(found.outcomes["alone"].error, ScheduleError)
 
 
 def test_who_cannot_serve_is_not_asked():
@@ -248,8 +247,8 @@ def test_who_cannot_serve_is_not_asked():
 def test_after_an_interrupt_nobody_is_asked_and_what_was_found_stays():
     found = asked(yielding(*SCHEDULES[:3], KeyboardInterrupt()), yielding(SCHEDULES[3], name="znext"))
     assert found.stop is Stop.INTERRUPTED
-    assert list(found.results) == ["toy"]
-    assert found.results["toy"].simulated == 3
+    assert list(found.outcomes) == ["toy"]
+    assert found.outcomes["toy"].simulated == 3
 
 
 def test_cheap_solvers_come_first_and_those_that_improve_last():
@@ -274,7 +273,7 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
 def polished(monkeypatch):
     """(schedule, limit) of each run of the passes, which change nothing."""
     runs = []
-    monkeypatch.setattr(portfolio, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
+    monkeypatch.setattr(run_module, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
     return runs
 
 
@@ -287,7 +286,7 @@ def test_polishing_and_more_candidates_are_never_worse(budget, data):
     plain = asked(yielding(*schedules), budget=budget)
     polished = asked(yielding(*schedules), budget=budget, polish=True)
     with_more = asked(yielding(*more), budget=budget, polish=True)
-    rank = plain.problem.rank
+    rank = plain.limits.rank
     assert rank(polished.best()) <= rank(plain.best())
     assert rank(with_more.best()) <= rank(polished.best())
 
@@ -311,7 +310,7 @@ def test_a_candidate_that_meets_the_bound_ends_the_search():
     least = simulate(GRAPH, SCHEDULES[0]).compute
     for bound, run in ((least, ["toy"]), (least - 1, ["toy", "zweite"])):
         found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zweite"), budget="100%", bound=bound)
-        assert list(found.results) == run
+        assert list(found.outcomes) == run
 
 
 @pytest.mark.parametrize(
@@ -329,14 +328,14 @@ def test_a_candidate_is_polished_within_the_limit_or_else_its_own_peak(polished,
 @pytest.mark.parametrize("spare", [-1, 0, 1])
 def test_as_many_are_polished_as_there_are_steps_for_and_the_best_always(monkeypatch, polished, room, spare):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(portfolio, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
+    monkeypatch.setattr(run_module, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
     asked(yielding(*PARETO), budget="least", polish=True)
     assert [schedule for schedule, limit in polished if limit] == PARETO[: max(1, room - (spare < 0))]
 
 
 def test_polishing_ends_where_the_bound_is_met(monkeypatch):
     once, runs = simulate(GRAPH, SCHEDULES[0]), []
-    monkeypatch.setattr(portfolio, "polish", lambda graph, run, limit: runs.append(run) or once)
+    monkeypatch.setattr(run_module, "polish", lambda graph, run, limit: runs.append(run) or once)
     found = asked(yielding(*PARETO), budget="100%", polish=True, bound=once.compute)
     assert (len(runs), found.best().figures) == (1, (once.peak_memory, once.compute))
 
@@ -347,7 +346,7 @@ def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_other
     everything = list(zip(PARETO, range(8, 13), strict=True))
     others = [(PARETO[i], limit) for limit, last in ((14, 3), (10, 1)) for i in range(last, -1, -1)]
     steps = sum(len(each) for each, limit in one_limit + everything + others if limit)
-    monkeypatch.setattr(portfolio, "MAX_POLISHED_STEPS", steps // 2 + 1)
+    monkeypatch.setattr(run_module, "MAX_POLISHED_STEPS", steps // 2 + 1)
     asked(yielding(*PARETO), budget=None, polish=True, budgets=4)
     assert polished == one_limit + everything + others
 
@@ -363,19 +362,19 @@ def test_what_one_run_finds_is_kept_and_polished_whatever_another_finds(polished
                 polished.clear()
                 run = asked(yielding(*[Candidate(each, run=i) for each in schedules]), budget=budget, polish=True)
                 wanted += polished
-                kept += run.results["toy"].kept
+                kept += run.outcomes["toy"].kept
             polished.clear()
             both = [Candidate(each, run=i) for i, schedules in enumerate((first, second)) for each in schedules]
             found = asked(yielding(*both), budget=budget, polish=True)
             assert polished == wanted
-            assert [(each.schedule, each.run) for each in found.results["toy"].kept] == [
+            assert [(each.schedule, each.run) for each in found.outcomes["toy"].kept] == [
                 (each.schedule, each.run) for each in kept
             ]
 
 
 def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(portfolio, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
+    monkeypatch.setattr(run_module, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
     asked(yielding(*PARETO), budget="100%", polish=True, clock=Clock(40))
     assert [schedule for schedule, _ in polished] == PARETO[-1:]
 
@@ -403,28 +402,28 @@ def test_progress_names_the_solver_and_the_best_so_far():
 
 def test_what_a_solver_yields_before_it_runs_out_of_memory_is_kept():
     found = asked(yielding(SCHEDULES[0], MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
-    assert found.results["large"].candidates
-    assert not found.results["large"].stop.complete
-    assert found.report(found.results["large"].candidates[0]).out_of_memory == ("large",)
+    assert found.outcomes["large"].candidates
+    assert not found.outcomes["large"].stop.complete
+    assert found.report(found.outcomes["large"].candidates[0]).out_of_memory == ("large",)
     assert found.reasons["large"] == "it ran out of memory"
-    assert found.results["small"].stop.complete
+    assert found.outcomes["small"].stop.complete
 
 
 def test_a_solver_without_memory_for_a_candidate_has_an_error_and_others_go_on():
     found = asked(yielding(MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
-    assert isinstance(found.results["large"].error, MemoryError)
-    assert str(found.results["large"].error).startswith("not enough memory for large on ")
-    assert found.results["small"].candidates
+    assert isinstance(found.outcomes["large"].error, MemoryError)
+    assert str(found.outcomes["large"].error).startswith("not enough memory for large on ")
+    assert found.outcomes["small"].candidates
 
 
 def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypatch):
     def exhausted(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.search.portfolio.polish", exhausted)
+    monkeypatch.setattr("remat_algos.search.run.polish", exhausted)
     found = asked(yielding(SCHEDULES[0]), polish=True)
-    assert found.results["toy"].candidates
-    assert found.results["toy"].report("toy").out_of_memory == ("toy",)
+    assert found.outcomes["toy"].candidates
+    assert found.outcomes["toy"].report("toy").out_of_memory == ("toy",)
     assert found.report(found.candidates[0]).stop is Stop.OUT_OF_MEMORY
 
 

@@ -10,7 +10,8 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search.request import Problem
+from remat_algos.search.bounding import compute_bound
+from remat_algos.search.limits import Limits
 from remat_algos.solvers.registry import Candidate
 from remat_algos.zoo.random import chain
 
@@ -24,7 +25,7 @@ def candidate(order, solver="some", **facts):
 
 
 def problem(memory=None, **budget):
-    return Problem.of(GRAPH, Budget(memory, **budget))
+    return Limits.of(GRAPH, Budget(memory, **budget))
 
 
 PLAIN = candidate([0, 1, 2, 3], "no_remat")  # 6 bytes, compute 6
@@ -123,6 +124,6 @@ def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
 
 def test_a_bound_that_meets_its_goal_ends_the_search():
     """On this chain the bounds are 25, one pass, and then 29."""
-    problem = Problem.of(differentiate(chain(9)), Budget(7))
-    found = [problem.compute_bound(Clock(), effort="best", goal=goal)[0].amount for goal in (25, 26, 29, None)]
+    limits = Limits.of(differentiate(chain(9)), Budget(7))
+    found = [compute_bound(limits, Clock(), effort="best", goal=goal)[0].amount for goal in (25, 26, 29, None)]
     assert found == [25, 29, 29, 29]

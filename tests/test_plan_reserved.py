@@ -27,9 +27,9 @@ from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.search import reserved as plan_search
-from remat_algos.search.portfolio import Portfolio
-from remat_algos.search.reserved import ReservedSearch
+from remat_algos.search import pool
+from remat_algos.search.pool import Pool
+from remat_algos.search.run import SolverRun
 from remat_algos.search.solve import solve
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import layered_dag, u_shape
@@ -137,8 +137,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(plan_search, "MAX_FITTING", 0)
-    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 2)
+    monkeypatch.setattr(pool, "MAX_FITTING", 0)
+    monkeypatch.setattr(pool, "MAX_SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -151,7 +151,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(pool, "MAX_SEARCHES", 1)
     alone = solve(GRAPH, "70%", effort="fast")
     plan = solve(GRAPH, "70%", effort="fast", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -256,14 +256,14 @@ def test_the_least_for_a_device_that_is_too_small_says_what_is_reserved(wasteful
 
 @pytest.mark.parametrize("after", [1, 2, 30])
 def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeypatch, after):
-    search, searches = Portfolio.run, []
+    search, searches = SolverRun.begin, []
 
     def interrupted(self, *asked):
         searches.append(self)
         search(self, *asked)
         self.note(Stop.INTERRUPTED if len(searches) == after else Stop.DONE)
 
-    monkeypatch.setattr(Portfolio, "run", interrupted)
+    monkeypatch.setattr(SolverRun, "begin", interrupted)
     plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")
     assert plan.interrupted == (after <= len(searches))
     assert plan.reservation.memory <= cupy_pool(solve(UNET, "least", solver="greedy_remat").simulation).peak_reserved
@@ -273,18 +273,18 @@ def test_without_memory_for_another_search_the_plan_that_fits_is_kept(monkeypatc
     def exhausted(*_):
         raise MemoryError
 
-    monkeypatch.setattr(ReservedSearch, "_within", exhausted)
+    monkeypatch.setattr(Pool, "_until_reserved", exhausted)
     plan = solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")
     assert plan.reservation.memory >= plan.peak_memory
     assert (plan.report.stop, plan.report.out_of_memory) == (Stop.OUT_OF_MEMORY, ("cupy_pool",))
-    monkeypatch.setattr(ReservedSearch, "_run", exhausted)
+    monkeypatch.setattr(Pool, "_search", exhausted)
     with pytest.raises(MemoryError):
         solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")
 
 
 def test_no_second_search_when_the_time_is_over(monkeypatch):
     monkeypatch.setattr(Clock, "late", property(lambda clock: clock.deadline is not None))
-    monkeypatch.setattr(ReservedSearch, "_within", None)
+    monkeypatch.setattr(Pool, "_until_reserved", None)
     plan = solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool")
     assert plan.reservation.memory >= plan.peak_memory
 
@@ -378,7 +378,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(plan_search, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(pool, "MAX_SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool", effort="fast")
     assert plan.interrupted
     assert plan.peak_memory in asked
@@ -518,21 +518,21 @@ def test_an_allocator_is_given_the_options_that_it_has(monkeypatch):
 @pytest.mark.parametrize("budget", ["70%", "least"])
 def test_a_report_is_of_the_run_that_its_order_was_reserved_for(monkeypatch, budget):
     """Later runs, for other peaks, may find the order again."""
-    reports, note = {}, ReservedSearch._note_report
+    reports, note = {}, Pool._note_report
 
-    def noting(self, portfolio, candidate):
+    def noting(self, run, candidate):
         key = candidate.schedule.order.tobytes()
         if not any(key == each.tobytes() for each in reserved):
-            reports[key] = portfolio.report(candidate)
-        note(self, portfolio, candidate)
+            reports[key] = run.report(candidate)
+        note(self, run, candidate)
 
-    reserved, reserve = [], ReservedSearch._reserve
+    reserved, reserve = [], Pool._reserve
 
     def reserving(self, candidate):
         reserved.append(candidate.schedule.order)
         return reserve(self, candidate)
 
-    monkeypatch.setattr(ReservedSearch, "_note_report", noting)
-    monkeypatch.setattr(ReservedSearch, "_reserve", reserving)
+    monkeypatch.setattr(Pool, "_note_report", noting)
+    monkeypatch.setattr(Pool, "_reserve", reserving)
     plan = solve(GRAPH, budget, effort="fast", allocator="cupy_pool")
     assert plan.report.simulated == reports[plan.schedule.order.tobytes()].simulated

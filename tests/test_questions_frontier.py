@@ -30,7 +30,7 @@ from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import portfolio as portfolio_module
+from remat_algos.search import run as run_module
 from remat_algos.search.solve import solve
 from remat_algos.solvers import candidate_rows
 from remat_algos.solvers.methods.search import bends, search
@@ -200,7 +200,7 @@ def test_equal_candidates_of_a_run_are_simulated_once(monkeypatch, solver):
         return simulate(graph, schedule)
 
     monkeypatch.setattr(candidate_rows, "mirror_schedule", emitted)
-    monkeypatch.setattr(portfolio_module, "simulate", counted)
+    monkeypatch.setattr(run_module, "simulate", counted)
     found = frontier(CHAIN, solvers=[solver])
     assert {plan.report.simulated for plan in found.plans} == {len(simulated)}
     assert len(simulated) == len(decisions) == 2 * len(set(decisions)) > 2 * len(found.plans)

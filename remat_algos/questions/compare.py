@@ -18,17 +18,17 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, bounded, reordered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
+from remat_algos.search.bounding import BOUNDING, Bounds, compute_bound
 from remat_algos.search.infeasible import RULED_OUT, budget_error
-from remat_algos.search.portfolio import RAN_OUT, Portfolio, lowest_run
+from remat_algos.search.pool import Pool
 from remat_algos.search.request import Request
-from remat_algos.search.reserved import BOUNDING
+from remat_algos.search.run import RAN_OUT, SolverRun
 from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 
 SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows
-LOWEST_SHARE = 0.5  # share of that for the lowest peak, if the first solvers find no plan within the limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,64 +203,57 @@ def compare(
         link=link,
     )
     clock = Clock(time_limit, progress)
-    together = request.criterion.allocator.name == PEAK and request.link is None
+    together = request.allocator.name == PEAK and request.link is None
     entries, stop = (_together if together else _one_by_one)(request, clock)
     if stop is not Stop.INTERRUPTED:
         clock.finish()
-    ordered = sorted(entries, key=partial(_rank, request.problem().minimizes_peak))
+    ordered = sorted(entries, key=partial(_rank, request.limits().minimizes_peak))
     return Comparison(graph, request.budget, tuple(ordered), stop, allocator)
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run all solvers together; return their entries and the Stop of the run."""
-    problem = request.problem()
-    problem.check_regions()
+    limits = request.limits()
+    limits.check_regions()
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
-
-    def lowest(limit: int, report: Progress | None) -> Portfolio:
-        """Run for the budget "least"; no solver goes below its peak."""
-        return lowest_run(request, problem, shared.share(LOWEST_SHARE, report), sought=limit)
-
-    portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
-    portfolio.run(request.solvers)
-    portfolio.rerun(request.solvers)
-    return _entries(portfolio, request.solvers, clock), portfolio.stop
+    run = Pool(request, limits, shared, Bounds(request, limits, shared)).run(limits)
+    return _entries(run, request.solvers, clock), run.stop
 
 
-def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
+def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
     """Return the entries of all solvers, with one bound for their common limit."""
-    problem = portfolio.problem
-    bound = LowerBound(problem.graph.needed_compute)
-    if not problem.minimizes_peak and portfolio.stop is not Stop.INTERRUPTED:
-        least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
+    limits = run.limits
+    bound = LowerBound(limits.graph.needed_compute)
+    if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:
+        least = min((each.figures[1] for each in run.candidates if limits.fits(each)), default=0)
         quick = clock.share(progress=clock.within_stage(0.5, BOUNDING))
-        bound = problem.compute_bound(quick, effort=FAST)[0]
-        if least > bound.amount and portfolio.task.effort != FAST:
+        bound = compute_bound(limits, quick, effort=FAST)[0]
+        if least > bound.amount and run.task.effort != FAST:
             longer = clock.share(progress=clock.within_stage(name=BOUNDING))
-            bound = problem.compute_bound(longer, effort=portfolio.task.effort, closure=bound)[0]
-    return [_entry(portfolio, solver, bound) for solver in solvers]
+            bound = compute_bound(limits, longer, effort=run.task.effort, closure=bound)[0]
+    return [_entry(run, solver, bound) for solver in solvers]
 
 
-def _entry(portfolio: Portfolio, solver: Solver, bound: LowerBound) -> Entry:
-    problem, result = portfolio.problem, portfolio.results.get(solver.name)
+def _entry(run: SolverRun, solver: Solver, bound: LowerBound) -> Entry:
+    limits, result = run.limits, run.outcomes.get(solver.name)
     if result is None:
         return Entry(solver.name, None, "not tried: interrupted")
-    best = min(result.candidates, key=problem.rank, default=None)
-    stopped = portfolio.stop is Stop.INTERRUPTED and solver.name == portfolio.running
-    if best is not None and problem.fits(best):
+    best = min(result.candidates, key=limits.rank, default=None)
+    stopped = run.stop is Stop.INTERRUPTED and solver.name == run.running
+    if best is not None and limits.fits(best):
         report = result.report(solver.name, Stop.INTERRUPTED if stopped else Stop.DONE)
-        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, report=report, bound=bound)
+        plan = limits.plan(best, solver=solver.name, options={}, seconds=result.seconds, report=report, bound=bound)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")
     if result.stop is Stop.OUT_OF_MEMORY:
         return Entry(solver.name, None, RAN_OUT)
-    if best is None and result.dropped is not None and problem.constraints is not None:
-        violation = problem.constraints.violation(result.dropped.simulated)
+    if best is None and result.dropped is not None and limits.constraints is not None:
+        violation = limits.constraints.violation(result.dropped.simulated)
         return Entry(solver.name, None, f"{RULED_OUT}: {violation}")
     if best is None and result.reason:
         return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
-    error = budget_error(problem, result.candidates, {}, result.skipped, late=result.stop is Stop.DEADLINE)
+    error = budget_error(limits, result.candidates, {}, result.skipped, late=result.stop is Stop.DEADLINE)
     return Entry(solver.name, None, str(error), error.reached)
 
 

@@ -237,10 +237,10 @@ def _plan(
     if isinstance(graph, str):
         return graph
     request = Request.of(graph, budget, solver=solver, seed=seed, link=link)
-    problem = request.problem()
-    if link is None and problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
-        return str(budget_error(problem, [], {}))
-    if link is not None and (bound := peak_bound_with_copies(graph)[0]) > (problem.limit or 0):
+    limits = request.limits()
+    if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
+        return str(budget_error(limits, [], {}))
+    if link is not None and (bound := peak_bound_with_copies(graph)[0]) > (limits.limit or 0):
         return f"no schedule goes below {format_bytes(bound)}, even with copies over {link}"
     try:
         return answered(request, clock.share(progress=clock.report))

@@ -21,8 +21,9 @@ from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.search.portfolio import Portfolio, SolverResult, figures, lowest_run
-from remat_algos.search.request import Problem, Request
+from remat_algos.search.limits import Limits
+from remat_algos.search.request import Request
+from remat_algos.search.run import Outcome, SolverRun, figures, lowest_run
 from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.text.amounts import percent
@@ -231,28 +232,28 @@ def frontier(
     request = Request.of(
         graph, solvers=solvers, effort=effort, seed=seed, raw=True, polish=True, constraints=constraints
     )
-    problem, clock = request.problem(), Clock(time_limit, progress)
-    problem.check_regions()
-    lowest = lowest_run(request, problem, clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE)))
-    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
-    least = portfolio.take(lowest)
+    limits, clock = request.limits(), Clock(time_limit, progress)
+    limits.check_regions()
+    lowest = lowest_run(request, limits, clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE)))
+    run = SolverRun(limits, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
+    least = run.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
     if lowest.stop is not Stop.INTERRUPTED:
-        portfolio.run(request.solvers)
-        portfolio.rerun(request.solvers)
-    if portfolio.stop.complete and least is not None:
-        _refine(request, portfolio, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
-    shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
+        run.run(request.solvers)
+        run.rerun(request.solvers)
+    if run.stop.complete and least is not None:
+        _refine(request, run, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
+    shown_candidates = [each for each in run.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
-    interrupted = portfolio.stop is Stop.INTERRUPTED
+    interrupted = run.stop is Stop.INTERRUPTED
     bounding = clock.share() if interrupted else clock  # no progress after an interrupt
     bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = dict[str, tuple[Plan, ...]](), dict[str, str]()
     for solver in request.solvers:
-        result = portfolio.results.get(solver.name)
+        result = run.outcomes.get(solver.name)
         if result is not None and result.candidates:
-            curves[solver.name] = _curve(problem, result, floor, bounds)
+            curves[solver.name] = _curve(limits, result, floor, bounds)
         if result is None or result.error is not None or not result.candidates:
             stopped = "interrupted" if interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
@@ -263,9 +264,9 @@ def frontier(
         curves=curves,
         bound_memory=least_peak_bound(graph)[0],
         bound_compute=graph.needed_compute,
-        base=problem.base,
+        base=limits.base,
         reasons=reasons,
-        stop=portfolio.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
+        stop=run.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
     )
 
 
@@ -304,28 +305,26 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
     )
 
 
-def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) -> None:
+def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> None:
     """Add what `solve` finds within each of the budgets where the best plan is not near its bound, and not proven."""
-    problem, graph, points = portfolio.problem, portfolio.problem.graph, portfolio.budgets
+    base, graph, points = whole.limits.base, whole.limits.graph, whole.budgets
     solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # exact ones tried all limits
     if not any(solver.searches for solver in solvers):
         return  # the others yield the same for any limit
-    whole = portfolio.candidates
-    proven = [each.figures[0] for each in whole if each.scope == ANY_ORDER and each.bound == each.figures[1]]
-    limits = [limit for limit in even_limits(floor, problem.base, points) if limit < min(proven, default=problem.base)]
+    proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
+    tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
     slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR * graph.needed_compute), request.task.slack)
-    bounds = bound_curve(graph, limits, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
-    portfolio.note(bounds.stop)
-    for i, limit in enumerate(limits):
-        part, bound = 1 / (len(limits) - i), int(bounds.at(limit).amount)
+    bounds = bound_curve(graph, tried, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
+    whole.note(bounds.stop)
+    for i, limit in enumerate(tried):
+        part, bound = 1 / (len(tried) - i), int(bounds.at(limit).amount)
         own = clock.share(part, clock.within_stage(part))
-        best = min((each.figures[1] for each in portfolio.candidates if each.figures[0] <= limit), default=bound)
-        if portfolio.stop.complete and best > bound + slack:
-            fitted = replace(problem, budget=Budget(limit), limit=limit)
-            run = Portfolio(fitted, own, request.task, bound=bound)
+        best = min((each.figures[1] for each in whole.candidates if each.figures[0] <= limit), default=bound)
+        if whole.stop.complete and best > bound + slack:
+            run = SolverRun(whole.limits.within(limit), own, request.task, bound=bound)
             run.run(solvers)
-            portfolio.take(run)
-            portfolio.note(run.stop)
+            whole.take(run)
+            whole.note(run.stop)
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
@@ -336,13 +335,13 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
     return sorted({bisect_right(peaks, budget) - 1 for budget in budgets})
 
 
-def _curve(problem: Problem, result: SolverResult, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
+def _curve(limits: Limits, result: Outcome, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
     """Return the undominated plans of a solver from a peak upwards; the budget of each is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver
         if peak >= floor:
-            fitted = replace(problem, budget=Budget(peak), limit=peak)
+            fitted = limits.within(peak)
             report, bound = result.report(solver), bounds.at(peak)
             plans.append(fitted.plan(candidate, solver=solver, options={}, seconds=seconds, report=report, bound=bound))
     return undominated(plans)

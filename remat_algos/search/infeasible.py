@@ -10,11 +10,10 @@ from remat_algos.bounds.bound import ANY_ORDER, LowerBound
 from remat_algos.bounds.closure import forced_values
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.errors import BudgetError
-from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport, skipped_text
-from remat_algos.search.request import Problem
+from remat_algos.search.limits import Limits
 from remat_algos.solvers.registry import Candidate, find_solver
 from remat_algos.wording import listed
 
@@ -46,7 +45,7 @@ class Message:
 
 
 def budget_error(
-    problem: Problem,
+    limits: Limits,
     candidates: Sequence[Candidate],
     reasons: Mapping[str, str],
     skipped: Mapping[str, int] = MappingProxyType({}),
@@ -61,13 +60,13 @@ def budget_error(
     `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
     that of the budget "least", where it is known.
     """
-    graph = problem.graph
+    graph = limits.graph
     bound, nodes = least_peak_bound(graph)
     if proof is not None and proof.forced > bound:
         bound, nodes = proof.forced, list(proof.nodes)
     lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
-    message = _shortage(problem, candidates, lowest, proof, bound)
-    violates = _add_violation(message, problem, candidates, dropped)
+    message = _shortage(limits, candidates, lowest, proof, bound)
+    violates = _add_violation(message, limits, candidates, dropped)
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
     without = [
@@ -86,14 +85,14 @@ def budget_error(
     else:
         add_forcing_nodes(message, graph, nodes)
     message.add_marks(graph)
-    if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
+    if lowest is not None and not _within(limits, candidates) and (limits.limit or 0) >= 0:
         message.add('; budget "least" gives the lowest peak found')
     return BudgetError(
         message.template,
-        reached=lowest.figures[0] if lowest else problem.base,
+        reached=lowest.figures[0] if lowest else limits.base,
         lower_bound=bound,
         nodes=nodes,
-        plan=lowest_plan(problem, [] if lowest is None else [lowest]),
+        plan=lowest_plan(limits, [] if lowest is None else [lowest]),
         names=graph.labels.names_of(nodes),
         reasons=without,
         **message.fields,
@@ -101,7 +100,7 @@ def budget_error(
 
 
 def lowest_plan(
-    problem: Problem,
+    limits: Limits,
     candidates: Sequence[Candidate],
     reservation: Reservation | None = None,
     report: SearchReport | None = None,
@@ -110,47 +109,46 @@ def lowest_plan(
     lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
     if lowest is None:
         return None
-    unlimited = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-    return unlimited.plan(
+    return limits.lowest.plan(
         replace(lowest, bound=None, scope=None),  # proven for the limit only
         solver=lowest.solver,
         options={},
         seconds=0.0,
         report=report or SearchReport(),
-        bound=LowerBound(problem.graph.needed_compute),
+        bound=LowerBound(limits.graph.needed_compute),
         reservation=reservation,
     )
 
 
-def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
+def _within(limits: Limits, candidates: Sequence[Candidate]) -> list[int]:
     """Compute of the candidates whose peak is within the limit."""
-    return [each.figures[1] for each in candidates if problem.limit is None or each.figures[0] <= problem.limit]
+    return [each.figures[1] for each in candidates if limits.limit is None or each.figures[0] <= limits.limit]
 
 
 def _shortage(
-    problem: Problem, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
+    limits: Limits, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
     """Return the exceeded limit, and the lowest value reached."""
-    graph, labels, within = problem.graph, problem.graph.labels, _within(problem, candidates)
-    if problem.limit is not None and problem.limit < 0:
+    graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
+    if limits.limit is not None and limits.limit < 0:
         return Message(
             "the device budget {device} is less than the residents, {residents!b}; give more",
-            device=problem.budget.device,
+            device=limits.budget.device,
             residents=graph.resident_memory,
         )
     if within:
         return Message(
             "overhead {allowed!w} is too low: the lowest reached is {lowest!w}",
-            allowed=labels.compute(problem.overhead_limit or 0),
+            allowed=labels.compute(limits.overhead_limit or 0),
             lowest=labels.compute(min(within) - graph.needed_compute),
         )
-    if problem.limit is None:
+    if limits.limit is None:
         return Message("no schedule was found")
-    message = Message("no schedule within {limit!B} was found", limit=problem.limit)
+    message = Message("no schedule within {limit!B} was found", limit=limits.limit)
     exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
-    if bound > problem.limit or (proof is not None and proof.infeasible):
+    if bound > limits.limit or (proof is not None and proof.infeasible):
         message.template = "no schedule within {limit!B} exists"
-    elif exact is not None and _peak_bound(exact) > problem.limit:
+    elif exact is not None and _peak_bound(exact) > limits.limit:
         message.add(", and none of any order exists, which {prover} proved", prover=exact.solver)
     if lowest is not None:
         message.add("; the lowest reached is {reached!B}, by {solver}", solver=lowest.solver)
@@ -158,15 +156,15 @@ def _shortage(
 
 
 def _add_violation(
-    message: Message, problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
+    message: Message, limits: Limits, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
 ) -> bool:
     """Add the constraint that excludes every plan found, or every schedule; return whether there is one."""
-    constraints, best = problem.constraints, min(dropped, key=problem.rank, default=None)
-    if constraints is None or best is None or not (problem.fits(best) or not candidates):
+    constraints, best = limits.constraints, min(dropped, key=limits.rank, default=None)
+    if constraints is None or best is None or not (limits.fits(best) or not candidates):
         return False
     message.add(
         "; a schedule of {best} fits but violates a constraint: {violation!w}"
-        if problem.fits(best)
+        if limits.fits(best)
         else "; a schedule of {best} violates a constraint: {violation!w}",
         best=best.solver,
         violation=constraints.violation(best.simulated),
@@ -175,10 +173,10 @@ def _add_violation(
 
 
 def reserved_error(
-    problem: Problem, candidate: Candidate, least: Reservation, report: SearchReport | None
+    limits: Limits, candidate: Candidate, least: Reservation, report: SearchReport | None
 ) -> BudgetError:
     """Return the error if the peak fits the budget but the reserved bytes do not."""
-    bound, nodes = least_peak_bound(problem.graph)
+    bound, nodes = least_peak_bound(limits.graph)
     lowest = "; the lowest reached is {reserved!B}, for a peak of {reached!b} by {solver}"
     message = Message("no schedule that packs into {limit!B} was found" + lowest + "; give more")
     if least.bound is None:
@@ -192,14 +190,14 @@ def reserved_error(
         message.add(", or an alignment below {alignment}", alignment=least.alignment)
     return BudgetError(
         message.template,
-        limit=problem.limit or 0,
+        limit=limits.limit or 0,
         reserved=least.memory,
         solver=candidate.solver,
         reached=candidate.figures[0],
         lower_bound=bound,
         nodes=nodes,
-        plan=lowest_plan(problem, [candidate], least, report),
-        names=problem.graph.labels.names_of(nodes),
+        plan=lowest_plan(limits, [candidate], least, report),
+        names=limits.graph.labels.names_of(nodes),
         **message.fields,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.allocate.allocators import PEAK
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import Clock, Interrupted, Progress, Stop, interrupted_as
+from remat_algos.context import Clock, Progress, Stop, interrupted_as
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
@@ -15,15 +15,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
-from remat_algos.search.portfolio import Portfolio
+from remat_algos.search.pool import STOPPED
 from remat_algos.search.request import Request
-from remat_algos.search.reserved import STOPPED, BoundSearch, PlanSearch, ReservedSearch
+from remat_algos.search.without_copies import searched
 from remat_algos.solvers.registry import AUTO
-
-# Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
-NEARLY = 0.9
-# Share of the time for the lowest bytes; the rest is for the search within them.
-LOWEST_SHARE = 0.5
 
 
 @checked_arguments
@@ -162,10 +157,10 @@ def answered(request: Request, clock: Clock) -> Plan:
 
     def one(part: Request, clock: Clock) -> Plan:
         if part.link is None:
-            return _searched(part, clock)
+            return searched(part, clock)
         from remat_algos.search.with_copies import plan_with_copies
 
-        return plan_with_copies(part, part.link, clock, answered)
+        return plan_with_copies(part, part.link, clock)
 
     if request.budget.above_lowest is None:
         return one(request, clock)
@@ -176,101 +171,6 @@ def answered(request: Request, clock: Clock) -> Plan:
         return one(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
 
     return near_lowest(request.budget, half)
-
-
-def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -> Plan:
-    """Return the best plan for a budget other than a share above the lowest peak.
-
-    `lowest` is the run of the same request for the budget "least", if it is known.
-    """
-    with interrupted_as(STOPPED):
-        problem = request.problem()
-        problem.check_regions()
-        own = clock
-        # A raw plan is the solver's own for the lowest peak.
-        if problem.minimizes_peak and problem.overhead_limit is None and not request.raw:
-            own = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
-        bounds = BoundSearch(request, problem, own)
-    runs = PlanSearch(request, problem, own, bounds, lowest)
-    searches = ReservedSearch(problem, runs.within, request.criterion, own)
-    if bounds.stop is Stop.INTERRUPTED:
-        searches.stop = bounds.stop
-    try:
-        best, reservation = searches.run()
-    except BudgetError as error:
-        if error.plan is not None:
-            error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
-            near = problem.limit is not None and problem.limit >= NEARLY * error.plan.reservation.memory
-            alone = problem.overhead_limit is None and not request.criterion.repeats
-            if lowest is None and runs.lowest_run is not None and near and alone:
-                # The search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches.
-                least = _within_lowest(replace(request, budget=Budget()), error.plan, runs.lowest_run, clock)
-                if problem.limit is not None and least.reservation.memory <= problem.limit:
-                    clock.finish()
-                    return replace(least, budget=request.budget, limit=problem.limit, **_bound_of(least))
-        clock.finish()
-        raise
-    again = (
-        own is not clock
-        and best.figures[1] > request.graph.needed_compute
-        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
-        and not searches.out_of_memory
-        and not clock.late
-    )
-    bound = (bounds.raised if request.ends_at_bound and not again else bounds.on_demand)(best, searches.stop)
-    stop = searches.stop | bounds.stop
-    plan = problem.plan(
-        best,
-        solver=request.name,
-        options=request.options,
-        seconds=clock.elapsed,
-        report=searches.report(best, request.named is None, stop),
-        bound=bound,
-        reservation=reservation,
-    )
-    if again:
-        plan = _within_lowest(request, plan, runs.whole_lowest, clock)
-    if (stop | plan.report.stop) is not Stop.INTERRUPTED:
-        clock.finish()
-    return plan
-
-
-def _within_lowest(request: Request, lowest: Plan, run: Portfolio | None, clock: Clock) -> Plan:
-    """Return the plan of the lowest bytes, or the plan for a budget of those bytes if that is cheaper.
-
-    The search is the one that such a budget gets, and is repeated where its plan takes fewer bytes than were asked for:
-    so no plan for the bytes of the result is cheaper.
-    """
-    plan = lowest
-    while True:
-        asked = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
-        try:
-            other = _searched(asked, clock.share(progress=clock.within_stage()), run)
-        except BudgetError:  # time limit, or a solver finds less for a limit than for the lowest peak
-            return plan
-        except Interrupted:
-            return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED), **_bound_of(plan))
-        stop = plan.report.stop | other.report.stop
-        if (other.overhead, other.reservation.memory) >= (plan.overhead, plan.reservation.memory):
-            return replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop), **_bound_of(other))
-        fewer = other.reservation.memory < plan.reservation.memory
-        plan = replace(
-            other,
-            budget=lowest.budget,
-            limit=lowest.limit,
-            seconds=clock.elapsed,
-            report=replace(lowest.report, stop=stop, skipped=other.report.skipped),
-            solver_peak_bound=lowest.solver_peak_bound,
-            **_bound_of(other),
-        )
-        if stop is Stop.INTERRUPTED or not fewer:
-            return plan
-
-
-def _bound_of(plan: Plan) -> dict[str, Any]:
-    """Return the bound of a plan, computed or not."""
-    search = plan.bound_search
-    return {"bound": plan.bound, "bound_search": None} if search is None else {"bound": None, "bound_search": search}
 
 
 def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:

@@ -1,6 +1,6 @@
 """Plans that keep, recompute or offload: the search over a link, from the best plan without copies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.search.request import Request
+from remat_algos.search.without_copies import searched
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
@@ -47,23 +48,21 @@ FIRST_PART = 0.25
 # Limits that are tried for the lowest peak within an overhead.
 LIMITS_TRIED = 7
 
-Plain = Callable[[Request, Clock], Plan]
 
-
-def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
+def plan_with_copies(request: Request, link: Link, clock: Clock) -> Plan:
     """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
 
-    That is by effort "fast". The search without copies, `plain`, goes on only where it may still find a faster plan:
+    That is by effort "fast". The search without copies goes on only where it may still find a faster plan:
     where its lower bound is below the time of the plan with copies. If the peak is minimized, the plan is the fastest
     of the lowest peak.
     """
-    problem = request.problem()
-    if problem.minimizes_peak and problem.overhead_limit is not None:
-        return _lowest_within_overhead(request, link, clock, plain)
+    limits = request.limits()
+    if limits.minimizes_peak and limits.overhead_limit is not None:
+        return _lowest_within_overhead(request, link, clock)
     graph, planned = request.graph, link.planned
     in_ticks, ticks = _in_ticks(request, planned), planned.ticks(graph)
     lowest, order = lowest_order_with_copies(graph)
-    limit = lowest if problem.limit is None or problem.minimizes_peak else problem.limit
+    limit = lowest if limits.limit is None or limits.minimizes_peak else limits.limit
     leaving, starts = may_leave(graph, request.constraints), list[tuple[Simulation, str]]()
     if graph.mark is None or not (graph.mark == RECOMPUTE).any():
         one_pass = baseline(graph)
@@ -79,9 +78,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
     search = _CopySearch(in_ticks, planned, clock)
     alone: Plan | None = None
     failure: BudgetError | None = None
-    fitting = problem.minimizes_peak and any(search.fits(search.annealed(each, limit), limit) for each in starts)
+    fitting = limits.minimizes_peak and any(search.fits(search.annealed(each, limit), limit) for each in starts)
     if not fitting:
-        alone, failure = _alone(request, problem.budget, clock, plain)
+        alone, failure = _alone(request, limits.budget, clock)
         known = alone if alone is not None else failure.plan if failure is not None else None
         if known is None and failure is not None and not starts:
             raise failure
@@ -94,10 +93,10 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
     stop = Stop.DONE if alone is None else alone.report.stop
     best, ended = search.fitted(starts, limit, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
-    if problem.minimizes_peak:
+    if limits.minimizes_peak:
         limit = best.figures[0]
         if alone is None and stop is not Stop.INTERRUPTED:
-            alone, failure = _alone(request, Budget(memory=limit), clock, plain)
+            alone, failure = _alone(request, Budget(memory=limit), clock)
             starts += [(alone.simulation, "the plan without copies")] if alone is not None else []
     bound = LowerBound(in_ticks.graph.needed_compute, of=TIME)
     if best.figures[0] <= limit and stop is not Stop.INTERRUPTED:
@@ -106,7 +105,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
         best, ended = search.fastest([best, *(search.annealed(each, limit) for each in starts)], limit, bound)
         stop |= ended
         if _may_be_faster(in_ticks, alone, best, bound, ticks) and stop is not Stop.INTERRUPTED:
-            alone, failure = _alone(request, Budget(memory=limit), clock, plain, request.task.effort)
+            alone, failure = _alone(request, Budget(memory=limit), clock, request.task.effort)
             if alone is not None and ticks * alone.simulation.compute < best.figures[1]:
                 begun = [search.annealed((alone.simulation, "the plan without copies"), limit), best]
                 best, ended = search.fastest(begun, limit, bound)
@@ -118,12 +117,12 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
     clock.finish()
     if not search.fits(best, limit):
         raise _shortage(request, link, limit, best.simulation, stop, failure) from failure
-    if problem.limit is not None and best.figures[0] > problem.limit:
-        raise _shortage(request, link, problem.limit, best.simulation, stop, failure) from failure
+    if limits.limit is not None and best.figures[0] > limits.limit:
+        raise _shortage(request, link, limits.limit, best.simulation, stop, failure) from failure
     bound = replace(bound, amount=in_units(int(bound.amount), ticks))
-    plan = _plan(request, link, problem.limit, best, alone, bound, stop, clock)
-    if problem.overhead_limit is not None and plan.overhead_in_time > problem.overhead_limit:
-        raise _too_slow(plan, problem.overhead_limit)
+    plan = _plan(request, link, limits.limit, best, alone, bound, stop, clock)
+    if limits.overhead_limit is not None and plan.overhead_in_time > limits.overhead_limit:
+        raise _too_slow(plan, limits.overhead_limit)
     return plan
 
 
@@ -162,13 +161,13 @@ def _plan(
 
 
 def _alone(
-    request: Request, budget: Budget, clock: Clock, plain: Plain, effort: str = FAST
+    request: Request, budget: Budget, clock: Clock, effort: str = FAST
 ) -> tuple[Plan | None, BudgetError | None]:
     """Return the plan without copies, or the error if there is none."""
     starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
     own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
     try:
-        return plain(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
+        return searched(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
     except BudgetError as error:
         return None, error
 
@@ -192,7 +191,7 @@ def _in_ticks(request: Request, link: Link) -> Request:
     )
 
 
-def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
+def _lowest_within_overhead(request: Request, link: Link, clock: Clock) -> Plan:
     """Find the lowest peak whose time is within an overhead, by bisection between the bound and one pass."""
     low, high = lowest_order_with_copies(request.graph)[0], baseline_peak(request.graph)
     best: Plan | None = None
@@ -201,7 +200,7 @@ def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: P
         part = 1 / (LIMITS_TRIED - tried)
         own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
         try:
-            best = plan_with_copies(own, link, clock.share(part, clock.within_stage(part)), plain)
+            best = plan_with_copies(own, link, clock.share(part, clock.within_stage(part)))
         except BudgetError:
             if best is None:
                 raise
@@ -215,7 +214,7 @@ def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: P
         limit = (low + high) // 2
     assert best is not None
     clock.finish()
-    return replace(best, budget=request.budget, limit=request.problem().limit, seconds=clock.elapsed)
+    return replace(best, budget=request.budget, limit=request.limits().limit, seconds=clock.elapsed)
 
 
 def _lowest_limit(request: Request, limit: int) -> int:

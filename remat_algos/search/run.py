@@ -1,4 +1,4 @@
-"""Run solvers; simulate, rank, keep and polish their candidates."""
+"""One run of solvers within limits: their candidates are simulated, ranked, kept and polished."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,14 +12,14 @@ from remat_algos.bounds.bound import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.effort import FAST, SMALL
 from remat_algos.errors import ArgumentTypeError, BudgetError, GraphError, ScheduleError, extended
-from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.search.infeasible import RULED_OUT
-from remat_algos.search.request import Problem, Request
+from remat_algos.search.limits import Limits
+from remat_algos.search.request import Request
 from remat_algos.solvers.registry import BASELINE, START, Candidate, ParetoSet, Solver, Stream, Task, in_order
 from remat_algos.wording import counted
 
@@ -28,13 +28,13 @@ MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 
 
-def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
+def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
     """Polish the candidates of one solver, the lowest peak first; yield those that the passes improve.
 
     For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
     """
     n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(budgets))
-    waiting = list(_worth_polishing(problem, kept, budgets))
+    waiting = list(_worth_polishing(limits, kept, budgets))
     clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
     for candidate, limit in waiting:
         length = len(candidate.schedule)
@@ -44,25 +44,23 @@ def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budge
         if clock.left is not None and length / POLISHED_A_SECOND > clock.left:
             continue
         start = candidate.simulated
-        better = _passes(problem, start, limit)
+        better = _passes(limits, start, limit)
         if better is not start:
             yield _improved(candidate, better)
         clock.progress(n_steps)
 
 
-def _worth_polishing(
-    problem: Problem, kept: Sequence[Candidate], budgets: int
-) -> Iterator[tuple[Candidate, int | None]]:
+def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) -> Iterator[tuple[Candidate, int | None]]:
     """Yield (candidate, its limit), most promising first; the limit None asks for the lowest peak."""
     if budgets and kept:
-        yield from _along_the_curve(problem.base, kept, budgets)
-    elif problem.minimizes_peak:
-        yield from ((candidate, None) for candidate in sorted(kept, key=problem.rank))
+        yield from _along_the_curve(limits.base, kept, budgets)
+    elif limits.minimizes_peak:
+        yield from ((candidate, None) for candidate in sorted(kept, key=limits.rank))
     elif kept:
-        best = kept.index(min(kept, key=problem.rank))
-        fits = problem.limit is not None and kept[best].figures[0] <= problem.limit
+        best = kept.index(min(kept, key=limits.rank))
+        fits = limits.limit is not None and kept[best].figures[0] <= limits.limit
         others = kept[: best : 1 + best // MAX_OTHERS] if fits else kept[1:MAX_OTHERS]
-        yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
+        yield from ((each, limits.limit) for each in sorted([kept[best], *others], key=limits.rank))
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
@@ -82,10 +80,10 @@ def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[t
         yield from ((each, budget) for each in others)
 
 
-def _passes(problem: Problem, simulation: Simulation, limit: int | None) -> Simulation:
+def _passes(limits: Limits, simulation: Simulation, limit: int | None) -> Simulation:
     """Polish: lower the peak if it is above the limit, then reduce compute; return the new simulation."""
-    graph = problem.graph
-    too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
+    graph = limits.graph
+    too_high = simulation.peak_memory > limit if limit is not None else limits.overhead_limit is None
     if too_high:
         simulation = polish(graph, simulation, 0)
     return polish(graph, simulation, max(limit or 0, simulation.peak_memory))
@@ -109,7 +107,6 @@ LONG_GRACE = 1.0  # the same, while nothing fits: a late plan is better than non
 FIRST_SECONDS = 0.25  # minimum per solver until a candidate fits
 SOLVING = 0.75  # time share of solving; the rest is for polishing
 PROGRESS_SOLVING = 0.9  # progress share of solving; polishing usually ends early
-PROGRESS_LOWEST = 0.4  # share of the remaining progress for the lowest peak
 FIRST_SHARE = 0.1  # share of the lowest-peak run (progress and time) for the first searches
 # Minimum factor on the time of a solver that used up its share, for another run.
 LONGER = 2.0
@@ -128,7 +125,7 @@ def figures(candidate: Candidate) -> tuple[int, int]:
 
 
 @dataclass(slots=True, eq=False)
-class SolverResult:
+class Outcome:
     """The candidates of one solver, and the end of its run.
 
     The candidates of each run are kept apart, as the solver yielded them: so the passes improve what one run finds,
@@ -169,44 +166,37 @@ class SolverResult:
         return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
 
 
-class Portfolio:
-    """A run of solvers on one problem; candidates found before an interrupt or the deadline stay.
+class SolverRun:
+    """A run of solvers within limits; candidates found before an interrupt or the deadline stay.
 
     `budgets` is for a whole frontier: the number of budgets, evenly spaced up to the peak without rematerialization,
     within which candidates are polished; a search of one limit goes through that number of limits. A candidate whose
     compute meets `bound`, up to the slack of the task, ends the search, and so does one that a solver proves optimal;
     without a bound all solvers run.
-
-    `lowest` is called once, with the limit and a progress callback, if no candidate fits before the solvers that
-    improve candidates run. It returns the portfolio of the same solvers after its run for the lowest peak, which may
-    end within the limit; its candidates are added. If all exceed the limit, the improving solvers are skipped: so no
-    limit below the lowest peak is met. On small graphs, and named alone, solvers that prove optima run before.
     """
 
     def __init__(
         self,
-        problem: Problem,
+        limits: Limits,
         clock: Clock,
         task: Task | None = None,
         *,
         polish: bool = True,
         budgets: int = 0,
         bound: int | None = None,
-        lowest: "Callable[[int, Progress | None], Portfolio] | None" = None,
     ) -> None:
-        self.problem = problem
+        self.limits = limits
         self.clock = clock
         self.polish = polish
         self.budgets = budgets
-        self.bound = None if problem.minimizes_peak else bound
+        self.bound = None if limits.minimizes_peak else bound
         self.stops_at_proof = bound is not None
-        self.limit = None if budgets else problem.solver_limit
+        self.limit = None if budgets else limits.solver_limit
         self.task = replace(
-            task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
+            task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
-        self.results: dict[str, SolverResult] = {}
+        self.outcomes: dict[str, Outcome] = {}
         self._stop = Stop.DONE  # end of parts without a solver
-        self.lowest = lowest
         self.least: Candidate | None = None  # lowest peak, if above the limit
         self.running = ""  # solver running now, or when interrupted
         self._report_again: Callable[[], None] | None = None  # repeats progress for a new best
@@ -217,42 +207,71 @@ class Portfolio:
     @property
     def candidates(self) -> list[Candidate]:
         """The candidates of all solvers."""
-        return [candidate for result in self.results.values() for candidate in result.candidates]
+        return [candidate for result in self.outcomes.values() for candidate in result.candidates]
 
     @property
     def reasons(self) -> dict[str, str]:
         """By solver: the reason why it has no candidates, or no more."""
-        return {name: result.reason for name, result in self.results.items() if result.reason}
+        return {name: result.reason for name, result in self.outcomes.items() if result.reason}
 
     @property
     def n_tried(self) -> int:
         """Number of solvers that were run."""
-        tried = (result for name, result in self.results.items() if name != START)
+        tried = (result for name, result in self.outcomes.items() if name != START)
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
     def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Run solvers in order, each with these options, until an interrupt."""
+        self.begin(solvers, options)
+        self.improve(solvers, options)
+
+    def begin(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Run the solvers that find schedules of their own.
+
+        On small graphs, and named alone, these that prove optima are among them.
+        """
         ordered = in_order(solvers)
-        exact_first = self.problem.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
-        serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
+        self._run_each(ordered, range(self._first_improving(ordered)), options)
+
+    def improve(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Run the solvers that improve what others found."""
+        if self.stop is Stop.INTERRUPTED:
+            return
+        ordered = in_order(solvers)
+        self._run_each(ordered, range(self._first_improving(ordered), len(ordered)), options)
+        if self.stop is not Stop.INTERRUPTED and self.enough:
+            self.note(Stop.PROVEN if self.optimal else Stop.NEAR)
+
+    def _first_improving(self, ordered: Sequence[Solver]) -> int:
+        """Return the place of the first solver that waits for the others."""
+        exact_first = self.limits.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
+        waits = [solver.improves and (solver.searches or not exact_first) for solver in ordered]
+        return waits.index(True) if True in waits else len(ordered)
+
+    def _run_each(self, ordered: Sequence[Solver], places: range, options: Mapping[str, Any]) -> None:
+        """Run the solvers at these places until one is enough."""
+        serving = [solver.name for solver in ordered if not solver.needs(self.limits.graph)]
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
-            for i, solver in enumerate(ordered):
+            for i in places:
                 if self.enough:
                     break
-                if solver.improves and (solver.searches or not exact_first) and self._is_unmet():
-                    break
-                progress = None
+                solver, progress = ordered[i], None
                 if work[i]:
                     number = f"method {serving.index(solver.name) + 1} of {len(serving)}, " if len(serving) > 1 else ""
                     report = self.clock.within_stage(work[i] / sum(work[i:]))
                     progress = self._report(f"{number}{solver.name}", report)
                 part = self._part(len(ordered) - i)
                 self._run_solver(solver, options, self.clock.share(part, progress))
-            if self.enough:
-                ending.stop = Stop.PROVEN if self.optimal else Stop.NEAR
-            self._is_unmet()
         self.note(ending.stop)
+
+    @property
+    def unmet(self) -> bool:
+        """True if no candidate is within the limit, and the run without rematerialization need not be."""
+        limits, limit = self.limits, self.limits.limit
+        if limit is None or limits.minimizes_peak or any(each.figures[0] <= limit for each in self.candidates):
+            return False
+        return limit < limits.base or limits.graph.mark is not None or limits.constraints is not None
 
     def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Run solvers again that used up their share of the time, in the time that the others left.
@@ -262,38 +281,25 @@ class Portfolio:
         """
         with until_stopped() as ending:
             for solver in in_order(solvers):
-                result, left = self.results.get(solver.name), self.clock.left
+                result, left = self.outcomes.get(solver.name), self.clock.left
                 if not left or result is None or result.stop is not Stop.DEADLINE or self.enough:
                     continue
-                n_waiting = sum(each.stop is Stop.DEADLINE for each in self.results.values())
+                n_waiting = sum(each.stop is Stop.DEADLINE for each in self.outcomes.values())
                 share = max(1 / n_waiting, min(1.0, LONGER * result.share / left))
                 if share * left >= LONGER * result.share:
                     self._run_solver(solver, options, self.clock.share(share))
         self.note(ending.stop)
 
-    def _is_unmet(self) -> bool:
-        """Search for the lowest peak once if no candidate fits; return True if even that exceeds the limit."""
-        limit, lowest = self.problem.limit, self.lowest
-        if lowest is None or limit is None or self.problem.minimizes_peak or self.budgets:
-            return self.least is not None
-        if any(candidate.figures[0] <= limit for candidate in self.candidates):
-            return False
-        if limit >= self.problem.base and self.problem.graph.mark is None and self.problem.constraints is None:
-            return False  # the run without rematerialization fits
-        self.lowest, found = None, lowest(limit, self.clock.within_stage(PROGRESS_LOWEST))
-        best = self.take(found)
-        if self.stop is Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-        if best is not None and best.figures[0] > limit and not found.late:
-            self.least = best
-        return self.least is not None
+    def take_lowest(self, lowest: "SolverRun") -> None:
+        """Adopt the candidates of the run for the lowest peak; `least` is the best if even that exceeds the limit."""
+        limit, best = self.limits.limit, self.take(lowest)
+        if self.stop is not Stop.INTERRUPTED and limit is not None and best is not None:
+            self.least = best if best.figures[0] > limit and not lowest.late else None
 
-    def take(self, other: "Portfolio") -> Candidate | None:
+    def take(self, other: "SolverRun") -> Candidate | None:
         """Adopt the candidates of a run for another limit; return its best."""
-        for name, result in other.results.items():
-            own = self.results.setdefault(
-                name, SolverResult(stop=result.stop, reason=result.reason, error=result.error)
-            )
+        for name, result in other.outcomes.items():
+            own = self.outcomes.setdefault(name, Outcome(stop=result.stop, reason=result.reason, error=result.error))
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # they hold for the other limit
@@ -305,9 +311,9 @@ class Portfolio:
 
     @property
     def optimal(self) -> bool:
-        """True if the best candidate fits and meets a bound, that of the problem or its own."""
+        """True if the best candidate fits and meets a bound, that of the limits or its own."""
         best = self._best
-        if best is None or self.budgets or not self.problem.fits(best):
+        if best is None or self.budgets or not self.limits.fits(best):
             return False
         proven = self._proven and self.stops_at_proof
         return proven or (self.bound is not None and best.figures[1] <= self.bound)
@@ -318,29 +324,29 @@ class Portfolio:
         best, goal = self._best, self.task.goal
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
-        return self.problem.fits(best)
+        return self.limits.fits(best)
 
     def _part(self, n_left: int) -> float:
         """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
         best, left = self._best, self.clock.left
-        if not left or (best is not None and self.problem.fits(best)):
+        if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left
         return min(1, max(1 / n_left, FIRST_SECONDS / left))
 
     @property
     def bests(self) -> dict[str, Candidate]:
         """The best candidate of each solver, if one fits, best first."""
-        rank, fits = self.problem.rank, self.problem.fits
-        bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.results.items()}
+        rank, fits = self.limits.rank, self.limits.fits
+        bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.outcomes.items()}
         fitting = [(name, best) for name, best in bests.items() if best is not None and fits(best)]
         return dict(sorted(fitting, key=lambda entry: (rank(entry[1]), entry[0])))
 
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""
-        graph = self.problem.graph
+        graph = self.limits.graph
         with until_stopped() as ending, suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
-            result = self.results.setdefault(BASELINE, SolverResult())
+            result = self.outcomes.setdefault(BASELINE, Outcome())
             candidate = Candidate(run.schedule, simulation=run, solver=BASELINE)
             if self._allowed(candidate, result):
                 result.keep(candidate)
@@ -349,7 +355,7 @@ class Portfolio:
     @property
     def dropped(self) -> list[Candidate]:
         """The best candidate of each solver that violates a constraint."""
-        return [result.dropped for result in self.results.values() if result.dropped is not None]
+        return [result.dropped for result in self.outcomes.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
         """Record the end of a part of the run that belongs to no single solver."""
@@ -358,22 +364,22 @@ class Portfolio:
     @property
     def stop(self) -> Stop:
         """The end of the solvers and of the run as a whole."""
-        return reduce(or_, (result.stop for result in self.results.values()), self._stop)
+        return reduce(or_, (result.stop for result in self.outcomes.values()), self._stop)
 
     @property
     def late(self) -> bool:
         """True if the time limit ended the run or a solver."""
-        return Stop.DEADLINE in {self._stop, *(result.stop for result in self.results.values())}
+        return Stop.DEADLINE in {self._stop, *(result.stop for result in self.outcomes.values())}
 
     @property
     def out_of_memory(self) -> list[str]:
         """The solvers that ran out of memory."""
-        return [name for name, result in self.results.items() if result.stop is Stop.OUT_OF_MEMORY]
+        return [name for name, result in self.outcomes.items() if result.stop is Stop.OUT_OF_MEMORY]
 
     def report(self, candidate: Candidate) -> SearchReport:
         """Return the report for a plan of this candidate."""
-        own = self.results[candidate.solver].report(candidate.solver, self.stop)
-        others = [result for name, result in self.results.items() if name != BASELINE]
+        own = self.outcomes[candidate.solver].report(candidate.solver, self.stop)
+        others = [result for name, result in self.outcomes.items() if name != BASELINE]
         if candidate.solver == BASELINE and len(others) == 1:
             own = replace(own, simulated=(own.simulated or 0) + others[0].simulated)
         return replace(own, out_of_memory=tuple(self.out_of_memory))
@@ -383,16 +389,16 @@ class Portfolio:
 
         Its peak bound is the largest that a solver proved, unless it has a bound that is of a certain peak.
         """
-        best = min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
+        best = min(self.candidates, key=lambda each: (*self.limits.rank(each), -(each.bound or 0)), default=None)
         if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
             return best
         return replace(best, peak_bound=self.peak_bound)
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], clock: Clock) -> None:
         """Run one solver, then polish its candidates."""
-        result = self.results.setdefault(solver.name, SolverResult())
-        result.reason = solver.needs(self.problem.graph) or ""
-        fits = self._best is not None and self.problem.fits(self._best)
+        result = self.outcomes.setdefault(solver.name, Outcome())
+        result.reason = solver.needs(self.limits.graph) or ""
+        fits = self._best is not None and self.limits.fits(self._best)
         grace = 0.0 if not solver.cheap else GRACE if fits else LONG_GRACE
         if not result.reason and self.clock.late and self.clock.overdue >= grace and self.candidates:
             result.reason, result.stop = NOT_TRIED, Stop.DEADLINE
@@ -421,27 +427,27 @@ class Portfolio:
             result.reason = result.reason or RULED_OUT
         self.running = ""
 
-    def _consume(self, solver: Solver, options: Mapping[str, Any], result: SolverResult, clock: Clock) -> None:
+    def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
         """Run a solver within the limit; if it proves that nothing fits, within the lowest peak."""
-        problem, task = self.problem, replace(self.task, candidates=tuple(self.candidates))
+        limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
-            stream = solver.candidates(problem.graph, replace(task, limit=limit), clock, options)
+            stream = solver.candidates(limits.graph, replace(task, limit=limit), clock, options)
             result.stop = self._simulate_all(solver.name, stream, result, clock)
 
         try:
             consume(self.limit)
         except BudgetError as proof:  # has the reachable peak
             limit = self.limit
-            if not problem.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
+            if not limits.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
                 raise
             consume(proof.reached)
 
-    def _polish(self, solver: Solver, result: SolverResult, clock: Clock) -> None:
+    def _polish(self, solver: Solver, result: Outcome, clock: Clock) -> None:
         """Add the candidates of a solver that the passes improve."""
         try:
             for run in result.runs.values():
-                for candidate in polished(self.problem, run.items, clock, budgets=self.budgets):
+                for candidate in polished(self.limits, run.items, clock, budgets=self.budgets):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -453,15 +459,15 @@ class Portfolio:
         except MemoryError:
             self._exhaust(solver, result)
 
-    def _exhaust(self, solver: Solver, result: SolverResult) -> None:
+    def _exhaust(self, solver: Solver, result: Outcome) -> None:
         """Record that a solver ran out of memory."""
-        nodes = counted(self.problem.graph.n_nodes, "node")
+        nodes = counted(self.limits.graph.n_nodes, "node")
         result.stop, result.reason = Stop.OUT_OF_MEMORY, RAN_OUT
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
-    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> Stop:
+    def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
         """Simulate and keep the candidates of a solver; return the reason for stopping."""
-        graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
+        graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
             if not isinstance(each, Candidate | Schedule):
@@ -504,7 +510,7 @@ class Portfolio:
             raise extended(against_mark, "it cannot honour a mark: ") from against_mark
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
-    def _keep(self, candidate: Candidate, result: SolverResult, clock: Clock) -> None:
+    def _keep(self, candidate: Candidate, result: Outcome, clock: Clock) -> None:
         """Keep a candidate, unless it violates a constraint."""
         if not self._allowed(candidate, result):
             clock.skipped[AGAINST] += 1
@@ -513,49 +519,49 @@ class Portfolio:
         self._note(candidate)
         self._thin(run)
 
-    def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
+    def _allowed(self, candidate: Candidate, result: Outcome) -> bool:
         """True if a candidate keeps to the constraints; the best violating one becomes `result.dropped`."""
-        problem, dropped = self.problem, result.dropped
-        if problem.constraints is None or problem.constraints.violation(candidate.simulated) is None:
+        limits, dropped = self.limits, result.dropped
+        if limits.constraints is None or limits.constraints.violation(candidate.simulated) is None:
             return True
-        if dropped is None or problem.rank(candidate) < problem.rank(dropped):
+        if dropped is None or limits.rank(candidate) < limits.rank(dropped):
             result.dropped = candidate
         return False
 
     def _note(self, candidate: Candidate) -> None:
         """Update the best candidate, whether it is proven, and the bound on the peak."""
-        rank = self.problem.rank
+        rank = self.limits.rank
         self.peak_bound = max(self.peak_bound, candidate.peak_bound or 0)
         if self._best is None or rank(candidate) < rank(self._best):
             self._best, self._proven = candidate, False
             if self._report_again is not None:
                 self._report_again()
         if rank(candidate) <= rank(self._best) and candidate.scope == ANY_ORDER:
-            lowest = not self.problem.minimizes_peak or candidate.peak_bound == candidate.figures[0]
-            self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
+            lowest = not self.limits.minimizes_peak or candidate.peak_bound == candidate.figures[0]
+            self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: ParetoSet[Candidate]) -> None:
         """Drop every second of more than `MAX_KEPT` candidates under a limit, but never the best."""
         if self.limit is not None and len(run) > MAX_KEPT:
-            best = run.items.index(min(run.items, key=self.problem.rank))
+            best = run.items.index(min(run.items, key=self.limits.rank))
             run.items = run.items[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
         """Return the progress callback of one solver, which adds its name and the best candidate so far."""
-        problem, bound = self.problem, ""
+        limits, bound = self.limits, ""
         if report is None:
             return None
-        one_pass = max(1, problem.graph.needed_compute)
+        one_pass = max(1, limits.graph.needed_compute)
         if self.bound is not None and self.bound > one_pass:
             bound = f" · bound +{100 * (self.bound - one_pass) / one_pass:.1f} %"
 
         def forward(done: int, total: int, what: str) -> None:
             self._report_again = partial(forward, done, total, what)
             best, so_far = self._best, ""
-            if best is not None and problem.fits(best):
+            if best is not None and limits.fits(best):
                 peak, compute = best.figures
-                extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
-                so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %{bound}"
+                extra = 100 * (compute - limits.graph.needed_compute) / max(1, limits.graph.needed_compute)
+                so_far = f" · best {100 * peak / max(1, limits.base):.0f} % at +{extra:.1f} %{bound}"
             report(done, total, f"{name}: {what}{so_far}")
 
         return forward
@@ -563,23 +569,22 @@ class Portfolio:
 
 def lowest_run(
     request: Request,
-    problem: Problem,
+    limits: Limits,
     clock: Clock,
     *,
     sought: int | None = None,
-    whole: Portfolio | None = None,
-    **settings: Any,
-) -> Portfolio:
-    """Run a request for the budget "least"; `settings` are those of Portfolio, `whole` that run, if known.
+    whole: SolverRun | None = None,
+    bound: int | None = None,
+) -> SolverRun:
+    """Run a request for the budget "least"; `whole` is that run, if it was made before.
 
     If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
     makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
     """
-    least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-    searches, first = [each for each in request.solvers if each.searches], None
+    least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
         task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, clock.within_stage(FIRST_SHARE))
-        first = Portfolio(least, part, task, polish=False, **settings)
+        first = SolverRun(least, part, task, polish=False, bound=bound)
         first.run([*request.starting, *searches], request.options)
         best = first.best()
         if first.stop is Stop.INTERRUPTED or (best is not None and best.figures[0] <= sought):
@@ -587,10 +592,10 @@ def lowest_run(
         clock = clock.share(progress=clock.within_stage())
     if whole is not None:
         return whole
-    portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
+    run = SolverRun(least, clock, request.task, polish=request.polish, bound=bound)
     if first is not None and clock.deadline is not None:
-        portfolio.take(first)  # the time may end before the searches
-    portfolio.run(request.solvers, request.options)
+        run.take(first)  # the time may end before the searches
+    run.run(request.solvers, request.options)
     if not request.raw:
-        portfolio.guard()
-    return portfolio
+        run.guard()
+    return run

@@ -1,0 +1,185 @@
+"""What a plan must keep to, in bytes and compute, and how candidates rank within it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
+from remat_algos.bounds.bound import ANY_ORDER, MOMENTS, LowerBound
+from remat_algos.bounds.integer_program import TOLERANCE
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Stop
+from remat_algos.errors import BudgetError
+from remat_algos.ir.arrays import LARGEST_SUM
+from remat_algos.ir.budget import LEAST, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import BOUND_DETAILS, SearchReport
+from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import baseline_peak
+from remat_algos.solvers.registry import BASELINE, Candidate, rank
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """A budget on a graph in bytes and compute, the allocator that counts the bytes, and the constraints.
+
+    `base` is the peak without rematerialization.
+    """
+
+    graph: ComputationGraph
+    budget: Budget
+    base: int
+    limit: int | None
+    overhead_limit: int | None
+    constraints: Constraints | None = None
+    allocator: Allocator = field(default_factory=lambda: get_allocator(PEAK))
+    allocator_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        graph: ComputationGraph,
+        budget: Budget,
+        allocator: Allocator | None = None,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> "Limits":
+        """Return the limits of a budget on a graph; the options are those of the allocator."""
+        allocator = allocator or get_allocator(PEAK)
+        return cls(
+            graph,
+            budget,
+            baseline_peak(graph),
+            budget.memory_limit(allocator.base(graph), graph.resident_memory),
+            budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
+            Constraints.of(graph, constraints),
+            allocator,
+            options,
+        )
+
+    def within(self, limit: int | None) -> "Limits":
+        """Return the same limits with another one of bytes; None for the lowest peak."""
+        return replace(self, budget=replace(self.budget, memory=LEAST if limit is None else limit), limit=limit)
+
+    @property
+    def lowest(self) -> "Limits":
+        """The limits of the budget "least", without one of overhead."""
+        return replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+
+    @property
+    def minimizes_peak(self) -> bool:
+        """True if the peak ranks first: it has no limit, or the budget is "least"."""
+        return self.limit is None or self.budget.least
+
+    @property
+    def repeats(self) -> bool:
+        """True if the allocator runs on many candidates, at ever lower peaks until the reserved bytes fit."""
+        return self.allocator.candidates > 1
+
+    @property
+    def solver_limit(self) -> int | None:
+        """The limit for solvers in bytes; None: they yield their whole frontier.
+
+        For the lowest peak it is a lower bound.
+        """
+        if self.limit is not None and not self.budget.least:
+            return min(self.limit, LARGEST_SUM)  # sums stay below it, and it fits in 64 bits
+        return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
+
+    def goal(self, bound: LowerBound) -> int | None:
+        """Compute at which the search may end; None if compute alone does not decide."""
+        if self.repeats:
+            return None
+        return int(bound.amount) + (int(TOLERANCE * self.graph.needed_compute) if bound.source == MOMENTS else 0)
+
+    def own_bound(self, candidate: Candidate) -> int | None:
+        """Return the candidate's own bound, if it counts here.
+
+        If the peak is minimized, it counts only if it holds at the candidate's own peak: the solver also bounds peaks,
+        had no limit, or its limit equals the peak.
+        """
+        own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
+        return candidate.bound if own_peak or not self.minimizes_peak else None
+
+    def proven(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
+        """Return the larger of a bound and the candidate's own, if that is valid here and holds for any order."""
+        own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
+        return bound if own is None or own <= bound.amount else LowerBound(own, solver=candidate.solver)
+
+    def fits(self, candidate: Candidate) -> bool:
+        """True if peak and overhead are within the budget."""
+        return not self.rank(candidate)[0]
+
+    def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
+        """Sort key of a candidate, best first; of equal ones, no rematerialization comes first."""
+        extra, one_pass = self.overhead_limit, self.graph.needed_compute
+        compute_limit = None if extra is None else one_pass + extra
+        best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)
+        return (*best_first, candidate.solver != BASELINE)
+
+    def rank_reserved(self, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
+        """Sort key of candidates whose reserved bytes fit: for the fewest of these, or as `rank`."""
+        if not (self.repeats and self.minimizes_peak):
+            return self.rank(candidate)
+        peak, compute = candidate.figures
+        return reservation.memory, compute, peak, candidate.solver != BASELINE
+
+    def plan(
+        self,
+        candidate: Candidate,
+        *,
+        solver: str,
+        options: Mapping[str, Any],
+        seconds: float,
+        report: SearchReport,
+        bound: LowerBound | Callable[[], tuple[LowerBound, Stop]],
+        reservation: Reservation | None = None,
+    ) -> Plan:
+        """Return the plan of a candidate; by default its peak is the reservation.
+
+        Its bound is `proven`, or computed when it is first read. A bound for fewer schedules than those of any order
+        stands beside it.
+        """
+        own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
+        if own is not None and candidate.scope not in (None, ANY_ORDER):
+            narrower = LowerBound(own, scope=candidate.scope, solver=candidate.solver)
+        known = self.proven(candidate, bound) if isinstance(bound, LowerBound) else None
+        return Plan(
+            graph=self.graph,
+            budget=self.budget,
+            limit=self.limit,
+            simulation=candidate.simulated,
+            solver=solver,
+            method=candidate.solver,
+            options=options,
+            bound=known,
+            seconds=seconds,
+            details={name: value for name, value in candidate.details.items() if name not in BOUND_DETAILS},
+            report=report,
+            reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
+            constraints=self.constraints,
+            narrower=narrower,
+            solver_peak_bound=peak_bound if (peak_bound or 0) > least_peak_bound(self.graph)[0] else None,
+            bound_search=None if isinstance(bound, LowerBound) else bound,
+        )
+
+    def check_regions(self) -> None:
+        """BudgetError if no schedule keeps the limit of a region."""
+        bound = self.constraints.region_bound() if self.constraints is not None else None
+        if self.constraints is None or bound is None:
+            return
+        name, needed, node = bound
+        lower_bound, nodes = least_peak_bound(self.graph)
+        raise BudgetError(
+            "no schedule keeps region {region} within {limit!B}: while {node} runs, it has {needed!B} live in every "
+            "schedule; give it that or more",
+            region=name,
+            limit=self.constraints.regions[name][1],
+            node=self.graph.labels[node],
+            needed=needed,
+            reached=self.base,
+            lower_bound=lower_bound,
+            nodes=nodes,
+            names=self.graph.labels.names_of(nodes),
+        )

@@ -1,0 +1,342 @@
+"""All that the searches of one request find, and the searches: repeated at lower peaks until reserved bytes fit."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from remat_algos.allocate.allocation import NO_LIMIT
+from remat_algos.allocate.allocators import PEAK, Reservation
+from remat_algos.context import Clock, Interrupted, Stop, until_stopped
+from remat_algos.effort import FAST
+from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
+from remat_algos.plan.record import SearchReport
+from remat_algos.search.bounding import Bounds
+from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
+from remat_algos.search.limits import Limits
+from remat_algos.search.request import Request
+from remat_algos.search.run import SolverRun, lowest_run
+from remat_algos.solvers.registry import START, Candidate, Solver
+
+LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
+PROGRESS_LOWEST = 0.4  # share of the remaining progress for the lowest peak
+SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # shares of the progress; the rest is for the bound, and for addresses
+MAX_SEARCHES = 6  # per limit, each at another peak
+MAX_FITTING = 2  # further searches after the first whose reservation fits, at peaks closer to the limit
+STOPPED = "interrupted before a plan within the budget was found"
+
+
+class Pool:
+    """The candidates of all runs for one request, what an allocator reserves for them, and the best that fits.
+
+    The bytes that an allocator adds to the peak are known only for a whole schedule. So the allocator runs on the best
+    candidates of a run, up to the first that fits. If the best of all does not fit, the solvers run again for a peak
+    lower by the added share; if that overshoots, for one in between. Then the candidates of the lowest peaks follow.
+    For the budget "least", or if nothing fits, cheaper candidates are searched that reserve no more than the minimum
+    found. So every limit from that minimum on is met. The user's own start is reserved for if it ranks before all of
+    these. If nothing fits after an interrupt, the candidates known by then are tried once more.
+
+    `whole_lowest` is the run of the same request for the budget "least", if it was made before.
+    """
+
+    def __init__(
+        self, request: Request, limits: Limits, clock: Clock, bounds: Bounds, whole_lowest: SolverRun | None = None
+    ) -> None:
+        self.request, self.limits, self.clock, self.bounds = request, limits, clock, bounds
+        self.whole_lowest = whole_lowest
+        self.lowest_run: SolverRun | None = None  # the whole run for "least", if a run found nothing within its limit
+        self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
+        self.reserved: dict[bytes, int] = {}  # by order: reserved bytes
+        self.reports: dict[bytes, SearchReport] = {}  # by order: report of its run
+        self.start: Candidate | None = None  # the user's start, if it fits
+        self.best: tuple[Candidate, Reservation] | None = None  # the best that fits
+        self.lowest: tuple[Candidate, Reservation] | None = None  # of the fewest reserved bytes
+        self.n_tried = 0
+        self.bests: dict[str, Candidate] = {}  # by solver, in the first run
+        self.stop: Stop = bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE
+        self.out_of_memory = False  # the allocator
+
+    def search(self) -> tuple[Candidate, Reservation]:
+        """Return the best candidate and its reservation.
+
+        BudgetError if nothing fits; Interrupted, or MemoryError, if that ended the search before anything did.
+        """
+        failure = self._until_stopped(self._search) or self._until_stopped(self._reserve_known)
+        self.out_of_memory = isinstance(failure, MemoryError)
+        if self.best is not None:
+            return self.best
+        if isinstance(failure, BudgetError) and failure.plan is not None and self.limits.repeats:
+            self._until_stopped(self._search_lowest)  # no peak fits
+            if self.lowest is not None:
+                failure.plan = lowest_plan(self.limits, [self.lowest[0]], self.lowest[1], self._lowest_report)
+                raise failure
+        if self.stop is Stop.INTERRUPTED:
+            raise Interrupted(STOPPED)
+        if self.lowest is not None and not self.out_of_memory:
+            raise reserved_error(self.limits, *self.lowest, self._lowest_report)
+        raise failure or budget_error(self.limits, [], {})
+
+    def run(self, limits: Limits) -> SolverRun:
+        """Run the solvers of the request within limits; after an interrupt, only what needs no search.
+
+        If none of those that find schedules of their own meets the limit, the lowest peak is searched before others
+        improve what was found. If even that exceeds the limit, they do not run: so no limit below the lowest peak is
+        met.
+        """
+        request, interrupted = self.request, self.stop is Stop.INTERRUPTED
+        run = self._run(limits)
+        if interrupted:
+            run.note(self.stop)
+            run.begin(request.starting, request.options)
+        else:
+            run.begin(request.solvers, request.options)
+            if run.unmet and run.stop is not Stop.INTERRUPTED:
+                with until_stopped() as ending:
+                    run.take_lowest(self._lowest_run(run))
+                run.note(ending.stop)
+            if run.least is None:
+                run.improve(request.solvers, request.options)
+            run.rerun(request.solvers, request.options)
+        return run
+
+    def _run(self, limits: Limits) -> SolverRun:
+        request, share = self.request, self.bounds.effort.search_share
+        progress = min(share, SEARCHING if limits.allocator.name == PEAK else SEARCHING_FIRST)
+        clock, task = self.clock.share(share, self.clock.within_stage(progress)), request.task
+        if limits is not self.limits:
+            # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
+            task = replace(task, effort=FAST)
+        elif request.ends_at_bound and not limits.minimizes_peak:
+            task = replace(task, closure=self.bounds.closure)
+        return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
+
+    def _lowest_run(self, run: SolverRun) -> SolverRun:
+        """Run for the budget "least": only the first searches if they reach the limit of a run, else the whole run."""
+        report, limit = run.clock.within_stage(PROGRESS_LOWEST), run.limits.limit
+        if self.lowest_run is not None:
+            return self.lowest_run
+        clock = self.clock.share(LOWEST_SHARE * self.bounds.effort.search_share, report)
+        whole, bound = self.whole_lowest, self.bounds.goal
+        found = lowest_run(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
+        best = found.best()
+        if best is None or limit is None or best.figures[0] > limit:
+            self.lowest_run = found
+        return found
+
+    def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
+        """Run the solvers; return the run and its best candidate. BudgetError if nothing fits, Interrupted after that.
+
+        The run for the lowest peak is not repeated.
+        """
+        request, interrupted = self.request, self.stop is Stop.INTERRUPTED
+        least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
+        if least and self.lowest_run is not None:
+            return self.lowest_run, _best(self.lowest_run, self.bounds)
+        run = self.run(limits)
+        if request.named is not None and not interrupted:
+            _check_served(request.named[0], run)
+        if not request.raw:
+            run.guard()
+        if least:
+            self.whole_lowest = run
+        return run, _best(run, self.bounds)
+
+    @property
+    def _lowest_report(self) -> SearchReport | None:
+        return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
+
+    def report(self, best: Candidate, stop: Stop) -> SearchReport:
+        """Return the report for the best plan."""
+        report, one_pass = self.reports[_key(best)], self.limits.graph.needed_compute
+        names = [*report.out_of_memory, *([self.limits.allocator.name] if self.out_of_memory else [])]
+        memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
+        # a bound stopped by the deadline does not make the search incomplete
+        interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE
+        report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
+        if self.request.named is not None:
+            return report
+        overheads = {name: each.figures[1] - one_pass for name, each in self.bests.items()}
+        peaks = {name: each.figures[0] for name, each in self.bests.items()} if self.limits.minimizes_peak else {}
+        return replace(report, tried=self.n_tried, overheads=overheads, peaks=peaks)
+
+    def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
+        """Run a part of the search; return the BudgetError or MemoryError that ended it, if any."""
+        failure: BudgetError | MemoryError | None = None
+        with until_stopped() as ending:
+            try:
+                part()
+            except (BudgetError, MemoryError) as error:
+                failure = error
+        self.stop |= ending.stop
+        return failure
+
+    def _search(self) -> None:
+        """Search below the limit, then for the lowest peaks, then below the lowest reservation."""
+        if not self.limits.minimizes_peak:
+            if self.limits.limit is not None and self._until_reserved(self.limits.limit):
+                return
+            if not self._goes_on:
+                return
+        self._search_lowest()
+
+    def _search_lowest(self) -> None:
+        """Search for the lowest peaks, then below the lowest reservation."""
+        limits = self.limits
+        lowest = limits if limits.minimizes_peak else limits.within(None)
+        self._reserve_best(lowest, self._searched(lowest))
+        if self._goes_on and self.lowest is not None and (limits.minimizes_peak or self.best is None):
+            unmet = limits.minimizes_peak and self.best is None
+            self._until_reserved(limits.limit if unmet and limits.limit is not None else self.lowest[1].memory)
+
+    def _reserve_known(self) -> None:
+        """Reserve for the start if it may be better; after an interrupt, for the best candidate already known."""
+        limits, start, best = self.limits, self.start, self.best
+        if start is not None:
+            by_reservation = self.limits.repeats and limits.minimizes_peak
+            if best is None or by_reservation or limits.rank(start) < limits.rank(best[0]):
+                self._reserve(start)
+        limit = NO_LIMIT if limits.limit is None else limits.limit
+        found = min(filter(limits.fits, self.waiting.values()), key=limits.rank, default=None)
+        if self.stop is Stop.INTERRUPTED and self.best is None and found is not None:
+            self._reserve_best(limits, found, limit)
+        if self.stop is Stop.INTERRUPTED and self.best is None:
+            self._reserve_best(limits, self._searched(limits), limit)
+
+    @property
+    def _done(self) -> bool:
+        """True if the search ends with the best so far."""
+        return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
+
+    @property
+    def _goes_on(self) -> bool:
+        """True if the search continues at lower peaks."""
+        return self.limits.repeats and not self._done
+
+    def _until_reserved(self, limit: int) -> bool:
+        """Search for candidates whose reservation fits; True if the best of the first search does."""
+        limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
+        for i in range(MAX_SEARCHES):
+            own = goal == limits.limit and not limits.minimizes_peak
+            narrowed = limits if own else limits.within(goal)
+            try:
+                chosen = self._searched(narrowed)
+            except BudgetError:
+                if not self.reserved:
+                    raise
+                low, guess = goal + 1, (goal + 1 + high) // 2
+            else:
+                n_fitting += self._reserve_best(narrowed, chosen, limit)
+                memory, peak = self.reserved[_key(chosen)], chosen.figures[0]
+                if memory <= limit:
+                    if i == 0:
+                        return True
+                    low, guess = goal + 1, (goal + 1 + high) // 2
+                else:
+                    high, guess = peak - 1, limit * peak // memory
+            if low > high or n_fitting > MAX_FITTING or self._done:
+                break
+            goal = max(low, min(high, guess))
+        return False
+
+    def _searched(self, limits: Limits) -> Candidate:
+        """Run one search; return its best candidate and put the others into the pool."""
+        run, chosen = self._run_and_best(limits)
+        self.n_tried = max(self.n_tried, run.n_tried)
+        self.bests = self.bests or run.bests
+        self.stop |= run.stop
+        own = run.outcomes.get(START)
+        starts = [] if own is None else [each for each in own.kept if self.limits.fits(each)]
+        if starts:
+            self.start = min(starts, key=self.limits.rank)
+            self._note_report(run, self.start)
+        fitting = {each.figures: each for each in run.candidates if limits.fits(each)}
+        fitting.pop(chosen.figures, None)
+        others = sorted(fitting.values(), key=limits.rank)[: self.limits.allocator.candidates - 1]
+        for candidate in (chosen, *others):
+            self._note_report(run, candidate)
+            bound, scope = (candidate.bound, candidate.scope) if limits is self.limits else (None, None)
+            self.waiting[candidate.figures] = replace(candidate, bound=bound, scope=scope)
+        return self.waiting[chosen.figures]
+
+    def _note_report(self, run: SolverRun, candidate: Candidate) -> None:
+        """Keep the report of the run that found an order, unless an earlier run found it."""
+        if _key(candidate) not in self.reserved:
+            self.reports[_key(candidate)] = run.report(candidate)
+
+    def _reserve_best(self, limits: Limits, chosen: Candidate, limit: int | None = None) -> bool:
+        """Reserve for the best of the pool, up to the first that fits; True if one does."""
+        self._reserve(chosen)
+        self.waiting.pop(chosen.figures, None)
+        if limit is not None and self.reserved[_key(chosen)] <= limit:
+            return True
+        waiting = sorted((each for each in self.waiting.values() if limits.fits(each)), key=limits.rank)
+        for candidate in waiting[: self.limits.allocator.candidates - 1]:
+            better = self.best is None or self.limits.rank(candidate) < self.limits.rank(self.best[0])
+            if self.clock.late or not (better or self.limits.minimizes_peak):
+                return False
+            del self.waiting[candidate.figures]
+            if self._reserve(candidate) and limit is not None and self.reserved[_key(candidate)] <= limit:
+                return True
+        return False
+
+    def _reserve(self, candidate: Candidate) -> bool:
+        """Run the allocator, unless it ran for the same order before; True if it ran."""
+        key = _key(candidate)
+        if key in self.reserved:
+            return False
+        reservation = self.limits.allocator.reserve(candidate.simulated, self.clock, **self.limits.allocator_options)
+        self.reserved[key] = reservation.memory
+        if reservation.allocation is not None:
+            self.stop |= reservation.allocation.stop
+        if self.lowest is None or reservation.memory < self.lowest[1].memory:
+            self.lowest = candidate, reservation
+        if self.limits.limit is None or reservation.memory <= self.limits.limit:
+            rank = self.limits.rank_reserved
+            if self.best is None or rank(candidate, reservation) < rank(*self.best):
+                self.best = candidate, reservation
+        return True
+
+
+def _key(candidate: Candidate) -> bytes:
+    return hashlib.sha256(candidate.schedule.order.tobytes()).digest()
+
+
+def _check_served(solver: Solver, run: SolverRun) -> None:
+    """Raise the error that kept the named solver from yielding candidates."""
+    reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
+    if reason is not None:
+        raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
+    if result is None:  # not run: the start meets the bound
+        return
+    error = result.error
+    if isinstance(error, ScheduleError):
+        raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
+    if error is not None and not (isinstance(error, MemoryError) and any(map(run.limits.fits, result.candidates))):
+        if isinstance(error, BudgetError) and error.plan is None:
+            error.plan = lowest_plan(run.limits, run.candidates)
+        raise error
+
+
+def _best(run: SolverRun, bounds: Bounds) -> Candidate:
+    """Return the candidate that ranks first, if it keeps to the budget."""
+    limits, best = run.limits, run.best()
+    if best is not None and limits.fits(best):
+        return best
+    if run.stop is Stop.INTERRUPTED:
+        raise Interrupted(STOPPED)
+    errors = [result.error for result in run.outcomes.values() if isinstance(result.error, ScheduleError)]
+    if best is None and errors:
+        raise errors[-1]
+    skipped = Counter[str]()
+    for result in run.outcomes.values():
+        skipped.update(result.skipped)
+    raise budget_error(
+        limits,
+        run.candidates,
+        run.reasons,
+        skipped,
+        late=run.late,
+        proof=bounds.closure,
+        dropped=run.dropped,
+        least=run.least,
+    )
