@@ -1,6 +1,6 @@
 """Mutants of a module: one line is changed in a copy of the project, and the module's tests must fail.
 
-`python -m tests.mutants remat_algos/search/run.py --count 20`; `remat_algos.search.run` is the same, and
+`python -m tests.mutants remat_algos/search/solver_run.py --count 20`; `remat_algos.search.solver_run` is the same, and
 `kernels/search.pyx` is a kernel, which alone is built again. A line is printed for each mutant, with the difference for
 those that no test noticed; then the exit code is 1. An equivalent mutant is a reason to make the code simpler.
 
@@ -146,7 +146,7 @@ def module_file(name: str) -> Path:
     for path in (name, f"{dotted}.py", f"{dotted}.pyx"):
         if (ROOT / path).is_file():
             return (ROOT / path).relative_to(ROOT)
-    raise SystemExit(f"no module {name}; name one such as remat_algos/search/run.py or kernels/search.pyx")
+    raise SystemExit(f"no module {name}; name one such as remat_algos/search/solver_run.py or kernels/search.pyx")
 
 
 def default_tests(file: Path) -> list[str]:

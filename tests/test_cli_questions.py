@@ -581,7 +581,7 @@ def test_a_plan_can_be_written_into_a_pipe_and_through_a_link(remat, folder, pla
 @pytest.fixture
 def interrupted(remat, folder, monkeypatch):
     """Runs a command line that the user stops after that many simulations."""
-    import remat_algos.search.run as run_module
+    import remat_algos.search.solver_run as run_module
 
     write_graph(ComputationGraph.from_edges([(i, i + 1) for i in range(24)]), folder / "long.json")
     original = run_module.simulate
@@ -685,7 +685,7 @@ def test_an_interrupt_while_a_file_is_written_leaves_the_old_one(remat, folder, 
 # the process says on standard error that it has begun, and then waits for the signal in its fifth simulation
 WAITING = """
 import signal, sys
-import remat_algos.search.run as run_module
+import remat_algos.search.solver_run as run_module
 from remat_algos.cli.main import main
 original, calls = run_module.simulate, iter(range(5))
 def simulate(*given):

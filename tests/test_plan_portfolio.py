@@ -16,10 +16,10 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import run as run_module
+from remat_algos.search import solver_run as run_module
 from remat_algos.search.limits import Limits
-from remat_algos.search.run import MAX_KEPT, NOT_TRIED, SolverRun
 from remat_algos.search.solve import solve
+from remat_algos.search.solver_run import MAX_KEPT, NOT_TRIED, SolverRun
 from remat_algos.solvers.registry import Candidate, Solver, any_graph, evaluated, pareto, training_graph
 from remat_algos.zoo.random import chain
 from tests.raising import raises
@@ -420,7 +420,7 @@ def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypat
     def exhausted(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.search.run.polish", exhausted)
+    monkeypatch.setattr("remat_algos.search.solver_run.polish", exhausted)
     found = asked(yielding(SCHEDULES[0]), polish=True)
     assert found.outcomes["toy"].candidates
     assert found.outcomes["toy"].report("toy").out_of_memory == ("toy",)

@@ -29,8 +29,8 @@ from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.search import pool
 from remat_algos.search.pool import Pool
-from remat_algos.search.run import SolverRun
 from remat_algos.search.solve import solve
+from remat_algos.search.solver_run import SolverRun
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.random import layered_dag, u_shape
 from remat_algos.zoo.registry import build

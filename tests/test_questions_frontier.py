@@ -30,7 +30,7 @@ from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import run as run_module
+from remat_algos.search import solver_run as run_module
 from remat_algos.search.solve import solve
 from remat_algos.solvers import candidate_rows
 from remat_algos.solvers.methods.search import bends, search

@@ -22,8 +22,8 @@ from remat_algos.search.bounding import BOUNDING, Bounds, compute_bound
 from remat_algos.search.infeasible import RULED_OUT, budget_error
 from remat_algos.search.pool import Pool
 from remat_algos.search.request import Request
-from remat_algos.search.run import RAN_OUT, SolverRun
 from remat_algos.search.solve import answered
+from remat_algos.search.solver_run import RAN_OUT, SolverRun
 from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line

@@ -23,8 +23,8 @@ from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
-from remat_algos.search.run import Outcome, SolverRun, figures, lowest_run
 from remat_algos.search.solve import answered
+from remat_algos.search.solver_run import Outcome, SolverRun, figures, lowest_run
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line

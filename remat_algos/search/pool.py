@@ -15,7 +15,7 @@ from remat_algos.search.bounding import Bounds
 from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
-from remat_algos.search.run import SolverRun, lowest_run
+from remat_algos.search.solver_run import SolverRun, lowest_run
 from remat_algos.solvers.registry import START, Candidate, Solver
 
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit

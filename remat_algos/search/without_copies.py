@@ -10,7 +10,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.search.bounding import Bounds
 from remat_algos.search.pool import STOPPED, Pool
 from remat_algos.search.request import Request
-from remat_algos.search.run import SolverRun
+from remat_algos.search.solver_run import SolverRun
 
 # Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
 NEARLY = 0.9
