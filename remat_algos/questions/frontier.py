@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
@@ -24,7 +25,7 @@ from remat_algos.schedule.simulation import check_simulation
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
-from remat_algos.search.solver_run import Outcome, SolverRun, figures, lowest_run
+from remat_algos.search.solver_run import Outcome, SolverRun, lowest_run
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
@@ -244,7 +245,7 @@ def frontier(
     if run.stop.complete and least is not None:
         _refine(request, run, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
     shown_candidates = [each for each in run.candidates if each.figures[0] >= floor]
-    peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
+    peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, attrgetter("figures"))]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
     interrupted = run.stop is Stop.INTERRUPTED
     bounding = clock.share() if interrupted else clock  # no progress after an interrupt

@@ -29,10 +29,8 @@ def compute_bound(
 ) -> tuple[LowerBound, Stop]:
     """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
-    If the peak is minimized, of every schedule within `peak`, or without `peak` of every schedule. `closure` is the
-    closure bound, if known. `goal` is the compute of a schedule that a search found: a bound that meets it ends
-    this one.
-    Whatever stops it, the best bound so far is valid.
+    If the peak is minimized, of every schedule within `peak`, if given. A bound that meets the `goal`, the compute of a
+    schedule that was found, ends the search.
     """
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from operator import or_
+from operator import attrgetter, or_
 from types import MappingProxyType
 from typing import Any
 
@@ -119,11 +119,6 @@ NOT_TRIED = "not tried within the time limit"
 AGAINST = "against a constraint"  # follows the number of schedules
 
 
-def figures(candidate: Candidate) -> tuple[int, int]:
-    """Peak and compute."""
-    return candidate.figures
-
-
 @dataclass(slots=True, eq=False)
 class Outcome:
     """The candidates of one solver, and the end of its run.
@@ -155,7 +150,7 @@ class Outcome:
 
     def keep(self, candidate: Candidate) -> ParetoSet[Candidate]:
         """Keep a candidate unless another of its run dominates it; return those of its run."""
-        run = self.runs.setdefault(candidate.run, ParetoSet(figures))
+        run = self.runs.setdefault(candidate.run, ParetoSet(attrgetter("figures")))
         run.add(candidate)
         return run
 
@@ -226,10 +221,7 @@ class SolverRun:
         self.improve(solvers, options)
 
     def begin(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run the solvers that find schedules of their own.
-
-        On small graphs, and named alone, these that prove optima are among them.
-        """
+        """Run the solvers that find schedules of their own; on small graphs also those that prove optima."""
         ordered = in_order(solvers)
         self._run_each(ordered, range(self._first_improving(ordered)), options)
 
