@@ -1,6 +1,6 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block gives a list of options: sets of operators whose outputs stay. Simulations in which every block takes
+Each kind of block has a list of options: sets of operators whose outputs stay. Simulations in which every block takes
 an option give the bytes that each option keeps, the bytes of the block's own part of the schedule, and the cost of what
 runs again. One dynamic program over the blocks chooses among the options by the bytes kept so far, and every choice is
 simulated.
@@ -85,7 +85,7 @@ def plan_policy(
         The inputs of checkpointed blocks may then go to the host over this link. The costs of the graph must be times.
         Copies are synchronous: their time counts.
     holds : Holds, optional
-        Lives beyond the reads of the graph; in eager PyTorch.
+        How long eager PyTorch keeps values after their last read in the graph.
 
     Returns
     -------
@@ -97,9 +97,9 @@ def plan_policy(
     PlanError
         If no block matches, blocks overlap, or no gradient reads what they compute.
     BudgetError
-        With the lowest peak that was reached.
+        If no policy fits. The error gives the lowest peak found.
     ValueError
-        For other semantics, holds of another graph, or an overhead budget.
+        If `semantics` is unknown, `holds` is for another graph, or the budget is one of overhead.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def plan_policy(
 
 
 def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
-    """Return the cheapest of several plans, without a limit that of the lowest peak; the lowest of their errors."""
+    """Return the cheapest of several plans, or the one with the lowest peak if there is no limit."""
     found, errors = [], []
     for search in searches:
         try:
@@ -168,9 +168,9 @@ class _Options:
         return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the options that no other dominates, the first of equal ones, and the first two.
+        """Return the first two options, and those that no other dominates, one of each equal ones.
 
-        Those two, to keep the block and to save nothing, make uniform policies.
+        Uniform policies need the first two: keep the block, and save nothing in it.
         """
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
@@ -255,7 +255,7 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Bytes of each step; first step of each block and of what follows; bytes live before it; backward parts."""
+        """Bytes of each step; first step of each block and of the rest; bytes live before those; backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -283,7 +283,7 @@ class _BlockSearch:
         return np.stack([np.diff(live), worst - live[:-1], cost])
 
     def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
-        """Decisions, and bool[n] the nodes whose outputs stay, of an option for each block."""
+        """Decisions of an option for each block, and bool[n]: the nodes whose outputs stay."""
         saved = np.zeros(self.graph.n_nodes, bool)
         decisions = []
         for members, (decision, stays) in zip(self.blocks.members, choice, strict=True):
@@ -297,7 +297,7 @@ class _BlockSearch:
         return simulate(self.graph, schedule)
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
-        """Return the policy of an option for each block; block b gets that of `order[b]`, an equal block."""
+        """Return the policy of an option for each block; block b gets the option of the equal block `order[b]`."""
         order = range(len(self.blocks)) if order is None else order
         return Policy.of(
             self.graph,
@@ -310,9 +310,9 @@ class _BlockSearch:
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of a choice; equal blocks that keep least come first, if that needs no more bytes or cost.
+        """Return the policy of a choice, in which equal blocks are sorted by the bytes that they keep.
 
-        So equal treatments are neighbours.
+        Equal treatments are then neighbours. They stay unsorted if sorting raises the peak or the cost.
         """
         found = self.policy(at, limit)
         most = found.peak_memory if limit is None else limit
@@ -345,11 +345,11 @@ class _BlockSearch:
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """The cheapest option of each block by the sums of the program; None if none fits.
+        """The option of each block that the dynamic program chooses; None if no choice fits.
 
-        A state is a sum of bytes kept, its cost, and its bytes on the host, which count only if the host is limited. Of
-        more than `STATES`, the program goes on with the fewest bytes and the least cost in each of equal parts of the
-        limits.
+        A state is the bytes kept by the blocks before, their cost, and their bytes on the host, if that is limited. Of
+        more than `STATES` states, the program keeps two in each of equal ranges of bytes: the one with the fewest bytes
+        and the one with the least cost.
         """
         if self.outside > limit:
             return None
@@ -381,7 +381,7 @@ class _BlockSearch:
         return np.array(chosen[::-1])
 
     def predicted(self, at: Int64) -> int:
-        """The peak of a choice by the sums of the program."""
+        """The peak of a choice as the dynamic program predicts it."""
         pairs = list(zip(self.options, at.tolist(), strict=True))
         kept = np.cumsum([self.start, *(options.kept[i] for options, i in pairs)])
         own = [options.own[i] for options, i in pairs]
@@ -390,8 +390,8 @@ class _BlockSearch:
     def near(self, limit: int) -> Iterator[Int64]:
         """Yield choices of the program whose simulated peaks are near a limit.
 
-        Blocks may lengthen each other's values, which the sums of the program miss: its limit moves until the simulated
-        peak just fits.
+        A block may extend the lives of another one's values, which the dynamic program does not see. Its limit is moved
+        until the simulated peak just fits.
         """
         room, step, fits, exceeds = limit, max(1, limit // STATES), -1, 4 * limit + 2
         for _ in range(ROUNDS):
@@ -455,7 +455,7 @@ class _BlockSearch:
 
 
 class _SavedSets:
-    """Sets of members of one block whose outputs may stay, those of least cost for their bytes."""
+    """Sets of members of one block whose outputs may stay: the cheapest for their bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
@@ -490,7 +490,7 @@ class _SavedSets:
         return saved & read
 
     def sets(self) -> Bool:
-        """bool[o, k]: the sets, first the empty one."""
+        """bool[o, k]: the sets, the empty one first."""
         candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
         if candidates.size <= ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1
@@ -499,7 +499,7 @@ class _SavedSets:
             found = self._read(found[self._lawful(found)])
         else:
             found = self._hull_and_neighbours(candidates)
-            # Their reruns cost nothing, but may be where the peak is.
+            # Their reruns cost nothing, but the peak may be at one.
             costless = self.free & (self.compute == 0) & (self.workspace > 0)
             if costless.any():
                 found = np.concatenate([found, self._read(found | costless)])
@@ -515,7 +515,7 @@ class _SavedSets:
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
         """Sets on the lower hull of bytes and cost, and those near them that no other dominates.
 
-        In eager PyTorch there is a hull for each number of saved draws, which are the last ones.
+        In eager PyTorch the saved draws are the last ones of the block: there is a hull for each number of them.
         """
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
@@ -529,7 +529,7 @@ class _SavedSets:
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
-        """Sets of least cost at each price of a byte, without some members and with others."""
+        """Sets of least cost at each price of a byte, without the members `never` and with those in `always`."""
 
         def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
             row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)
@@ -549,9 +549,9 @@ class _SavedSets:
         return np.stack(list(found.values()))
 
     def _cut(self, price: float) -> Bool:
-        """Members to save so that the cost of the reruns and the price of the bytes together are least.
+        """Members to save, so that the sum of recomputation and the price of their bytes is minimal.
 
-        A member has a vertex on the source's side if it runs again, and one if something reads it then.
+        Each member has two vertices: one is on the source's side if it runs again, one if a rerun or gradient reads it.
         """
         k = self.free.size
         source, sink = 2 * k, 2 * k + 1
@@ -572,7 +572,7 @@ class _SavedSets:
 
 
 def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
-    """Places of the points that no other of their part dominates, with rising bytes and falling cost in each part."""
+    """Indices of the points that no other of their part dominates; bytes rise and cost falls within a part."""
     part = np.broadcast_to(part, kept.shape)
     order = np.lexsort((cost, kept, part))
     lower = np.minimum.accumulate(cost[order] - part[order] * (cost.max(initial=0) + 1))

@@ -1,4 +1,4 @@
-"""Blocks of a model: the forward nodes of a graph by module path, and what eager PyTorch adds to each."""
+"""Blocks of a model: the forward nodes of a graph by module path, and how eager PyTorch runs them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_NODES = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Forward nodes of a graph, cut into blocks that may be checkpointed, in the order in which they run.
+    """Blocks of forward nodes that may be checkpointed, in the order in which they run.
 
     Each field but the last three has an entry per block. A block that is checkpointed keeps its inputs and the outputs
     of the operators that a policy saves. Eager PyTorch runs all others again before the first gradient of the block, up
@@ -166,7 +166,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
-    """How long Python and autograd keep values after their last use in eager PyTorch; -1 where they do not.
+    """How long Python and autograd keep values after their last read in eager PyTorch; -1 if no longer.
 
     `live_until` int32[n_values] is the last node during which a value is live although nothing reads it and autograd
     did not save it: local variables, arguments of callers, the cache of autocast. `saved` are four columns int32[k],
@@ -196,9 +196,9 @@ def block_schedule(
 ) -> Schedule:
     """Return the schedule of a policy: each checkpointed block runs again before its first gradient.
 
-    There is one of `DECISIONS` for each block, and `saved` bool[n] are the nodes whose outputs stay. In eager PyTorch
-    all other members run again and values live longer than their last read; with the semantics "graph" only what
-    gradients need.
+    `decisions` has one of `DECISIONS` for each block, and `saved` bool[n] marks nodes whose outputs stay. In eager
+    PyTorch all other members run again and values live longer than their last read; with the semantics "graph" only
+    what gradients need runs again.
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
@@ -238,7 +238,7 @@ def not_rerun(graph: ComputationGraph) -> Bool:
 
 
 def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Nodes that run again in checkpointed blocks of eager PyTorch, and the backward node before which each does."""
+    """Nodes that eager PyTorch reruns in checkpointed blocks, and the backward node before which each is rerun."""
     again = np.zeros(graph.n_nodes, bool)
     for members, end in zip(blocks.members, blocks.rerun_end, strict=True):
         again[members[members < end]] = True
@@ -246,7 +246,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Nodes that gradients need again, and for each block the first backward node that reads one of them."""
+    """Nodes whose values gradients need again, and for each block the first backward node that reads one of them."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)
@@ -294,7 +294,7 @@ def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
 
 
 def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
-    """Members that gradients need again, among those that may run; all arrays by member, or by member and set."""
+    """Members whose values gradients need again, among those that may run. Arrays are [k], or [k, sets]."""
     again = required & allowed
     for maker, reader in inside.tolist():
         again[maker] |= again[reader] & allowed[maker]
@@ -302,7 +302,7 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> Int32:
-    """Inputs of a block that go to the host: those that no other block takes, and that are no outputs."""
+    """Inputs of a block that may be offloaded: no other block takes them, and they are no outputs of the graph."""
     inputs = blocks.inputs[b]
     return inputs[owned[inputs] & ~graph.output[inputs] & (graph.memory[inputs] > 0)]
 
@@ -317,17 +317,17 @@ def _lingering(
     loads: Sequence[tuple[int, int]],
     holds: Holds | None,
 ) -> Int64:
-    """Rows of `Schedule.lingering` for what checkpoints, Python and autograd refer to.
+    """Rows of `Schedule.lingering` for values to which checkpoints, Python and autograd refer.
 
-    Checkpoints have their inputs, and the saved outputs until the rerun comes to their place. Python and autograd have
-    values in the forward part, and again in a rerun.
+    Checkpoints refer to their inputs, and to each saved output until the rerun has reached its operator. Python and
+    autograd refer to values in the forward part, and again in a rerun.
     """
     n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
     places = np.sort(block[again] * n + again)  # of the nodes that run again, by block
 
     def rank(b: Int64, v: Int32 | Int64, side: Literal["left", "right"]) -> Int64:
-        """Step in the rerun of a block at which, or after which, a node has its place."""
+        """Step of a node in the rerun of its block, or the step after which it would be."""
         return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
 
     def in_rerun(b: Int64, last: Int32) -> Int64:
@@ -386,7 +386,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
         for v in block:
             if owner.setdefault(v, name) != name:
                 raise PlanError(
-                    "{node} lies in the blocks {one!r} and {other!r}; give patterns whose blocks are apart",
+                    "{node} lies in the blocks {one!r} and {other!r}; give patterns whose blocks do not overlap",
                     node=names[v],
                     one=owner[v],
                     other=name,
@@ -395,7 +395,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
 
 
 def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
-    """Raise PlanError if a node outside of a block reads from it and is read by it."""
+    """Raise PlanError if a node outside of a block lies on a path between two of its nodes."""
     inside, after = set(block.tolist()), set[int]()
     producer = graph.producer
     for v in range(int(block[0]), int(block[-1]) + 1):
@@ -405,7 +405,7 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 after.add(v)
         elif between:
             raise PlanError(
-                "block {block!r} cannot be recomputed at once: {node}, outside, reads from it and is read by it",
+                "block {block!r} cannot be recomputed as a whole: {node} outside of it reads it and is read by it",
                 block=name,
                 node=graph.labels[between[0]],
             )
@@ -419,7 +419,7 @@ def _kinds(
     trigger: Int32,
     release: Int32,
 ) -> Int32:
-    """Numbers of equal blocks: everything by place in the block."""
+    """Number each kind of block; blocks are equal if all their nodes are, place by place."""
     numbers: dict[Any, int] = {}
     found = []
     for b, block in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""Policies: what stays, what runs again and what goes to the host, by block of a model or by tensor."""
+"""Policies: what is kept, recomputed or offloaded, for each block of a model or for each tensor."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ ROW: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a list of names of operators",
     ),
 }
-"""Entries of the JSON of a policy and of each of its blocks: what they may be."""
+"""Entries of the JSON record of a policy and of each block, with what each may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The treatment of one block, or of one tensor, by name: a block is named by its module path.
+    """The treatment of one block, named by its module path, or of one tensor.
 
     `decision` is to keep all that gradients need, to checkpoint the block, or to offload: a checkpoint with the inputs
     of the block on the host meanwhile. `saved` are operators of a checkpointed block whose outputs stay, by their names
@@ -97,7 +97,7 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """One treatment for each block of a graph, or for each tensor; its `simulation` runs what follows from them.
+    """One treatment for each block of a graph, or for each tensor; `simulation` is of the schedule that follows.
 
     `treatments` are in the order in which the blocks first run, or of the values. `semantics` is "eager" or "graph",
     what runs again. `blocks` is None for a policy of tensors, and `limit` the bytes that the policy was searched for.
@@ -212,9 +212,9 @@ class Policy:
 
     @classmethod
     def of_tensors(cls, simulation: Simulation, link: Link | None = None) -> Policy:
-        """Return the decision of a schedule about each tensor, for other frameworks.
+        """Return what a schedule does with each tensor, for other frameworks.
 
-        It has the values that cross from the forward to the backward part, and those that are recomputed or offloaded.
+        It lists the values that live from the forward into the backward part, and those recomputed or offloaded.
         The price of a value is that of its node, which may make other values too.
         """
         graph, (listed, decision) = simulation.graph, _decisions(simulation)
@@ -240,20 +240,20 @@ class Policy:
 
     @property
     def peak_memory(self) -> int:
-        """Bytes live at the worst step, residents apart."""
+        """Bytes live at the worst step, without residents."""
         return self.simulation.peak_memory
 
     @property
     def overhead(self) -> int | float:
-        """Cost beyond one pass: of what runs again, and of the copies, which are synchronous."""
+        """Cost beyond one pass: recomputation, and copies, which are synchronous."""
         copies = sum(each.copies for each in self.treatments) if self.blocks is not None else 0
         return self.simulation.overhead + copies
 
     @property
     def bound(self) -> LowerBound:
-        """Lower bound on the compute of every schedule within the limit, or else within the peak of the policy.
+        """Lower bound on the compute of every schedule within the limit, or without one within the peak of the policy.
 
-        With a link on the time of every schedule with copies. It is computed when it is first read.
+        With a link, it is a bound on the time of every schedule with copies. It is computed when it is first read.
         """
 
         def computed() -> LowerBound:
@@ -299,11 +299,11 @@ class Policy:
         blocks: Blocks | None = None,
         holds: Holds | None = None,
     ) -> Policy:
-        """Read a policy of blocks for a graph, and simulate it; PlanError if its figures are not those of the file."""
+        """Read a policy of blocks for a graph and simulate it; PlanError if the figures in the file differ."""
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`, a row per group of neighbours with one treatment at one price.
+        """Yield the cells under `COLUMNS`: one row for consecutive blocks with equal treatments and prices.
 
         Of several stacks, such as `layers.*.attention` and `layers.*.mlp`, each has its own rows.
         """
@@ -322,7 +322,7 @@ class Policy:
                     yield name, same.decision, saved, format_bytes(same.memory), price
 
     def figures(self, states: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield label and text of each line below the table; `states` are bytes next to the simulated peak."""
+        """Yield label and text of each line below the table; `states` are bytes to add to the simulated peak."""
         graph, base, peak = self.graph, baseline_peak(self.graph), self.peak_memory + states
         limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
         yield "peak", f"{exact_bytes(peak)}, {percent(peak, base)} of one pass{limit}"
@@ -351,12 +351,12 @@ def every_nth(blocks: Blocks, n: int) -> list[str]:
 
 
 def _stack(name: str) -> str:
-    """The module path with * for each number: `layers.*.mlp`."""
+    """The module path with * instead of each number: `layers.*.mlp`."""
     return re.sub(r"\d+", "*", name)
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
-    """Return the policy of a record; PlanError if it is of another graph or its figures are not those simulated."""
+    """Return the policy of a record; PlanError if the graph is another or a simulation gives other figures."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
     _check(record, ENTRIES, "the policy")
@@ -364,11 +364,11 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
     for row in rows:
         _check({"saved": [], **row} if isinstance(row, dict) else {}, ROW, "a block of the policy")
     if record["graph_hash"] != graph.source_hash:
-        raise PlanError("the policy is of another graph; plan one for this graph")
+        raise PlanError("the policy was made for another graph; plan one for this graph")
     names = [row["name"] for row in rows]
     blocks = Blocks.of(graph, names) if blocks is None else blocks
     if list(blocks.names) != names:
-        raise PlanError("the policy has other blocks than the graph: {names!l}", names=names)
+        raise PlanError("the blocks of the policy, {names!l}, are not those of the graph", names=names)
     saved = np.zeros(graph.n_nodes, bool)
     for row, members in zip(rows, blocks.members, strict=True):
         places = {graph.labels[v].removeprefix(f"{row['name']}."): v for v in members.tolist()}
@@ -404,7 +404,7 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
 
 
 def _check(record: Mapping[str, Any], entries: Mapping[str, tuple[Callable[[Any], bool], str]], of: str) -> None:
-    """Raise PlanError if an entry is missing, or is not what is expected."""
+    """Raise PlanError if an entry is missing or of the wrong kind."""
     for name, (fits, expected) in entries.items():
         if name not in record:
             raise PlanError('{of!w} has no "{name}"', of=of, name=name)
@@ -419,9 +419,9 @@ def _check(record: Mapping[str, Any], entries: Mapping[str, tuple[Callable[[Any]
 
 
 def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> str:
-    """The module of a value: the name of its node without the last part, cut to `depth` parts; "" for the model itself.
+    """The module of a value: the name of its node without the last part, and at most `depth` parts; "" is the model.
 
-    A gradient is of the module of its forward node.
+    The module of a gradient is that of its forward node.
     """
     node = int(graph.producer[value])
     if not graph.forward[node] and graph.owner[node] >= 0:
@@ -430,7 +430,7 @@ def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> 
 
 
 def _decisions(simulation: Simulation) -> tuple[Int64, Int8]:
-    """Values that a policy lists, ascending, and the place of the decision about each in `DECISIONS`."""
+    """Values that a policy lists, ascending, and the decision about each as an index in `DECISIONS`."""
     graph, lives = simulation.graph, simulation.lifetimes
     crosses, recomputed, offloaded = (np.zeros(graph.n_values, bool) for _ in range(3))
     crosses[[x for x, _ in simulation.saved]] = True

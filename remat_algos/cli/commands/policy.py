@@ -1,4 +1,4 @@
-"""remat policy: checkpoints per block within a budget, or nearest to a plan, beside a setting in use now."""
+"""remat policy: checkpoints per block within a budget or near a plan, compared with a setting in use now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def every(text: str) -> int:
     """Return n of every_n=n."""
     found = EVERY.fullmatch(text)
     if found is None:
-        raise ArgumentError("{text!r} is no setting; write every_n=2: each second block is checkpointed", text=text)
+        raise ArgumentError("{text!r} is no setting; write every_n=2: every second block is checkpointed", text=text)
     return int(found[1])
 
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     semantics = "what is recomputed: all that is not saved (eager PyTorch, the default), or only what gradients need"
     parser.add_argument("--semantics", choices=SEMANTICS, default=SEMANTICS[0], help=semantics)
     against = (
-        "show what a setting that you use now costs: every_n=2 checkpoints each second block of every stack, and saves "
+        "show what a setting that you use now costs: every_n=2 checkpoints every second block of each stack, and saves "
         "nothing in it; of several cuts the first is meant"
     )
     parser.add_argument("--against", metavar="SETTING", type=every, help=against)
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Find the policy, or that nearest to the plan; print it beside the plan and the setting of today."""
+    """Find the policy for the budget or nearest to the plan; print it with the plan and the current setting."""
     link, semantics, cuts = link_of(arguments), arguments.semantics, arguments.blocks.split("|")
     if arguments.plan is None:
         graph, note = graph_of(arguments)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
         graph, note, link = plan.graph, "", plan.link
     limited = arguments.budget is not None or arguments.device is not None
     if plan is None and not limited and arguments.against is None:
-        raise RematError("give PLAN, --budget SIZE, or --against every_n=2 for the budget of that setting")
+        raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak is then the budget")
     blocks = Blocks.of(graph, cuts[0])
     today = None if arguments.against is None else Policy.every(graph, blocks, arguments.against, semantics)
     find = partial(plan_policy, graph, blocks=arguments.blocks, semantics=semantics, link=link)

@@ -114,7 +114,7 @@ class CapturedFunction:
 
 
 MAPPED = ("shard_map", "xla_pmap")
-"""Operations that run a function on several devices: its equations are not those of one program."""
+"""Operations that map a function over devices; their equations cannot be planned like those of one program."""
 
 
 @checked_arguments
@@ -191,7 +191,7 @@ def capture(
 def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
     """Return the results of a captured function, computed in the order of a plan.
 
-    Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is dropped when the plan frees it.
+    Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is released when the plan frees it.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
 
 
 def _live_bytes(array: Any) -> int:
-    """Bytes of an array; None stands for an effect."""
+    """Bytes of an array; 0 for None, the value of an effect."""
     return 0 if array is None else array.nbytes
 
 
@@ -314,7 +314,7 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device
 
 
 def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
-    """Each name with its number among equal ones."""
+    """Append to each name the count of equal names before it: mul.0, add.0, mul.1."""
     seen: Counter[str] = Counter()
     names = []
     for op in ops:
@@ -326,8 +326,8 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 def _owners(equations: Sequence[Equation]) -> list[int]:
     """The forward equation to which each backward one belongs, -1 for forward ones.
 
-    It is the last that reads, or made, a forward value that the equation reads, but no later than the owners of the
-    gradients that it reads, as the backward part follows the forward part in reverse.
+    The owner is the last forward equation that reads, or makes, a forward value that the backward one reads. The
+    backward part runs in reverse, so an owner is not after the owners of the gradients that are read.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

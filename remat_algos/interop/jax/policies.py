@@ -24,9 +24,9 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 
 @dataclass(slots=True)
 class Scan:
-    """A `scan` in a function that gets names; `times` counts its iterations, times those of enclosing scans.
+    """A `scan` in a function whose values are named; `times` is its iterations times those of enclosing scans.
 
-    `moving` are the operands of the body for which a gradient is computed; with jax_remat3 all that can have one.
+    `moving` are the operands of the body that need a gradient; with jax_remat3 all that can have one.
     """
 
     eqn: Any
@@ -44,9 +44,9 @@ class Naming:
     """Names the values of a function, also in the bodies of its scans.
 
     Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves only named
-    values, so derivatives are taken equation by equation here, and their values are named too; not with the flag
-    jax_remat3, whose `jax.checkpoint` saves no such values. By its number in `scans`, `kept` names the values that each
-    iteration of a scan saves for its gradient.
+    values, so derivatives are taken equation by equation here, and their values are named too. With the flag
+    jax_remat3 they are not, as its `jax.checkpoint` saves no such values. `kept` gives, for the number of a scan in
+    `scans`, the names of the values that each of its iterations saves for its gradient.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:
@@ -162,7 +162,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, moving)
 
     def derivative(self, eqn: Any, operands: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Results of an equation and their tangents, by JAX's rule, with names on values independent of tangents."""
+        """Return results of an equation and their tangents by JAX's rule; names values that depend on no tangent."""
         places = [i for i, each in enumerate(directions) if each is not None]
 
         def pushed_forward(operands: list[Any], directions: list[Any]) -> Any:
@@ -184,7 +184,7 @@ class _NamedRun:
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """Return the results of a jaxpr, with names on values independent of the variables in `linear`, which grows."""
+        """Return the results of a jaxpr; name values that depend on no variable in `linear`; add the others to it."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
@@ -204,7 +204,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays)
 
     def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
-        """Return the results of an equation, with their names; those of an equal equation, if one was run."""
+        """Return the named results of an equation; equal equations share their results."""
         pairs = zip(eqn.invars, operands, strict=True)
         key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
         if key in self.known:
@@ -219,12 +219,12 @@ class _NamedRun:
 
 
 def is_loop(eqn: Any) -> bool:
-    """True if XLA gets a loop for a scan; then the gradient is another loop, and no operations are merged with it."""
+    """True if a scan stays a loop in XLA; its gradient is then another loop, and XLA merges nothing across loops."""
     return eqn.params["length"] > eqn.params["unroll"]
 
 
 def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-    """Operands with other arrays in some places."""
+    """Return operands with the arrays at some places replaced."""
     return list((dict(enumerate(operands)) | dict(zip(places, arrays, strict=True))).values())
 
 

@@ -47,7 +47,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operator, described so that it can be priced; it refers to no tensors."""
+    """A call of an operator with what its price depends on; it refers to no tensors."""
 
     operator: Any
     # Positional arguments, those by name, and the device.
@@ -79,7 +79,7 @@ class Call:
 def price(
     calls: list[Call | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
 ) -> tuple[Int64, Int64, str]:
-    """Compute and workspace of operators, and the unit of compute; None is a node without an operation.
+    """Compute and workspace of operators, and the unit of compute; None stands for a node without an operator.
 
     "profile", as cost or device, is the median of three runs, in ns. With `workspace` each kind of call runs once, to
     measure its bytes beyond its results.
@@ -99,7 +99,7 @@ def price(
 
 
 def check_times(cost: Cost, device: AnyDevice | None) -> None:
-    """Raise ValueError if costs are no times, as a link needs them."""
+    """Raise ValueError if costs are not times, which a link needs."""
     if device is None and isinstance(cost, str) and cost != PROFILE:
         raise ArgumentError(
             'a link needs costs that are times of your device, and cost "{cost}" without a device gives none; give'
@@ -109,7 +109,7 @@ def check_times(cost: Cost, device: AnyDevice | None) -> None:
 
 
 def probe(call: Call) -> tuple[int, int]:
-    """Time in ns, and bytes beyond the results, of a call on tensors of the same shapes; once per kind of call."""
+    """Time in ns of a call on tensors of the same shapes, and its bytes beyond the results; equal calls run once."""
     if not isinstance(call.operator, Operator):
         return 0, 0
     signature = str(call.operator), repr(call.arguments)

@@ -46,7 +46,7 @@ FORWARD, NO_OWNER = -1, -2  # entries of `forward_of`
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """The bytes of a resident, or a value: the bytes that a node makes, or none if it changes some in place."""
+    """The bytes of a resident or of a value; a value that is made in place has no bytes of its own."""
 
     size: int
     row: int = -1  # node that makes it; -1 for residents
@@ -62,7 +62,7 @@ class _Storage:
 
     @property
     def latest(self) -> "list[_Storage]":
-        """What is read with it: the value itself, and the last one that was made in place."""
+        """Values that a read of it reads: itself, and the last one that was made in place in it."""
         return [each for each in (None if self.role else self, self.version) if each is not None]
 
 
@@ -106,7 +106,7 @@ class _OperatorRow:
 
 @dataclass(eq=False)
 class _Handle:
-    """What autograd holds instead of a tensor that it saves."""
+    """Placeholder that autograd saves instead of a tensor."""
 
     layout: Layout
     storage: _Storage
@@ -117,8 +117,8 @@ class _Handle:
 class _Recorder(DispatchMode):
     """Rows of the graph of a step, as its operators run on fake tensors.
 
-    The engine adds gradients in place if it alone owns the first one. Under a dispatch mode it adds out of place, so
-    the sum is counted in place if the first gradient is freed at once.
+    PyTorch adds gradients in place if nothing else refers to the first one. Under a dispatch mode it adds out of place,
+    so a sum counts as in place if the first gradient is freed right after it.
     """
 
     def __init__(self, step: FakeStep, paths: Mapping[nn.Module, str], blocks: Sequence[str]) -> None:
@@ -184,7 +184,7 @@ class _Recorder(DispatchMode):
         stored.live_until = max(stored.live_until, len(self.rows) - 1)
 
     def close(self) -> None:
-        """Note what is live at the end of the step."""
+        """Record what is live at the end of the step."""
         self.sum = None
         for stored in self.storages.values():
             stored.live_until = len(self.rows) - 1
@@ -259,7 +259,7 @@ class _Recorder(DispatchMode):
         return operator(*args, **kwargs)
 
     def _ctc_loss(self, log_probs: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Results for known lengths of the targets; fake tensors have no kernel for the second one's shape."""
+        """Results of ctc_loss for known lengths; the fake kernel cannot tell the shape of the second one."""
         steps, batch = log_probs.shape[0], log_probs.shape[1:-1]
         terms = self._contiguous(batch, log_probs)
         return terms, self._contiguous((*(batch or (1,)), steps, 2 * longest + 1), log_probs)
@@ -339,7 +339,7 @@ class _Recorder(DispatchMode):
             self.sum = id(args[0].untyped_storage()), next(iter(new))
 
     def _check_saved(self, arguments: Sequence[torch.Tensor]) -> None:
-        """Refuse a block whose gradient reads a value that autograd did not save, or runs a checkpoint."""
+        """Refuse a block whose gradient reads a value that autograd did not save, or reruns a checkpoint."""
         for each in arguments:
             key = id(each.untyped_storage())
             stored = self.storages[key]
@@ -353,7 +353,7 @@ class _Recorder(DispatchMode):
                 owner.refuse("a part of it has a checkpoint already")
 
     def _check_written(self, block: _Block, written: Sequence[torch.Tensor]) -> None:
-        """Refuse a block that writes into what is outside of it, except the counters of batch norms."""
+        """Refuse a block that writes into a tensor from outside of it, except counters of batch norms."""
         for tensor in written:
             place = self.storage_of(tensor)
             if place.role:
@@ -411,7 +411,7 @@ class _Recorder(DispatchMode):
             tensor = self.step.empty(layout.shape, layout.stride, layout.dtype, layout.device)
         finally:
             self.quiet = quiet
-        # what is unpacked lives on in autograd, not in Python
+        # Autograd, not Python, keeps an unpacked tensor alive.
         storage = tensor.untyped_storage()
         self.storages[id(storage)] = handle.storage
         weakref.finalize(storage, self.storages.pop, id(storage), None)
@@ -445,7 +445,7 @@ class _Recorder(DispatchMode):
             block.counts.clear()
 
     def enter_block(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Note what a checkpoint of a block would hold."""
+        """Record what a checkpoint of a block would keep."""
         block = self.blocks[self.paths[module]]
         if self.block is block:
             self.attributes = Attributes(module, [*args, *kwargs.values()])
@@ -516,9 +516,9 @@ class EagerCapture:
 
     `graph` has a node for each operator that stores or writes something; views are part of their base, and a node that
     writes in place has a value without bytes. Each node has its operator in `overloads` ("aten.mm.default"), in `paths`
-    the module that calls it, for gradients that of the forward node, and in `counts` how often the overload came before
-    in this call of the block. `arguments` has by block the names of the arguments that are in the storage of an input,
-    by value; `checkpoints` is the number of those that the model has without a plan, and `state` the bytes of the
+    the module that calls it, for gradients that of the forward node, and in `counts` the number of its earlier calls
+    in this call of the block. `arguments` gives, for each block and input value, the names of the arguments that share
+    its storage; `checkpoints` is the number of checkpoints in the model itself, and `state` the bytes of the
     generator's state that each of them stashes, 0 on a GPU.
     """
 
@@ -533,7 +533,7 @@ class EagerCapture:
     state: int
 
     def stashed(self, decisions: Sequence[str]) -> int:
-        """Bytes of the states of the generator that checkpoints stash, and of one during a rerun."""
+        """Bytes of generator states that checkpoints stash, and of one more during a rerun."""
         count = self.checkpoints + sum(each != KEEP for each in decisions)
         return (count + 1) * self.state if count else 0
 
@@ -604,7 +604,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 @contextlib.contextmanager
 def _without_kernels() -> Iterator[list[str]]:
-    """Context that collects the operators of which PyTorch warns that they have no gradient; it may warn once each."""
+    """Context that collects operators without a gradient from PyTorch's warnings, which come once for each."""
     operators: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -628,7 +628,7 @@ def no_gradient(operator: str, names: Sequence[str]) -> GraphError:
 
 
 def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequence[str]) -> None:
-    """Raise GraphError for parameters that gradients do not reach since an operator has none.
+    """Raise GraphError for parameters that get no gradient because an operator has none.
 
     A function of the model's own may give no gradient, and a parameter may be read without one.
     """
@@ -651,7 +651,7 @@ def _check_gradients(recorder: _Recorder, loss: torch.Tensor, operators: Sequenc
 def _assembled(
     recorder: _Recorder, loss: torch.Tensor, cost: Cost, device: AnyDevice | None, workspace: bool
 ) -> EagerCapture:
-    """Return the graph, the blocks and the lives of what a recorder has seen."""
+    """Return the graph, the blocks and the lives of values that a recorder has seen."""
     rows, n = recorder.rows, len(recorder.rows)
     gradients = [each.grad for each in recorder.step.fakes.values() if each.grad is not None]
     outputs = {x for each in [*gradients, loss] for x in recorder.storage_of(each).latest}
@@ -717,7 +717,7 @@ def _assembled(
 
 
 def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:
-    """Names of nodes and their modules, those of gradients with the module of the forward node."""
+    """Names of nodes, and their modules; a gradient has the module of its forward node."""
     used: Counter[str] = Counter()
     names, paths = [], []
     for row in rows:
@@ -749,7 +749,7 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
         draws += [v for v in members if rows[v].draw]
         fixed += [v for v in members if _is_fixed(rows[v])]
         if any(rows[v].once and _is_fixed(rows[v]) for v in members):
-            block.refuse("it changes in place what an operator made that must not run a second time")
+            block.refuse("it changes in place the output of an operator that must not run again")
     refusals = {i: block.refusal for i, block in enumerate(ran) if block.refusal}
     kinds: dict[Any, int] = {}
     numbers = []
@@ -772,5 +772,5 @@ def _blocks(rows: Sequence[_OperatorRow], graph: ComputationGraph, number: Mappi
 
 
 def _is_fixed(row: _OperatorRow) -> bool:
-    """True if a policy cannot save the outputs of a node: in place, written later, or in the cache of autocast."""
+    """True if no policy can save the outputs of a node: made in place, overwritten, or cached by autocast."""
     return row.cached or any(x.base is not None or x.version is not None for x in row.values)

@@ -23,9 +23,9 @@ PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that
 
 
 class Attributes:
-    """What the attributes of a module refer to, in its submodules and in the containers of these too.
+    """Objects to which attributes of a module refer, also in its submodules and in containers.
 
-    With the arguments of a call: what these refer to as well, in objects of any class.
+    With the arguments of a call, also those to which these refer, in objects of any class.
     """
 
     def __init__(self, module: nn.Module, arguments: Any = ()) -> None:
@@ -35,7 +35,7 @@ class Attributes:
         self.add(arguments, object)
 
     def add(self, entries: Sequence[Any], kind: type) -> None:
-        """Note containers, and what they and the attributes of objects of a kind contain."""
+        """Record containers, and recursively what they and attributes of objects of a kind contain."""
         pending = [*entries]
         while pending:
             each = pending.pop()
@@ -49,14 +49,14 @@ class Attributes:
                 pending += each.values() if isinstance(each, dict) else each
 
     def changes(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield containers whose entries are others by now, and the entries before and now."""
+        """Yield containers whose entries have changed, with the entries before and now."""
         for each, before in self.before.values():
             now = _copied(each)
             if _ids(before) != _ids(now):
                 yield each, before, now
 
     def change(self) -> str:
-        """Why a module cannot run twice: what it has left in an attribute or an argument; "" if nothing."""
+        """Why a module cannot run twice: what its call changed in an attribute or argument; "" if nothing."""
         given = {id(each) for each, _ in [*self.before.values()][self.own :]}
         for changed, before, now in self.changes():
             if id(changed) in given:
@@ -141,7 +141,7 @@ class FakeStep:
     """A model with fake parameters and inputs, ready to run one step.
 
     `fakes` are by id of the tensor of the model, `parameters` and buffers by name; one that is shared has several
-    names. `overwritten` has tensors of known numbers, and these before an operator of the step wrote into them.
+    names. `overwritten` has tensors of known numbers into which the step wrote, with the numbers before.
     """
 
     def __init__(self, model: nn.Module, inputs: Any, keywords: Any, on: torch.device | None, mode: Any) -> None:
@@ -151,7 +151,7 @@ class FakeStep:
         self.parameters: dict[str, torch.Tensor] = {}
         self.overwritten: list[tuple[torch.Tensor, torch.Tensor]] = []
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers):
-            # once in each module that has it: of two names of one module, the second would put the fake back
+            # Each module once: under a second name of a module, the fake would be restored instead of the tensor.
             for path, module in model.named_modules():
                 for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
                     self.parameters[name] = self.fake(tensor)
@@ -233,13 +233,13 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
 
 
 def _is_known(tensor: torch.Tensor) -> bool:
-    """True for small tensors of integers, which a model may read to choose its operators."""
+    """True for small tensors of integers, whose numbers a model may read to choose its operators."""
     small = tensor.device.type == "cpu" and tensor.numel() <= KNOWN
     return small and not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def place(device: torch.device) -> torch.device:
-    """Return the device of fake tensors: the CPU, if PyTorch has no autograd for the one that is asked for."""
+    """Return the device of fake tensors: the CPU, where this PyTorch has no autograd for the requested one."""
     if device.type == "meta" or (device.type == "cuda" and not torch.cuda.is_available()):
         return torch.device("cpu")
     return device
@@ -253,7 +253,7 @@ def _loss_of(result: Any) -> Any:
 
 @contextlib.contextmanager
 def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
-    """Context of a step on fake tensors, without collections of cyclic garbage within; the model stays as it was."""
+    """Context of a step on fake tensors, in which Python collects no cyclic garbage; restores the model."""
     on = None if on is None else torch.device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (

@@ -62,7 +62,7 @@ class ModuleTable:
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
-        """Return the figures of a plan relative to one pass; below a depth, submodules count for the one above."""
+        """Return the figures of a plan relative to one pass; submodules below `depth` count for the one above."""
         graph = simulation.graph
         names = [module_of(graph, x, depth) for x in graph.value_indptr[:-1].tolist()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
@@ -159,7 +159,7 @@ class GraphReport:
         return waiting if waiting * NOTABLE > self.plan.peak_memory else 0
 
     def modules(self, depth: int | None = None) -> ModuleTable:
-        """Freed, recomputed and saved bytes and overhead of each submodule; below a depth, with the one above."""
+        """Freed, recomputed and saved bytes and overhead of submodules; those below `depth` count for the one above."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
@@ -250,7 +250,7 @@ def saved_bytes(simulation: Simulation) -> int:
 
 
 def waiting_gradients(simulation: Simulation) -> int:
-    """Bytes by which the peak would be lower if each result of the backward part left once it is made and read last."""
+    """Bytes by which the peak would fall if each result of the backward part were freed after its last read."""
     graph, order = simulation.graph, simulation.schedule.order.tolist()
     gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
     last: dict[int, int] = {}

@@ -477,8 +477,8 @@ class TrainedBlocks:
         early = place == 0 and seen < count and not self.failed
         if (place is None and seen == count) or (early and self.short == seen):
             raise ArgumentError(
-                "the plan is for {count} blocks, and the trainer checkpoints {seen!w}; plan for this model, and read "
-                "plan.kwargs once for each model",
+                "the plan is for {count} blocks, and the trainer checkpoints {seen!w}; plan for this model, leave "
+                "every_n_layers at 1, and read plan.kwargs once for each model",
                 count=count,
                 seen="more" if seen == count else seen,
             )

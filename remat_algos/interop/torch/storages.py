@@ -46,8 +46,8 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     Parameters
     ----------
     function : callable
-        Function without arguments; a training step that leaves nothing which the next one does not replace. A model of
-        torch.compile must be compiled by an earlier call.
+        Function without arguments; a training step that leaves only tensors that the next step replaces.
+        A model of torch.compile must be compiled by an earlier call.
     known : iterable of torch.Tensor
         Tensors that exist before the call, such as parameters and inputs, and are not counted.
 
@@ -201,7 +201,7 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
 
 
 def _loss(arguments: Mapping[str, Any]) -> list[int]:
-    """Storage of a loss: a mean or a sum is put in place of its terms."""
+    """Storage of a loss: that of its terms, which the mean or the sum overwrites."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
@@ -212,7 +212,7 @@ def _columns(arguments: Mapping[str, Any]) -> list[int]:
 
 
 def _bags(arguments: Mapping[str, Any]) -> list[int]:
-    """Storage with an extra element for the end."""
+    """Storage with one extra element at the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
