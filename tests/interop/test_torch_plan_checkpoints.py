@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from remat_algos.errors import ArgumentError, BudgetError, PlanError
+from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.checkpoints import _default_blocks
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
@@ -258,6 +258,19 @@ def test_settings_of_other_runtimes_need_the_graph_and_no_offload():
 def test_wrong_entries_are_refused_in_a_sentence(options):
     with pytest.raises(ArgumentError):
         remat.plan_checkpoints(Model(), (X,), **options)
+
+
+@pytest.mark.parametrize("device", ["privateuseone", "ipu", "no_device"])
+def test_a_device_that_this_pytorch_lacks_is_refused(device):
+    """PyTorch ends the process when it looks for the gradients of such tensors."""
+    with raises(ArgumentError, on=device):
+        remat.plan_checkpoints(Model(), (X,), "80%", on=device)
+
+
+@pytest.mark.parametrize("inputs", [None, "abc", torch.ones(2)])
+def test_inputs_are_a_sequence_or_a_mapping(inputs):
+    with raises(ArgumentTypeError, kind=type(inputs).__name__):
+        remat.plan_checkpoints(Model(), inputs, "80%")
 
 
 def test_gradients_of_earlier_batches_count_on_a_device():

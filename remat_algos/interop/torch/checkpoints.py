@@ -20,7 +20,7 @@ from remat_algos.errors import ArgumentError, BudgetError, PlanError, extended
 from remat_algos.files import write_whole
 from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, kept_bytes
 from remat_algos.interop.torch.eager_capture import NORMS, EagerCapture, capture_step
-from remat_algos.interop.torch.runtime_settings import RuntimeSetting, is_savable, operator_of
+from remat_algos.interop.torch.runtime_settings import RuntimeSetting, operator_of
 from remat_algos.interop.torch.selective import (
     KEEP_ALL,
     Checkpoint,
@@ -390,7 +390,9 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
         nodes = [node[f"{each.name}.{name}"] for name in each.saved]
         saved = (
-            operator_of(captured, each.name, v) + f"#{captured.counts[v]}" for v in nodes if is_savable(captured, v)
+            operator_of(captured, each.name, v) + f"#{captured.counts[v]}"
+            for v in nodes
+            if savable(captured.overloads[v])
         )
         away = each.decision == OFFLOAD
         inputs = [name for x, names in arguments.items() if away and x in loads for name in names]

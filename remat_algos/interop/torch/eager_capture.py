@@ -350,7 +350,7 @@ class _Recorder(DispatchMode):
             self.reruns.add(self.owner)
             owner = self.rows[self.owner].block
             if owner is not None:
-                owner.refuse("a part of it has a checkpoint already")
+                owner.refuse("it contains a checkpoint already: switch that off to plan it")
 
     def _check_written(self, block: _Block, written: Sequence[torch.Tensor]) -> None:
         """Refuse a block that writes into a tensor from outside of it, except counters of batch norms."""
@@ -438,7 +438,7 @@ class _Recorder(DispatchMode):
         if self.backward:
             inside = [each for each in self.blocks.values() if f"{path}.".startswith(f"{each.path}.")]
             for each in inside or [each for each in self.blocks.values() if each.path.startswith(f"{path}.")]:
-                each.refuse("a part of it has a checkpoint already")
+                each.refuse("it contains a checkpoint already: switch that off to plan it")
         elif block is not None and self.block is None:
             self.block = block
             block.calls += 1
@@ -590,7 +590,7 @@ def _chosen(model: nn.Module, patterns: str | Sequence[str] | None) -> list[str]
         raise PlanError(
             "no module has the path {pattern!r}; the modules are {modules!l}"
             if lost
-            else "blocks is empty; the modules are {modules!l}",
+            else "there is nothing to checkpoint, as blocks is empty; the modules are {modules!l}",
             pattern=".".join(lost[0]) if lost else "",
             modules=list(dict.fromkeys(re.sub(r"(?<![^.])\d+(?![^.])", "*", name) for name in names)) or ["none"],
         )

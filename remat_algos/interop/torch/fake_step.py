@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from remat_algos.errors import ArgumentTypeError, GraphError, about
+from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
 from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode
 from remat_algos.interop.torch.storages import mapped, tensors
 
@@ -155,9 +155,9 @@ class FakeStep:
             for path, module in model.named_modules():
                 for name, tensor in kind(module, path, recurse=False, remove_duplicate=False):
                     self.parameters[name] = self.fake(tensor)
-        if isinstance(inputs, torch.Tensor):
-            error = ArgumentTypeError("inputs is a tensor; give a sequence of the model's arguments, (inputs,)")
-            raise about("inputs", error)
+        if inputs is None or isinstance(inputs, torch.Tensor | str):
+            wrong = "inputs is a {kind}; give a sequence of the model's arguments, (inputs,), or a mapping of keywords"
+            raise about("inputs", ArgumentTypeError(wrong, kind=type(inputs).__name__))
         args, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), dict(keywords or {}))
         self.args, self.keywords = mapped(self.fake, args), mapped(self.fake, keywords)
         devices = [each.device for each in self.fakes.values()] if on is None else [on]
@@ -219,7 +219,10 @@ def _outside_autocast() -> Iterator[None]:
 
 def _checked(result: Any, loss: Any) -> torch.Tensor:
     """Return the loss of a model's result."""
-    scalar = loss(result) if callable(loss) else _loss_of(result)
+    if callable(loss):
+        scalar = loss(result)
+    else:
+        scalar = result["loss"] if isinstance(result, Mapping) and "loss" in result else getattr(result, "loss", result)
     if not isinstance(scalar, torch.Tensor) or scalar.numel() != 1:
         raise GraphError(
             "the model's result is no loss: expected a scalar, or an entry `loss`; give the labels among the "
@@ -245,16 +248,18 @@ def place(device: torch.device) -> torch.device:
     return device
 
 
-def _loss_of(result: Any) -> Any:
-    if isinstance(result, Mapping) and "loss" in result:
-        return result["loss"]
-    return getattr(result, "loss", result)
+def _device(on: torch.device | str) -> torch.device:
+    """Return a device for which PyTorch can compute gradients of fake tensors; for others it ends the process."""
+    with contextlib.suppress(RuntimeError):
+        if torch.device(on).type in ("cpu", "cuda", "meta") or torch.get_device_module(on).is_available():
+            return torch.device(on)
+    raise ArgumentError("this PyTorch has no device {on!r}; give cpu, or cuda, which needs no GPU here", on=str(on))
 
 
 @contextlib.contextmanager
 def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | str | None) -> Iterator[FakeStep]:
     """Context of a step on fake tensors, in which Python collects no cyclic garbage; restores the model."""
-    on = None if on is None else torch.device(on)
+    on = None if on is None else _device(on)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     emulated = (
         _AttentionKernels() if on is not None and on.type != place(on).type == "cpu" else contextlib.nullcontext()

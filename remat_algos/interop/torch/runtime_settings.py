@@ -177,11 +177,6 @@ def operator_of(captured: EagerCapture, block: str, v: int) -> str:
     return f"{captured.paths[v].removeprefix(block).removeprefix('.')}::{captured.overloads[v]}"
 
 
-def is_savable(captured: EagerCapture, v: int) -> bool:
-    """True if a policy of PyTorch can save the output of a node."""
-    return savable(captured.overloads[v])
-
-
 def _blocks(policy: Policy, runtime: str) -> Blocks:
     away = [each.name for each in policy.treatments if each.decision == OFFLOAD]
     if away:
@@ -220,7 +215,7 @@ def _stays(policy: Policy, captured: EagerCapture, b: int) -> list[int]:
     saved = {f"{treatment.name}.{each}" for each in treatment.saved}
     kept = treatment.decision == KEEP
     members = _blocks(policy, "").members[b].tolist()
-    return [v for v in members if (kept or names[v] in saved) and is_savable(captured, v)]
+    return [v for v in members if (kept or names[v] in saved) and savable(captured.overloads[v])]
 
 
 def _selectors(blocks: Sequence[str], operator: str, inside: set[int]) -> list[str]:
