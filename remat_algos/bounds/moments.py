@@ -1,6 +1,7 @@
 """A lower bound on compute from the live sets at one to four moments, as an integer program."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from math import gcd, inf
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.bounds import integer_program
-from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound
+from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, check_moment
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.cost.links import LinkTimes
@@ -97,26 +98,21 @@ def choose_moments(
             return
 
 
+@dataclass(slots=True, eq=False)
 class _MomentChoice:
-    """Choose additional moments for the bound; `seconds` is CPU time."""
+    """Choose additional moments for the bound; `seconds` is CPU time.
 
-    def __init__(
-        self,
-        graph: ComputationGraph,
-        limit: int,
-        seconds: float,
-        clock: Clock,
-        look: Callable[[], None] | None,
-        times: LinkTimes | None = None,
-    ) -> None:
-        self.graph = graph
-        self.limit = limit
-        self.seconds = seconds
-        self.clock = clock
-        self.look = look
-        self.times = times
-        self.idle = set[int]()  # nodes that did not raise the relaxation of the first moment
-        self.stopwatch = Stopwatch()
+    `idle` are nodes that did not raise the relaxation of the first moment.
+    """
+
+    graph: ComputationGraph
+    limit: int
+    seconds: float
+    clock: Clock
+    look: Callable[[], None] | None
+    times: LinkTimes | None = None
+    idle: set[int] = field(default_factory=set)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[LowerBound, float]:
         """Return the bound of a chain after at most `most` seconds, and its upper bound."""
@@ -198,11 +194,7 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
         raise ArgumentError(
             "give 1 to {max_moments} moments, not {n_chain}", n_chain=len(chain), max_moments=MAX_MOMENTS
         )
-    for v in chain:
-        if not 0 <= v < graph.n_nodes or not graph.needed[v]:
-            raise ArgumentError(
-                "node {v} is not a needed node of the graph, so some schedules have no moment for it", v=v
-            )
+    check_moment(graph, chain)
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
             raise ArgumentError(
@@ -213,128 +205,180 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
 
 def ancestors(graph: ComputationGraph, node: int) -> Bool:
     """bool[n]: the ancestors of a node, and the node."""
-    return _reached(*graph.predecessors, node)
+    indptr, indices = graph.predecessors
+    return _reached(row_of(indptr), indices, graph.n_nodes, node)
 
 
 def descendants(graph: ComputationGraph, node: int) -> Bool:
     """bool[n]: the needed descendants of a node, and the node."""
-    return _reached(*graph.successors, node) & graph.needed
+    indptr, indices = graph.successors
+    return _reached(row_of(indptr), indices, graph.n_nodes, node) & graph.needed
 
 
-def _reached(indptr: Any, indices: Any, source: int) -> Bool:
-    """bool[n]: nodes that can be reached from a source in a CSR graph."""
+def _reached(tail: Any, head: Any, size: int, source: int) -> Bool:
+    """bool[size]: vertices that can be reached from a source along arcs."""
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
-    size = indptr.shape[0] - 1
-    table = csr_array((np.ones(len(indices), np.int8), np.asarray(indices), np.asarray(indptr, np.int32)), (size, size))
+    table = csr_array((np.ones(len(tail), np.int8), (tail, head)), (size, size))
     found = np.zeros(size, bool)
     found[breadth_first_order(table, source, return_predecessors=False)] = True
     return found
 
 
-class _Program:
-    """The integer program of a chain of moments.
+class _Variables:
+    """The 0/1 variables of a chain of moments, as numbers; 0 and 1 are the constants `ZERO` and `ONE`.
 
-    All rows except those of bytes, of nodes that run once and of the link are clauses `one or other or not cause` over
-    0/1 variables. Their consequences are fixed, in whole numbers, before anything is solved.
+    Here with two moments, the first runs of nodes u and v::
+
+        start          moment 1: u            moment 2: v              end
+          |                 |                      |                    |
+          |-- runs[0, 1] ---|----- runs[1, 2] -----|---- runs[2, 3] ----|   node runs within the window, int64[n]
+          |                 |----------------- runs[1, 3] --------------|   node runs in one window of the span
+          |             live[1]                live[2]                  |   value is live at the moment, int64[n_values]
+          |            loaded[1]              loaded[2]                 |   value leaves, and is loaded later
+          |             kept[1]                kept[2]                  |   live or loaded later
+          |---- waits[0] ---|------ waits[1] ------|----- waits[2] -----|   time without a run, not 0/1
+
+    Only values that may leave over the link, `leaving`, can be loaded: for others `kept` is `live`. Without a link
+    there are no waits. `kept[0]` is `ZERO`, as nothing is live at the start. `windows`, int64[windows, n], has the
+    runs of each window.
+    """
+
+    def __init__(self, graph: ComputationGraph, count: int, times: LinkTimes | None) -> None:
+        self.size = 2
+        self.leaving = np.flatnonzero(times.leaving(graph)) if times else np.zeros(0, np.int64)
+        moments = range(1, count + 1)
+        spans = [(0, 1), *combinations(range(1, count + 2), 2)]
+        self.runs = {span: self._new(graph.n_nodes) for span in spans}
+        self.windows = np.array([self.runs[window] for window in pairwise(range(count + 2))])
+        self.live = {w: self._new(graph.n_values) for w in moments}
+        self.loaded = {w: self._new(self.leaving.size) for w in moments}
+        self.kept = {0: np.full(graph.n_values, ZERO)} | {w: self.live[w].copy() for w in moments}
+        for w in moments:
+            self.kept[w][self.leaving] = self._new(self.leaving.size)
+        self.waits = self._new(count + 1 if times else 0)
+
+    def _new(self, count: int) -> Int64:
+        self.size += count
+        return np.arange(self.size - count, self.size)
+
+
+class _MomentRows:
+    """Rows `low <= sum of amount * variable <= high` over the free variables; the others are constants."""
+
+    def __init__(self, state: Int8) -> None:
+        self.state, free = state, state == FREE
+        self.column = np.where(free, np.cumsum(free) - 1, -1)
+        self.entries: list[tuple[Int64, Int64, Any]] = []
+        self.low, self.high = [np.zeros(0)], [np.zeros(0)]
+        self.size = 0
+
+    def add(self, variables: Int64, amounts: Any, *, low: float = -inf, high: float = inf, unit: float = 1.0) -> None:
+        """Add a row for each column of int64[terms, rows] `variables`, all with the amounts float64[terms]."""
+        n_rows = variables.shape[1]
+        known = amounts @ (self.state[variables] == 1)
+        column = self.column[variables]
+        free = column >= 0
+        row = np.broadcast_to(self.size + np.arange(n_rows), free.shape)
+        amount = np.broadcast_to(np.reshape(amounts / unit, (-1, 1)), free.shape)
+        self.entries.append((row[free], column[free], amount[free]))
+        self.low.append((low - known) / unit)
+        self.high.append((high - known) / unit)
+        self.size += n_rows
+
+    def table(self) -> tuple[integer_program.Entries, Any, Any]:
+        """((row, column, coefficient) of all entries, lowest and highest value of each row)."""
+        row, column, amount = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
+        return (row, column, amount), np.concatenate(self.low), np.concatenate(self.high)
+
+
+class _Program:
+    """The integer program of a chain of moments, over `_Variables`.
+
+    All rows except those of bytes, of nodes that run once and of the link are clauses `one or other or not cause`.
+    Their consequences are fixed, in whole numbers, before anything is solved: the `state` of a variable is 0, 1 or
+    `FREE`.
     """
 
     def __init__(
         self, graph: ComputationGraph, limit: int, chain: Sequence[int], times: LinkTimes | None = None
     ) -> None:
-        self.graph, self.limit, self.nodes, self.times = graph, int(limit), tuple(chain), times
-        n, count = graph.n_nodes, len(chain)
-        self.windows = range(1, count + 1)
-        spans = list(combinations(range(1, count + 2), 2))
-        self.before = np.arange(2, n + 2)
-        self.span = {span: np.arange(n) + 2 + n * (1 + i) for i, span in enumerate(spans)}
-        start = 2 + n * (1 + len(spans))
-        self.live = {w: np.arange(graph.n_values) + start + graph.n_values * (w - 1) for w in self.windows}
-        end = start + graph.n_values * count
-        self.leaving = np.flatnonzero(times.leaving(graph)) if times else np.zeros(0, np.int64)
-        size = self.leaving.size
-        self.loaded = {w: np.arange(size) + end + size * (w - 1) for w in self.windows}
-        self.kept = {w: live.copy() for w, live in self.live.items()}  # live, or loaded later
-        self.starts = {w: [0] for w in self.windows}  # by moment: starts of stores that have a row
-        for w in self.windows:
-            self.kept[w][self.leaving] = self.loaded[w] + size * count
-        self.state: Int8 = np.full(end + 2 * size * count, FREE, np.int8)
-        self.state[[ZERO, ONE]] = ZERO, ONE
-        self.past = {w: ancestors(graph, v) for w, v in zip(self.windows, chain, strict=True)}
-        self.future = {w: descendants(graph, v) for w, v in zip(self.windows, chain, strict=True)}
-        for w, v in zip(self.windows, chain, strict=True):
+        self.graph, self.limit, self.times, self.moments = graph, int(limit), times, dict(enumerate(chain, 1))
+        self.variables = _Variables(graph, len(chain), times)
+        self.past = {w: ancestors(graph, v) for w, v in self.moments.items()}
+        self.future = {w: descendants(graph, v) for w, v in self.moments.items()}
+        for w, v in self.moments.items():
             self.future[w][v] = False
-        reader = row_of(graph.read_indptr, np.int32)
-        wanted = graph.needed[reader]
-        self.reader, self.read = reader[wanted], graph.read_indices[wanted]
-        self.repeatable = _repeatable(graph, self.read)
+        self.past[len(chain) + 1] = graph.needed  # all have run at the end
+        self.repeatable = _repeatable(graph)
         self.above = inf  # upper bound: the compute of a solution
+        self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
-        self.clauses = self._clauses()
+        self.clauses = np.concatenate(
+            [np.array(np.broadcast_arrays(*rows)) for rows in self._clauses()], axis=1, dtype=np.int64
+        )
         self.possible = self._propagate()
         if self.possible:
             self._drop_unwanted()
+        self.starts = {w: [0] for w in self.moments}  # by moment: starts of stores that have a row
+        self.begin = dict[int, Int64]()  # by moment: earliest starts of the stores of values that may leave
         if times:
-            begin = compute_up_to(graph, graph.needed & ~self.future[count])[graph.producer[self.leaving]]
-            self.begin = {}
-            for w, v in zip(self.windows, chain, strict=True):
-                past = self.past[w].copy()
-                past[v] = False
-                self.begin[w] = np.minimum(begin, int(graph.compute[past].sum()))
-
-    def _runs(self, w: int) -> Int64:
-        """Columns of the nodes that run in one window; window 0 reaches to the first moment."""
-        return self.span[w, w + 1] if w else self.before
+            within = graph.needed & ~self.future[len(chain)]
+            begin = compute_up_to(graph, within)[graph.producer[self.variables.leaving]]
+            for w, v in self.moments.items():
+                self.begin[w] = np.minimum(begin, int(graph.compute[self.past[w]].sum() - graph.compute[v]))
 
     def _fix(self) -> None:
         """Fix variables that are equal in every schedule."""
-        graph, state, producer = self.graph, self.state, self.graph.producer
-        last = len(self.nodes) + 1
-        for runs in (self.before, *self.span.values()):
+        graph, state, producer, at = self.graph, self.state, self.graph.producer, self.variables
+        state[[ZERO, ONE]] = ZERO, ONE
+        for runs in at.runs.values():
             state[runs[~graph.needed]] = 0
-        state[self.before[self.past[1]]] = 1
-        for w, v in zip(self.windows, self.nodes, strict=True):
-            past, future, live = self.past[w], self.future[w], self.live[w]
-            state[self._runs(w - 1)[future]] = 0
-            state[self._runs(w)[past & ~self.repeatable]] = 0
-            for end in range(w + 1, last + 1):
-                state[self.span[w, end][future & (self.past[end] if end < last else True)]] = 1
+        state[at.runs[0, 1][self.past[1]]] = 1
+        for w, v in self.moments.items():
+            past, future, live = self.past[w], self.future[w], at.live[w]
+            state[at.windows[w - 1][future]] = 0
+            state[at.windows[w][past & ~self.repeatable]] = 0
+            for end in range(w + 1, len(self.moments) + 2):
+                state[at.runs[w, end][future & self.past[end]]] = 1
             state[live[future[producer] | ~graph.needed[producer]]] = 0
             state[live[graph.output & past[producer]]] = 1
             state[live[graph.reads(v)]] = 1
             state[live[graph.value_indptr[v] : graph.value_indptr[v + 1]]] = 1
-            state[self.loaded[w][future[producer[self.leaving]] | (state[live[self.leaving]] == 1)]] = 0
+            state[at.loaded[w][future[producer[at.leaving]] | (state[live[at.leaving]] == 1)]] = 0
 
-    def _clauses(self) -> Int64:
-        """int64[3, rows]: columns one, other, cause of rows `one + other >= cause`."""
-        graph, live, kept, span, last = self.graph, self.live, self.kept, self.span, len(self.nodes) + 1
-        producer = graph.producer
-        pinned = np.flatnonzero(graph.output)
-        rows: list[tuple[Any, Any, Any]] = [
-            (live[w + 1][pinned], ZERO, cause)
-            for w in range(last - 1)
-            for cause in ([live[w][pinned]] if w else []) + [self._runs(w)[producer[pinned]]]
-        ]
-        rows += [(live[w][self.leaving], self.loaded[w], kept[w][self.leaving]) for w in self.windows]
-        rows.append((self.before[producer], ZERO, kept[1]))
-        rows.append((self.before[producer[self.read]], ZERO, self.before[self.reader]))
-        for a, b in span:
-            rows.append((kept[a][self.read], span[a, b][producer[self.read]], span[a, b][self.reader]))
-            if b < last:
-                rows.append((kept[a], span[a, b][producer], kept[b]))
-            for middle in range(a + 1, b):
-                rows.append((span[a, middle], span[middle, b], span[a, b]))
-                rows += [(span[a, b], ZERO, part) for part in (span[a, middle], span[middle, b])]
-            if a == 1:  # ancestors of the moment have run by then, other needed nodes by the end
-                must = np.flatnonzero(self.past[b] if b < last else graph.needed)
-                rows.append((self.before[must], span[a, b][must], ONE))
-        return np.concatenate([np.array(np.broadcast_arrays(*row)) for row in rows], axis=1, dtype=np.int64)
+    def _clauses(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield (one, other, cause) of rows `one or other or not cause`, which broadcast."""
+        graph, at, producer = self.graph, self.variables, self.graph.producer
+        reader = row_of(graph.read_indptr, np.int32)
+        wanted = graph.needed[reader]
+        reader, read = reader[wanted], graph.read_indices[wanted]
+        outputs = np.flatnonzero(graph.output)
+        for w in self.moments:  # an output stays live once it is made
+            if w > 1:
+                yield at.live[w][outputs], ZERO, at.live[w - 1][outputs]
+            yield at.live[w][outputs], ZERO, at.windows[w - 1][producer[outputs]]
+        for w in self.moments:  # a kept value is live or loaded
+            yield at.live[w][at.leaving], at.loaded[w], at.kept[w][at.leaving]
+        for (a, b), runs in at.runs.items():
+            # A value that is read in the span, or kept at its end, was kept at its start or is computed in it.
+            yield at.kept[a][read], runs[producer[read]], runs[reader]
+            if b in at.kept:
+                yield at.kept[a], runs[producer], at.kept[b]
+            for middle in range(a + 1, b):  # a node runs in a span if it runs in one of its parts
+                parts = at.runs[a, middle], at.runs[middle, b]
+                yield *parts, runs
+                for part in parts:
+                    yield runs, ZERO, part
+            if a == 1:  # ancestors of a moment have run by then
+                due = self.past[b]
+                yield at.runs[0, 1][due], runs[due], ONE
 
     def _propagate(self) -> bool:
         """Fix variables that the rows imply and drop clauses that always hold; False if no schedule fits."""
         graph, state = self.graph, self.state
-        single = np.flatnonzero(~self.repeatable & graph.needed)
+        runs = self.variables.windows[:, ~self.repeatable & graph.needed]
         while True:
             one, other, cause = (state[columns] for columns in self.clauses)
             open_rows = (one != 1) & (other != 1) & (cause != 0) & (self.clauses[0] != self.clauses[2])
@@ -346,178 +390,134 @@ class _Program:
             state[clauses[0][(one == FREE) & (other == 0) & (cause == 1)]] = 1
             state[clauses[1][(one == 0) & (other == FREE) & (cause == 1)]] = 1
             state[clauses[2][(one == 0) & (other == 0) & (cause == FREE)]] = 0
-            runs = np.array([self._runs(w)[single] for w in range(len(self.nodes) + 1)])
             known = (state[runs] == 1).sum(axis=0)
             if (known > 1).any():
                 return False
             spent = runs[:, known == 1]
             state[spent[state[spent] == FREE]] = 0
-            for w, v in zip(self.windows, self.nodes, strict=True):
-                slack = self._slack(w, v)
+            for w in self.moments:
+                slack = self._slack(w)
                 if slack < 0:
                     return False
-                live = self.live[w]
+                live = self.variables.live[w]
                 state[live[(state[live] == FREE) & (graph.memory > slack)]] = 0
             if int((state == FREE).sum()) == before:
                 return True
 
-    def _slack(self, w: int, v: int) -> int:
+    def _slack(self, w: int) -> int:
         """Bytes left at a moment beside the workspace and the values that must be live."""
-        forced = self.graph.memory[self.state[self.live[w]] == 1]
-        return self.limit - int(self.graph.workspace[v]) - int(forced.sum())
+        forced = self.graph.memory[self.state[self.variables.live[w]] == 1]
+        return self.limit - int(self.graph.workspace[self.moments[w]]) - int(forced.sum())
 
     def _drop_unwanted(self) -> None:
         """Fix to 0 the variables that no row requires to be 1; all other rows and the objective only gain."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import breadth_first_order
-
-        size = self.state.size
         causes = np.where(self.state[self.clauses[2]] == 1, ONE, self.clauses[2])
-        ends = self.clauses[:2].ravel()
-        table = csr_array((np.ones(ends.size, np.int8), (np.tile(causes, 2), ends)), (size, size))
-        wanted = np.zeros(size, bool)
-        wanted[breadth_first_order(table, ONE, return_predecessors=False)] = True
+        wanted = _reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
+        wanted[self.variables.waits] = True
         self.state[(self.state == FREE) & ~wanted] = 0
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
 
     def bound(self, seconds: float | None, whole: bool = True) -> LowerBound:
-        """Solve it, or its linear relaxation."""
-        of, one_pass = TIME if self.times else COMPUTE, self.graph.needed_compute
+        """Solve it, or its linear relaxation; a bound on the overhead that floating point proves is rounded up."""
+        graph, state, at, needed = self.graph, self.state, self.variables, self.graph.needed_compute
+        found = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
         if not self.possible:
-            return LowerBound(one_pass, self.nodes, of=of, infeasible=True)
-        lower, stopped = self._solve(seconds, whole)
-        return LowerBound(one_pass + lower, self.nodes, of=of, stopped=stopped)
-
-    def _solve(self, seconds: float | None, whole: bool) -> tuple[int, bool]:
-        """(lower bound on the overhead, True if the program may prove more)."""
-        graph, state = self.graph, self.state
-        needed = graph.needed_compute
-        runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
-        fixed = int(((state[runs] == 1).sum(axis=0) * graph.compute).sum()) - needed
-        columns = np.flatnonzero(state == FREE)
-        n_waits = len(runs) if self.times else 0
-        place = np.full(state.size, -1)
-        place[columns] = np.arange(columns.size)
+            return replace(found, infeasible=True)
+        fixed = int(((state[at.windows] == 1).sum(axis=0) * graph.compute).sum()) - needed
         cost = np.zeros(state.size, np.int64)
-        cost[runs.ravel()] = np.tile(graph.compute, runs.shape[0])
+        cost[at.windows] = graph.compute
+        is_wait = np.arange(state.size) >= state.size - at.waits.size
+        cost, is_wait = cost[state == FREE], is_wait[state == FREE]
         costs = graph.compute[self.repeatable & (graph.compute > 0)]
         step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
-        unit, margin = integer_program.objective_unit(cost[columns], needed)
-        if not columns.size + n_waits or seconds == 0:
-            return max(0, integer_program.next_multiple(fixed, step)), columns.size + n_waits > 0
-        is_wait = np.arange(columns.size + n_waits) >= columns.size
+        unit, margin = integer_program.objective_unit(cost, needed)
+        if not cost.size or seconds == 0:
+            lower = max(0, integer_program.next_multiple(fixed, step))
+            return replace(found, amount=needed + lower, stopped=cost.size > 0)
         stopwatch = Stopwatch()
 
         def solved(whole: bool) -> Any:
             return integer_program.solve_integer_program(
-                np.concatenate([cost[columns] / unit, np.ones(n_waits)]),
-                *self._rows(place, unit),
+                np.where(is_wait, 1.0, cost / unit),
+                *self._rows(unit),
                 whole=whole and ~is_wait,
                 most=np.where(is_wait, np.inf, 1.0),
                 seconds=None if seconds is None else max(0.0, seconds - stopwatch.passed),
             )
 
-        for _ in range(STARTS if self.times else 0):
-            result = solved(False)
-            if result.x is None or not self._late_starts(place, unit, result.x):
-                break
+        if self.times is not None:
+            for _ in range(STARTS):
+                result = solved(False)
+                if result.x is None or not self._late_starts(self.times, unit, result.x):
+                    break
         result = solved(whole)
         if result.status == integer_program.INFEASIBLE:
-            return 0, True  # by floating point, which proves nothing
+            return replace(found, stopped=True)  # by floating point, which proves nothing
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
-        dual = result.fun if result.status == integer_program.SOLVED and not whole else result.mip_dual_bound
-        lower = (
-            integer_program.proven(dual, unit, margin)
-            if result.status in (integer_program.SOLVED, integer_program.STOPPED)
-            else None
-        )
-        bound = max(0, integer_program.next_multiple(fixed + (lower or 0), step))
-        return bound, result.status != integer_program.SOLVED
+        ended = result.status == integer_program.SOLVED
+        proven = None
+        if ended or result.status == integer_program.STOPPED:
+            dual = result.fun if ended and not whole else result.mip_dual_bound
+            proven = integer_program.proven(dual, unit, margin)
+        lower = max(0, integer_program.next_multiple(fixed + (proven or 0), step))
+        return replace(found, amount=needed + lower, stopped=not ended)
 
-    def _rows(self, place: Int64, unit: float) -> tuple[integer_program.Entries, Any, Any]:
-        """((row, column, coefficient) of all entries, lowest and highest value of each row); times are in a unit."""
-        graph, state, clauses = self.graph, self.state, self.clauses
-        n_clauses = clauses.shape[1]
-        low = [(state[clauses[2]] == 1).astype(float)]
-        high = [np.full(n_clauses, np.inf)]
-        row = [np.tile(np.arange(n_clauses), 3)]
-        column = [place[clauses.ravel()]]
-        coefficient = [np.repeat([1.0, 1.0, -1.0], n_clauses)]
-        size = n_clauses
-        for w, v in zip(self.windows, self.nodes, strict=True):
-            free = place[self.live[w]] >= 0
-            for amounts in _rows_of_bytes(graph.memory[free], self._slack(w, v)):
-                row.append(np.full(amounts.size, size))
-                column.append(place[self.live[w][free]])
-                coefficient.append(amounts)
-                low.append(np.array([-np.inf]))
-                high.append(np.array([1 + MARGIN]))
-                size += 1
-        runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
-        runs = place[runs[:, ~self.repeatable & graph.needed]]
-        runs = runs[:, (runs >= 0).sum(axis=0) > 1]
-        row.append(np.tile(size + np.arange(runs.shape[1]), runs.shape[0]))
-        column.append(runs.ravel())
-        coefficient.append(np.ones(runs.size))
-        low.append(np.full(runs.shape[1], -np.inf))
-        high.append(np.ones(runs.shape[1]))
-        size += runs.shape[1]
-        for columns, amounts, least in self._rate_rows(place, unit) if self.times else ():
-            row.append(np.full(columns.size, size))
-            column.append(columns)
-            coefficient.append(amounts)
-            low.append(np.array([least]))
-            high.append(np.array([np.inf]))
-            size += 1
-        column_of = np.concatenate(column)
-        free = column_of >= 0
-        entries = np.concatenate(row)[free], column_of[free], np.concatenate(coefficient)[free]
-        return entries, np.concatenate(low), np.concatenate(high)
+    def _rows(self, unit: float) -> tuple[integer_program.Entries, Any, Any]:
+        """Rows of the free variables; times and waits are in a unit."""
+        rows = _MomentRows(self.state)
+        rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
+        self._add_bytes(rows)
+        self._add_single_runs(rows)
+        if self.times is not None:
+            self._add_copies(rows, self.times, unit)
+        return rows.table()
 
-    def _rate_rows(self, place: Int64, unit: float) -> Iterator[tuple[Int64, Any, float]]:
-        """Yield (columns, coefficients, lowest value) of the rows of the link; times and waits are in units of `unit`.
+    def _add_bytes(self, rows: _MomentRows) -> None:
+        """The values live at each moment are within the limit."""
+        for w, live in self.variables.live.items():
+            free = self.state[live] == FREE
+            for amounts in _rows_of_bytes(self.graph.memory[free], self._slack(w)):
+                rows.add(live[free, np.newaxis], amounts, high=1 + MARGIN)
 
-        What is loaded after a moment was stored before its step, and is loaded after its step. So the compute before
-        and the wait there are at least its time out, the compute after and the wait there its time in. What was not
-        made before a start is stored after it: there is a row for each of `starts`.
+    def _add_single_runs(self, rows: _MomentRows) -> None:
+        """A node that must not run twice runs in one window at most."""
+        runs = self.variables.windows[:, ~self.repeatable & self.graph.needed]
+        several = (self.state[runs] == FREE).sum(axis=0) > 1
+        rows.add(runs[:, several], np.ones(len(runs)), high=1.0)
+
+    def _add_copies(self, rows: _MomentRows, times: LinkTimes, unit: float) -> None:
+        """Compute and waits on either side of a moment last as long as the copies of what is loaded after it.
+
+        It was stored before the moment's step, and is loaded after it. Values that were not made before a start are
+        stored after that: there is a row for each of `starts`.
         """
-        times, last = self.times, len(self.nodes) + 1
-        assert times is not None
-        for w, v in zip(self.windows, self.nodes, strict=True):
-            before, after = self._side(range(w), place, unit), self._side(range(w, last), place, unit)
-            own = int(self.graph.compute[v])
-            out, into = times.out_time[self.leaving], times.in_time[self.leaving]
-            rows = [(*before, start + own, np.where(self.begin[w] >= start, out, 0)) for start in self.starts[w]]
-            for columns, amounts, known, first, copied in [*rows, (*after, 0, into)]:
-                least = first + int(copied[self.state[self.loaded[w]] == 1].sum()) - known
-                yield (
-                    np.concatenate([columns, place[self.loaded[w]]]),
-                    np.concatenate([amounts, -copied / unit]),
-                    least / unit,
-                )
+        at, compute = self.variables, self.graph.compute
+        out, into = times.out_time[at.leaving], times.in_time[at.leaving]
 
-    def _side(self, windows: range, place: Int64, unit: float) -> tuple[Int64, Any, int]:
-        """LP column indices, their coefficients, and the constant part of compute for the given windows."""
-        runs = np.concatenate([self._runs(u) for u in windows])
-        compute = np.tile(self.graph.compute, len(windows))
-        columns = np.concatenate([place[runs], (place >= 0).sum() + np.array(windows)])
-        amounts = np.concatenate([compute / unit, np.ones(len(windows))])
-        return columns, amounts, int(compute[self.state[runs] == 1].sum())
+        def add(side: slice, w: int, copied: Int64, least: int) -> None:
+            runs, waits = at.windows[side], at.waits[side]
+            amounts = np.concatenate([np.tile(compute, len(runs)), np.full(waits.size, unit), -copied])
+            terms = np.concatenate([runs.ravel(), waits, at.loaded[w]])
+            rows.add(terms[:, np.newaxis], amounts, low=least, unit=unit)
 
-    def _late_starts(self, place: Int64, unit: float, x: Any) -> bool:
+        for w, v in self.moments.items():
+            for start in self.starts[w]:
+                add(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
+            add(slice(w, None), w, into, 0)
+
+    def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
         """For each moment, add the start whose row a solution breaks most; False if it breaks none."""
-        assert self.times is not None
-        found = False
-        for w, v in zip(self.windows, self.nodes, strict=True):
-            columns, amounts, known = self._side(range(w), place, unit)
-            free = columns >= 0
-            before = known - int(self.graph.compute[v]) + unit * float(amounts[free] @ x[columns[free]])
-            loaded = self.loaded[w]
-            share = np.where(place[loaded] >= 0, x[place[loaded]], self.state[loaded] == 1)
+        at, found = self.variables, False
+        share = (self.state == 1).astype(float)
+        share[self.state == FREE] = x
+        for w, v in self.moments.items():
+            runs, waits = share[at.windows[:w]], share[at.waits[:w]]
+            before = float((runs @ self.graph.compute).sum() + unit * waits.sum()) - int(self.graph.compute[v])
             order = np.argsort(-self.begin[w], kind="stable")
-            begin, copied = self.begin[w][order], np.cumsum((share * self.times.out_time[self.leaving])[order])
-            late = np.where(share[order] > 0, begin + copied - before, 0)
+            begin, loaded = self.begin[w][order], share[at.loaded[w]][order]
+            copied = np.cumsum(loaded * times.out_time[at.leaving][order])
+            late = np.where(loaded > 0, begin + copied - before, 0)
             if late.max(initial=0) > integer_program.TOLERANCE * self.graph.needed_compute:
                 self.starts[w].append(int(begin[late.argmax()]))
                 found = True
@@ -559,10 +559,10 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
             yield amounts / whole
 
 
-def _repeatable(graph: ComputationGraph, read: Any) -> Bool:
+def _repeatable(graph: ComputationGraph) -> Bool:
     """bool[n]: nodes worth recomputing: not `once`, not marked to be kept, with a value that is read and no output."""
     wanted = np.zeros(graph.n_values, bool)
-    wanted[read] = True
+    wanted[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True
     repeatable = np.zeros(graph.n_nodes, bool)
     repeatable[graph.producer[wanted & ~graph.output]] = True
     return repeatable & ~runs_once(graph) & graph.needed
