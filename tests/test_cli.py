@@ -14,7 +14,8 @@ from remat_algos.cli.main import HELPS, main
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.registry import modules_in
-from remat_algos.solvers.registry import default_solvers, list_solvers
+from remat_algos.search.auto import SPECIAL, default_solvers
+from remat_algos.solvers.registry import list_solvers
 from tests.command_line import CHAIN, CHAIN_EDGES, chain_plan, complains, on_terminal, process, with_budget
 
 PLAN_KEYS = {
@@ -353,7 +354,7 @@ def test_an_infeasible_budget_is_exit_code_3(remat, folder):
 # Solvers and their options
 
 
-@pytest.mark.parametrize("solver", ["auto", *(solver.name for solver in list_solvers() if not solver.narrow)])
+@pytest.mark.parametrize("solver", ["auto", *(solver.name for solver in list_solvers() if solver.name not in SPECIAL)])
 def test_every_solver_can_be_asked(remat, folder, solver):
     said = remat("solve", "chain.nodes.csv", "--solver", solver, "--budget", "100%", "-o", "plan.json", "--json")
     assert said.code == 0

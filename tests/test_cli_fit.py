@@ -7,8 +7,8 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.questions import fit as room
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import answered, solve
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.zoo.registry import build, get_family
 from tests.command_line import complains

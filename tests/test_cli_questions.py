@@ -18,7 +18,7 @@ from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import ORDER_FORMS, Plan
-from remat_algos.solvers.registry import default_solvers
+from remat_algos.search.auto import default_solvers
 from tests.command_line import Said, chain_plan, complains, process
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"

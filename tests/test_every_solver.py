@@ -24,6 +24,7 @@ from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.search.auto import SPECIAL, TABLE, default_solvers
 from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.methods.no_remat import no_remat
@@ -33,7 +34,6 @@ from remat_algos.solvers.registry import (
     Solver,
     Task,
     any_graph,
-    default_solvers,
     get_solver,
     list_candidates,
     list_solvers,
@@ -129,7 +129,7 @@ def function_peak(solver, graph, limit, **options):
 
 def served_by(solver):
     """Graphs that a solver serves: training graphs, or those of its special form."""
-    return chains.filter(lambda graph: solver.needs(graph) is None) if solver.narrow else served
+    return chains.filter(lambda graph: solver.needs(graph) is None) if solver.name in SPECIAL else served
 
 
 def limits(graph):
@@ -245,6 +245,11 @@ def test_a_solver_may_be_given_as_the_function_that_it_is(solver):
     asked = solve(training_chain(6), solver=solver.function)
     assert asked.solver == solver.name
     assert asked.schedule.order.tolist() == solve(training_chain(6), solver=solver.name).schedule.order.tolist()
+
+
+def test_the_table_of_auto_has_every_solver_that_auto_runs_in_the_order_of_their_runs():
+    assert [*TABLE] == [each.name for each in registry.in_order(filter(lambda each: each.portfolio, SOLVERS))]
+    assert all(row.why and row.smallest >= 0 for row in TABLE.values())
 
 
 # ---------------------------------------------------------------- every plan

@@ -15,8 +15,9 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.emission import baseline, baseline_peak
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
-from remat_algos.solvers.registry import default_solvers, get_solver
+from remat_algos.solvers.registry import get_solver
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GRAPHS = EXAMPLES / "graphs"

@@ -22,8 +22,8 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.registry import build
 
 pytestmark = pytest.mark.gpu

@@ -20,10 +20,10 @@ from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search import bounding, limits
 from remat_algos.search import solver_run as run_module
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
 from remat_algos.search.solver_run import SolverRun
 from remat_algos.solvers import registry
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain
 
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -9,9 +9,9 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import ClaimError
 from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline_peak
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.plan_cache import solve_cached
 from remat_algos.solvers.methods.search import ALONE, _LimitSearch
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import layered_dag
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph

@@ -10,9 +10,10 @@ import remat_algos as ra
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.schedule.annealing import SearchKernel
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.request import Request
 from remat_algos.solvers.methods.search import N_SEEDS, search
-from remat_algos.solvers.registry import START, Candidate, Task, default_solvers, list_candidates
+from remat_algos.solvers.registry import START, Candidate, Task, list_candidates
 from remat_algos.zoo.random import chain, layered_dag
 from tests.command_line import CHAIN, CHAIN_EDGES
 from tests.raising import raises

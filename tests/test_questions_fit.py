@@ -17,8 +17,8 @@ from remat_algos.plan.record import SearchReport
 from remat_algos.questions import fit as room
 from remat_algos.questions.fit import CACHED_GRAPHS, fit
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import answered, solve
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain
 from tests.raising import raises
 

@@ -31,10 +31,11 @@ from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_sc
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search import solver_run as run_module
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
 from remat_algos.solvers import candidate_rows
 from remat_algos.solvers.methods.search import bends, search
-from remat_algos.solvers.registry import Task, default_solvers, evaluated, training_graph
+from remat_algos.solvers.registry import Task, evaluated, training_graph
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation

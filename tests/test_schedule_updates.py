@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from remat_algos.errors import ScheduleError
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.registry import build
 
 GRAPHS = {

@@ -16,12 +16,13 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Backward
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
 from remat_algos.solvers import chain_stages
 from remat_algos.solvers.chain_stages import chain_of_stages, stages_of
 from remat_algos.solvers.methods.chain_dp import ChainTable, chain_dp
 from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, unit_chain
-from remat_algos.solvers.registry import Task, default_solvers, get_solver, list_candidates, pareto
+from remat_algos.solvers.registry import Task, get_solver, list_candidates, pareto
 from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.oracles import live_sets

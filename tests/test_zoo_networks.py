@@ -11,7 +11,7 @@ from docs.published import PUBLISHED
 from docs.zoo import SMALL
 from remat_algos.errors import BudgetError
 from remat_algos.ir.kinds import operation_kind
-from remat_algos.solvers.registry import default_solvers
+from remat_algos.search.auto import default_solvers
 from remat_algos.zoo.registry import build, get_family, list_families, list_models
 from tests.oracles.simulation import peak_memory
 

@@ -48,6 +48,7 @@ DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "overheads": (_counts_by_name, COUNTS),
     "skipped": (_counts_by_name, COUNTS),
     "complete": (_is_truth, "true or false"),
+    "failed": (_is_truth, "true or false"),
     "interrupted": (_is_truth, "true or false"),
     "out_of_memory": (_is_texts, "a list of texts"),
 }
@@ -78,6 +79,7 @@ class SearchReport:
     def claimed(cls, details: Mapping[str, Any]) -> SearchReport:
         """Read from the details in the JSON of a plan, whose types were checked."""
         stop = Stop.DONE if details.get("complete", True) else Stop.DEADLINE
+        stop = Stop.FAILED if details.get("failed") else stop
         stop |= Stop.OUT_OF_MEMORY if details.get("out_of_memory") else Stop.DONE
         stop |= Stop.INTERRUPTED if details.get("interrupted") else Stop.DONE
         return cls(
@@ -90,6 +92,11 @@ class SearchReport:
             tuple(details.get("out_of_memory", ())),
         )
 
+    @property
+    def cut_short(self) -> dict[str, bool]:
+        """Whether the solver failed after its first schedule, and whether the user stopped the search, by word."""
+        return {"failed": self.stop is Stop.FAILED, "interrupted": self.stop is Stop.INTERRUPTED}
+
     def record(self) -> dict[str, Any]:
         """The entries of the details in the JSON of a plan; a search that ended with a proof is complete there."""
         record: dict[str, Any] = {}
@@ -97,8 +104,7 @@ class SearchReport:
             record = {"simulated": self.simulated, **self.stop.record()}
         if self.stop.reason:
             record |= self.stop.record()
-        if self.stop is Stop.INTERRUPTED:
-            record["interrupted"] = True
+        record |= {word: True for word, ended in self.cut_short.items() if ended}
         known = {
             "out_of_memory": list(self.out_of_memory),
             "skipped": self.skipped,

@@ -48,8 +48,7 @@ class Entry:
         if self.plan.link is not None:
             shown["link"] = record["link"]
         proven = self.plan.bound is not None and self.plan.bound.proven
-        stopped = self.plan.report.stop is Stop.INTERRUPTED
-        flags = {"feasible": True, "interrupted": stopped, "bound_proven": proven}
+        flags = {"feasible": True, **self.plan.report.cut_short, "bound_proven": proven}
         return {"solver": self.solver, **flags, **shown}
 
 
@@ -95,7 +94,7 @@ class Comparison:
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
-                stopped = plan.report.stop is Stop.INTERRUPTED
+                ended = (f"{word}, the best so far" for word, so in plan.report.cut_short.items() if so)
                 yield (
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
@@ -103,7 +102,7 @@ class Comparison:
                     *bound_cells(plan),
                     str(plan.simulation.extra_runs),
                     f"{plan.seconds:.2f}",
-                    "interrupted, the best so far" if stopped else "reordered" if reordered(plan) else "",
+                    next(ended, "reordered" if reordered(plan) else ""),
                 )
             elif entry.reached is not None:
                 within = self.noun and limit is not None and entry.reached <= limit

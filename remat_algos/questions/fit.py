@@ -16,10 +16,11 @@ from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.infeasible import budget_error
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
-from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
+from remat_algos.solvers.registry import AUTO, BASELINE, get_solver
 from remat_algos.wording import format_bytes
 
 CACHED_GRAPHS = 32

@@ -309,12 +309,13 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
     if result is None:  # not run: the start meets the bound
         return
     error = result.error
+    if error is None or any(map(run.limits.fits, result.candidates)):
+        return  # what it found before it failed is a plan, whose report says so
     if isinstance(error, ScheduleError):
         raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
-    if error is not None and not (isinstance(error, MemoryError) and any(map(run.limits.fits, result.candidates))):
-        if isinstance(error, BudgetError) and error.plan is None:
-            error.plan = lowest_plan(run.limits, run.candidates)
-        raise error
+    if isinstance(error, BudgetError) and error.plan is None:
+        error.plan = lowest_plan(run.limits, run.candidates)
+    raise error
 
 
 def _best(run: SolverRun, bounds: Bounds) -> Candidate:

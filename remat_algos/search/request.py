@@ -18,6 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.limits import Limits
 from remat_algos.solvers.registry import (
     AUTO,
@@ -26,7 +27,6 @@ from remat_algos.solvers.registry import (
     Stream,
     Task,
     any_graph,
-    default_solvers,
     find_solver,
     get_solver,
     list_solvers,

@@ -198,8 +198,6 @@ class Solver(Registered):
         effort "fast" runs only those with a price of at most 0.1 and those that improve candidates
     describe : `describe(graph, details)` gives (label, text) of lines for the text of a plan
     explain : `explain(graph, **options)` is a `Report` of its decisions
-    min_nodes : on smaller graphs it is run by name only
-    narrow : it serves graphs of a special form only; "auto" skips it for others
     """
 
     paper: str
@@ -210,8 +208,6 @@ class Solver(Registered):
     price: float = UNKNOWN_PRICE
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows
     explain: Callable[..., Report] | None = None
-    min_nodes: int = 0
-    narrow: bool = False
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("solver", "paper", "what it does")
 
@@ -292,8 +288,6 @@ def solver(
     price: float = UNKNOWN_PRICE,
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
     explain: Callable[..., Report] | None = None,
-    min_nodes: int = 0,
-    narrow: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a solver: ``@solver()`` above its function; see `Solver` for the parameters."""
     check_brackets("solver", function)
@@ -305,9 +299,7 @@ def solver(
             raise ArgumentError(
                 "{function} cannot name a solver: solve uses the word; name it otherwise", function=function.__name__
             )
-        SOLVERS.add(
-            Solver(function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow)
-        )
+        SOLVERS.add(Solver(function, paper, needs, optimal_in, improves, portfolio, price, describe, explain))
         return function
 
     return register
@@ -328,24 +320,6 @@ def list_solvers() -> Entries[Solver]:
     solver                 paper         what it does
     """
     return SOLVERS.all()
-
-
-def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
-    """Return the solvers of "auto" for a graph, in the order in which they run; the others may take very long.
-
-    Without a graph, those that "auto" runs on graphs of every size and form.
-    """
-
-    most = Effort.of(effort).solver_price
-
-    def chosen(solver: Solver) -> bool:
-        if solver.price > most and not solver.improves:
-            return False
-        if graph is None:
-            return not (solver.narrow or solver.min_nodes)
-        return graph.n_nodes >= solver.min_nodes and not (solver.narrow and solver.needs(graph))
-
-    return in_order(solver for solver in list_solvers() if solver.portfolio and chosen(solver))
 
 
 def in_order(solvers: Iterable[Solver]) -> list[Solver]:

@@ -36,7 +36,7 @@ from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.ir.budget import even_limits
 from remat_algos.schedule.emission import baseline_peak
-from remat_algos.solvers.registry import default_solvers
+from remat_algos.search.auto import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
 from tests.benchmarks.page import QUALITY, missed_line

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.registry import AUTO, default_solvers, list_solvers
+from remat_algos.search.auto import default_solvers
+from remat_algos.solvers.registry import AUTO, list_solvers
 from remat_algos.sweeps.jobs import list_jobs
 from tests.benchmarks.occasion import RESULTS as FOLDER
 from tests.benchmarks.occasion import Occasion

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve
-from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
 

@@ -29,7 +29,7 @@ MAX_STEPS = 2_000_000  # steps of one schedule
 MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
 
 
-@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", min_nodes=64, narrow=True, price=0.5)
+@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", price=0.5)
 def chain_dp(
     graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = MAX_STAGES
 ) -> Iterator[Candidate]:

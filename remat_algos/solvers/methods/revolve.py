@@ -25,7 +25,7 @@ def unit_chain(graph: ComputationGraph) -> str | None:
     return reason
 
 
-@solver(paper="griewank2000", needs=unit_chain, optimal_in="chain", min_nodes=64, narrow=True, price=0.1)
+@solver(paper="griewank2000", needs=unit_chain, optimal_in="chain", price=0.1)
 def revolve(
     graph: ComputationGraph, task: Task, clock: Clock, *, checkpoints: int | None = None
 ) -> Iterator[Candidate]:

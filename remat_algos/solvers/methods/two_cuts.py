@@ -16,7 +16,7 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, tra
 LIMITS = 8  # limits of a whole frontier
 
 
-@solver(needs=training_graph, price=0.005, min_nodes=1_000)
+@solver(needs=training_graph, price=0.005)
 def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
     """Recompute what the closure bound does: early nodes at a higher price of a byte than late ones.
 
