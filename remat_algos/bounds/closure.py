@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.bound import COMPUTE, LowerBound, Prices, check_moment
-from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, runs_once
+from remat_algos.bounds.memory import PORTION, forced_bytes, moments_above, runs_once
 from remat_algos.context import WHOLE
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32, whole
@@ -114,8 +114,8 @@ def closure_bounds(
         check_moment(graph, start.nodes, start.prices)
     if limit is None or not graph.needed.any():
         return
-    live = bytes_in_id_order(graph)
-    if live.max() <= limit:
+    nodes = moments_above(graph, limit)
+    if not nodes.size:
         return
     one_pass, forced = graph.needed_compute, forced_bytes(graph)
     most = int(forced.max())
@@ -125,8 +125,6 @@ def closure_bounds(
     closure = _Closure.of(graph)
     search = closure.search
     search.aim(limit)
-    nodes = np.argsort(-live, kind="stable").astype(np.int32)
-    nodes = nodes[live[nodes] > limit]  # at others the id order fits, so nothing can be proved
     if start is not None and start.prices is not None:
         search.start(start.nodes[0], *closure.scaled(start.prices))
         nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.bound import TIME, LowerBound, Prices
-from remat_algos.bounds.memory import bytes_in_id_order, runs_once
+from remat_algos.bounds.bound import TIME, LowerBound, Prices, check_moment
+from remat_algos.bounds.memory import bytes_in_id_order, moments_above, runs_once
 from remat_algos.bounds.moments import ancestors, compute_up_to, descendants
 from remat_algos.context import WHOLE
 from remat_algos.cost.devices import AnyLink, get_link
@@ -95,12 +95,10 @@ def time_bounds(
 
     `advance` is called before each moment, with the completed share of the search, out of `WHOLE`.
     """
-    live = bytes_in_id_order(graph)
-    most_first = np.argsort(-live, kind="stable")
     best, prices = graph.needed_compute, Prices()
     cuts = arcs = 0
     begin: Int64 | None = None
-    for node in most_first[live[most_first] > limit].tolist():
+    for node in moments_above(graph, limit).tolist():
         if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if advance is not None:
@@ -123,8 +121,7 @@ def time_bounds(
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: LowerBound) -> LowerBound:
     """Return the bound on time that the node and prices of a bound prove, by a single cut."""
     (node,) = bound.nodes
-    if not graph.needed[node]:
-        raise ArgumentError("no output needs the node, so it may have no first run")
+    check_moment(graph, [node])
     moment = _PricedMoment(graph, limit, times, node, _begin(graph))
     return replace(bound, amount=max(graph.needed_compute, moment.cut(bound.prices or Prices())[0]))
 

@@ -8,7 +8,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.ir.arrays import Bool, Int64, interval_sums
+from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums
 from remat_algos.ir.graph import ComputationGraph, derived, updates_and_readers
 from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
@@ -209,6 +209,13 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
     return np.where(graph.needed, live + graph.workspace, 0)
 
 
+def moments_above(graph: ComputationGraph, limit: int) -> Int32:
+    """Needed nodes with more live bytes than the limit in id order, the most first; at others id order fits."""
+    live = bytes_in_id_order(graph)
+    nodes = np.argsort(-live, kind="stable").astype(np.int32)
+    return nodes[live[nodes] > limit]
+
+
 def forced_bytes(graph: ComputationGraph) -> Int64:
     """int64[n]: bytes live in every schedule during the first run of each needed node; 0 for others.
 
@@ -243,8 +250,7 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
-    nodes = np.argsort(-live, kind="stable").astype(np.int32)
-    nodes = nodes[live[nodes] > bound]
+    nodes = moments_above(once, bound)
     single, cost = once.once.view(np.uint8), np.zeros(graph.n_nodes, np.int64)
     search = ClosureSearch(once.arrays, single, cost, bits=0, step=1, most=2**61 // (graph.n_values + 2))
     at = work = 0

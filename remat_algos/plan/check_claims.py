@@ -82,14 +82,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
         found |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
     bound = _claimed_bound(record, link)
     found["gap"] = None if bound is None else bound.gap(played.time)
-    for name, value in found.items():
-        if record[name] != value:
-            raise ClaimError(
-                "the plan claims {name} {claimed!j}; the simulation gives {found!j}",
-                name=name,
-                claimed=record[name],
-                found=value,
-            )
+    _compare(record, found, "the simulation")
     if link is not None and link.host is not None and simulation.host_peak > link.host:
         raise ClaimError(
             "the plan holds {host_peak} bytes on the host, which are over the {host} of its link",
@@ -112,6 +105,20 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     narrower = _narrower(graph, record, simulation, limit, strict)
     reservation = _reserved(record, simulation, claimed, allocator, strict)
     return Checked(graph, simulation, reservation, bound, narrower, link)
+
+
+def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
+    """ClaimError if an entry of the plan differs from the facts; it need not have every entry."""
+    for name, value in facts.items():
+        claimed = record.get(name, value)
+        if claimed != value or isinstance(claimed, bool) != isinstance(value, bool):
+            raise ClaimError(
+                "the plan claims {name} {claimed!j}; {source} gives {found!j}",
+                name=name,
+                claimed=claimed,
+                source=source,
+                found=value,
+            )
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -169,12 +176,7 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
         most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     except (TypeError, ValueError) as error:
         raise PlanError('"budget" of the plan is invalid: {error!w}', error=error) from error
-    if limit != record["limit"]:
-        raise ClaimError(
-            "the plan claims that its budget comes to {claimed} bytes; it comes to {found}",
-            claimed=record["limit"],
-            found=limit,
-        )
+    _compare(record, {"limit": limit}, "its budget")
     if limit is not None and simulation.peak_memory > limit:
         raise ClaimError(
             "the plan claims to stay within {limit} bytes; its peak is {peak}", limit=limit, peak=simulation.peak_memory
@@ -253,14 +255,8 @@ def _checked_bound(
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
     """Check the lower bound on the peak: ours is proven; a larger one, in the details, is only claimed by a solver."""
     proven = (peak_bound_with_copies if "link" in record else least_peak_bound)(graph)[0]
+    _compare(record, {"peak_bound": proven}, "the graph")
     claimed = record.get("details", {}).get("peak_bound", 0)
-    bound = record.get("peak_bound", proven)
-    if type(bound) is not int or bound != proven:
-        raise ClaimError(
-            "the plan claims that no schedule has a peak below {claimed!j}; proven is {proven}",
-            claimed=bound,
-            proven=proven,
-        )
     if claimed > simulation.peak_memory:
         raise ClaimError(
             "the plan claims that no schedule has a peak below {claimed}; its own is lower", claimed=claimed
@@ -419,14 +415,7 @@ def _reserved(
         found = allocator.reserve(simulation)
     else:
         found = _arena(record, simulation, claimed, allocator, strict)
-    for name, value in found.record().items():
-        if name != "packed_bound" and record.get(name, value) != value:
-            raise ClaimError(
-                "the plan claims {name} {claimed!j}; the model gives {found!j}",
-                name=name,
-                claimed=record[name],
-                found=value,
-            )
+    _compare(record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model")
     if strict and (found.bound or 0) < (claimed.bound or 0):
         raise ClaimError(
             "the plan claims packed_bound {claimed}; {proven} was proven here within {seconds} s",
