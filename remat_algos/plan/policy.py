@@ -45,7 +45,8 @@ from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, t
 
 FORMAT, VERSION = "remat-policy", 1
 COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
-ENTRIES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+Entries = Mapping[str, tuple[Callable[[Any], bool], str]]
+ENTRIES: Entries = {
     "graph_hash": (lambda entry: isinstance(entry, str), "a text"),
     "semantics": (lambda entry: entry in SEMANTICS, "eager or graph"),
     "limit": (lambda entry: entry is None or is_count(entry), f"{COUNT}, or null"),
@@ -53,7 +54,7 @@ ENTRIES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "overhead": (lambda entry: isinstance(entry, int | float) and not isinstance(entry, bool), "a number"),
     "blocks": (lambda entry: isinstance(entry, list) and bool(entry), "a list of blocks"),
 }
-ROW: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+ROW: Entries = {
     "name": (lambda entry: isinstance(entry, str), "a module path"),
     "decision": (lambda entry: entry in DECISIONS, "keep, recompute or offload"),
     "saved": (
@@ -359,10 +360,10 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
     """Return the policy of a record; PlanError if the graph is another or a simulation gives other figures."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
-    _check(record, ENTRIES, "the policy")
+    check_entries(record, ENTRIES, "the policy")
     rows = record["blocks"]
     for row in rows:
-        _check({"saved": [], **row} if isinstance(row, dict) else {}, ROW, "a block of the policy")
+        check_entries({"saved": [], **row} if isinstance(row, dict) else {}, ROW, "a block of the policy")
     if record["graph_hash"] != graph.source_hash:
         raise PlanError("the policy was made for another graph; plan one for this graph")
     names = [row["name"] for row in rows]
@@ -403,7 +404,7 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
     return policy
 
 
-def _check(record: Mapping[str, Any], entries: Mapping[str, tuple[Callable[[Any], bool], str]], of: str) -> None:
+def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
     """Raise PlanError if an entry is missing or of the wrong kind."""
     for name, (fits, expected) in entries.items():
         if name not in record:

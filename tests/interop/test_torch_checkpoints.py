@@ -355,10 +355,11 @@ def test_what_a_plan_does_not_fit_is_refused_and_nothing_is_changed():
     plan = plan_of((), count=3)
     with plan.apply(model), raises(PlanError, block="layers.0"):
         plan.apply(model)
-    trained = Model()
-    trained.layers[2].gradient_checkpointing = True
+    trained, parent = Model(), Model()
+    trained.layers[2].gradient_checkpointing = parent.gradient_checkpointing = True
     cases = [
         (plan, trained, {"module": "layers.2"}),
+        (plan, parent, {"module": "Model"}),
         (plan, Model(count=2), {"missing": ["layers.2"]}),
         (plan_of(("middle::aten.mm.default#0",)), model, {"block": "layers.0", "path": "middle"}),
         (plan_of(("::aten.view.default#0",)), model, {"block": "layers.0", "operator": "::aten.view.default#0"}),
@@ -451,6 +452,60 @@ def test_a_compiler_takes_a_model_with_a_plan(saved):
     with plan_of(saved, "keep", ()).apply(model):
         compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
         assert_same(gradients(model, X, call=compiled), expected)
+
+
+@pytest.mark.parametrize("saved", [(), (f"up::{ADDMM}#0", "::aten.gelu.default#0")])
+def test_a_compiler_takes_a_model_with_the_arguments_of_a_plan(saved):
+    torch.manual_seed(0)
+    model = Trained(draw=lambda: nn.Dropout(0.3))
+    expected = [gradients(model, x, steps=2) for x in (X, torch.cat([X, X]))]
+    model.kwargs = plan_of(saved, "keep", ()).kwargs
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    for x, each in zip((X, torch.cat([X, X])), expected, strict=True):
+        assert_same(gradients(model, x, call=compiled, steps=2), each)
+
+
+@pytest.mark.parametrize("way", ["kwargs", "apply"])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_draws_that_a_policy_saves_are_those_of_a_real_step(rate, way):
+    """The dropout of each block is drawn once: gradients, and the generator after the step, are equal."""
+    torch.manual_seed(0)
+    model = Trained(draw=lambda: nn.Dropout(rate))
+    expected, name = gradients(model, X, steps=3), "aten.bernoulli_.float"
+    saved = [each for each in operators_of(model, X) if "mul" in each or "div" in each]
+    assert saved
+    count = ran_in(model).count(name)
+    plan = plan_of((f"up::{ADDMM}#0", *saved), saved, ())
+    if way == "apply":
+        plan.apply(model)
+    else:
+        model.kwargs = plan.kwargs
+    assert_same(gradients(model, X, steps=3), expected)
+    assert ran_in(model).count(name) > count  # they are drawn again with the state of the generator from before
+
+
+def test_a_block_with_a_generator_of_its_own_is_kept():
+    """A checkpoint sets back PyTorch's own generators alone."""
+
+    class Drawing(Block):
+        def __init__(self):
+            super().__init__()
+            self.generator = torch.Generator().manual_seed(1)
+
+        def forward(self, x):
+            return super().forward(x * (torch.rand(x.shape, generator=self.generator) > 0.3))
+
+    torch.manual_seed(0)
+    model, again = Model(Drawing), Model(Drawing)
+    again.load_state_dict(model.state_dict())
+    plan = remat.plan_checkpoints(model, (X,), "100%", blocks="layers.*")
+    assert [each.decision for each in plan.treatments] == ["keep"] * 3
+    assert "a generator of its own" in str(plan)
+    plan.apply(again)
+    for layer in model.layers:
+        layer.generator.manual_seed(1)
+    assert_same(gradients(again, X), gradients(model, X))
 
 
 # ---------------------------------------------------------------- blocks that run other operators again

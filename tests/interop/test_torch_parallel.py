@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.storages import allocator_peak
+from remat_algos.plan.policy import Treatment
 
 WIDTH, LAYERS, ROWS = 256, 12, 256
 BUDGET = 7_200_000
@@ -227,3 +228,36 @@ def test_a_trainer_shards_blocks_that_it_checkpoints_by_a_plan(budget, tmp_path)
         assert len(equal) >= 12
         assert all(equal)
         assert recomputed >= 1
+
+
+def offloaded(rank, size, store, results):
+    """Whether gradients of tensor-parallel blocks are those without a plan, with DTensors offloaded or recomputed."""
+    from torch.distributed.tensor import Shard, distribute_module, distribute_tensor
+
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    torch.manual_seed(0)
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (size,))
+    net = distribute_module(nn.Sequential(*(Block() for _ in range(3))), mesh)
+    x = distribute_tensor(torch.linspace(-1, 1, 8 * 32).view(8, 32), mesh, [Shard(0)])
+
+    def gradients():
+        net.zero_grad()
+        net(x).square().mean().backward()
+        return [each.grad.full_tensor() for each in net.parameters()]
+
+    expected, equal = gradients(), []
+    for decision, saved in (("offload", ()), ("recompute", ()), ("recompute", ("::aten.gelu.default#0",))):
+        plan = remat.CheckpointPlan([Treatment(str(i), decision, saved) for i in range(3)])
+        with plan.apply(net):
+            equal += map(torch.equal, gradients(), expected)
+    results.put(equal)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_inputs_of_blocks_that_are_dtensors_go_to_the_host(size, tmp_path):
+    for equal in results_of(offloaded, size, tmp_path / "store"):
+        assert len(equal) == 3 * 12
+        assert all(equal)

@@ -35,8 +35,8 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.block_policies import cheapest, plan_policy
 from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks, offloaded
-from remat_algos.plan.policy import COLUMNS, Policy, Treatment
-from remat_algos.plan.record import from_file
+from remat_algos.plan.policy import COLUMNS, ROW, Entries, Policy, Treatment, check_entries
+from remat_algos.plan.record import COUNT, from_file
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
 BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
@@ -222,8 +222,23 @@ class CheckpointPlan:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
-OPTIONAL = {"saved", "inputs"}  # entries of a block
 FIGURES = ("peak_memory", "overhead", "bound", "gap", "resident_memory")
+ENTRIES: Entries = {
+    **{name: (lambda entry: entry is None or _is_number(entry), "a number or null") for name in FIGURES},
+    **{
+        name: (lambda entry: entry is None or is_count(entry), f"{COUNT}, or null") for name in FIGURES if "mem" in name
+    },
+    "blocks": (lambda entry: isinstance(entry, list), "a list of blocks"),
+    "report": (ROW["saved"][0], "a list of texts"),
+}
+BLOCK: Entries = {
+    **ROW,
+    "inputs": (ROW["saved"][0], "a list of names of arguments"),
+    "memory": (is_count, COUNT),
+    "compute": (is_count, COUNT),
+    "copies": (lambda entry: _is_number(entry), "a number"),
+}
+"""Entries of the JSON of a plan and of each of its blocks: what they may be."""
 
 
 @checked_arguments
@@ -614,46 +629,14 @@ def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
     """Return the plan of a record; PlanError if an entry is missing or of the wrong kind."""
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise PlanError("not a plan of checkpoints of version {version}", version=VERSION)
-    for name, holds, expected in (
-        ("blocks", _are_blocks, "a list of blocks, each with name, decision and figures"),
-        ("report", _is_texts, "a list of texts"),
-        *((name, _is_bytes if name.endswith("memory") else _is_figure, "a number or null") for name in FIGURES),
-    ):
-        if name not in record or not holds(record[name]):
-            raise PlanError(
-                '"{name}" of the plan is missing or damaged; expected {expected!w}', name=name, expected=expected
-            )
-    blocks = [
-        Treatment(**{**each, **{name: tuple(each.get(name, ())) for name in OPTIONAL}}) for each in record["blocks"]
-    ]
-    return CheckpointPlan(tuple(blocks), **{name: record[name] for name in FIGURES}, report="\n".join(record["report"]))
+    check_entries(record, ENTRIES, "the plan")
+    rows = [{"saved": [], "inputs": [], **row} if isinstance(row, dict) else {} for row in record["blocks"]]
+    for row in rows:
+        check_entries(row, BLOCK, "a block of the plan")
+    entries = [{name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in BLOCK} for row in rows]
+    blocks = tuple(Treatment(**each) for each in entries)
+    return CheckpointPlan(blocks, **{name: record[name] for name in FIGURES}, report="\n".join(record["report"]))
 
 
-def _is_texts(entry: Any) -> bool:
-    return isinstance(entry, list) and all(isinstance(each, str) for each in entry)
-
-
-def _is_figure(entry: Any) -> bool:
-    return entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry))
-
-
-def _is_bytes(entry: Any) -> bool:
-    return entry is None or is_count(entry)
-
-
-def _are_blocks(entry: Any) -> bool:
-    kinds: dict[str, Callable[[Any], bool]] = {
-        "name": lambda each: isinstance(each, str),
-        "decision": lambda each: isinstance(each, str),
-        "saved": _is_texts,
-        "inputs": _is_texts,
-        "memory": is_count,
-        "compute": is_count,
-        "copies": lambda each: each is not None and _is_figure(each),
-    }
-    return isinstance(entry, list) and all(
-        isinstance(each, dict)
-        and each.keys() | OPTIONAL == kinds.keys()
-        and all(kinds[name](value) for name, value in each.items())
-        for each in entry
-    )
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)

@@ -318,6 +318,8 @@ class _Recorder(DispatchMode):
             values.append(place.version)
         if block is not None:
             self._check_written(block, written)
+            if any(isinstance(each, torch.Generator) for each in (*args, *kwargs.values())):
+                block.refuse("it draws from a generator of its own, which no checkpoint sets back")
         self.rows.append(
             _OperatorRow(
                 operator,

@@ -361,9 +361,25 @@ class _OnHost(saved_tensors_hooks):
         key = storage_key(tensor)
         if key not in self.away:
             return _Snapshot(tensor).detached()
+        if hasattr(tensor, "__tensor_flatten__"):
+            return _Parts(tensor)
         if key not in self.copies:
             self.copies[key] = _HostCopy(tensor)
         return self.copies[key].view_of(tensor)
+
+
+class _Parts:
+    """A tensor made of others, such as a DTensor, with the whole storage of each on the host."""
+
+    def __init__(self, tensor: Any) -> None:
+        names, self.context = tensor.__tensor_flatten__()
+        # Not all are tensors: the mesh of a DTensor is none.
+        self.parts = {name: mapped(lambda part: _HostCopy(part).view_of(part), getattr(tensor, name)) for name in names}
+        self.build, self.shape = type(tensor).__tensor_unflatten__, (tensor.shape, tensor.stride())
+
+    def read(self) -> Any:
+        parts = {name: part.read() if isinstance(part, _View) else part for name, part in self.parts.items()}
+        return self.build(parts, self.context, *self.shape)
 
 
 class _HostCopy:
@@ -383,10 +399,8 @@ class _HostCopy:
 
     def load(self) -> torch.Tensor:
         if self.loaded is None:
-            self.loaded, self.unread = (
-                self.host.to(self.device, non_blocking=self.host.is_pinned(), copy=True),
-                self.views,
-            )
+            self.loaded = self.host.to(self.device, non_blocking=self.host.is_pinned(), copy=True)
+            self.unread = self.views
         self.unread -= 1
         loaded = self.loaded
         if not self.unread:
