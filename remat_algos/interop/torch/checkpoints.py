@@ -404,14 +404,11 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
     loads = set(policy.simulation.schedule.loads[:, 1].tolist())
     for each, arguments in zip(policy.treatments, captured.arguments, strict=True):
         nodes = [node[f"{each.name}.{name}"] for name in each.saved]
-        saved = (
-            operator_of(captured, each.name, v) + f"#{captured.counts[v]}"
-            for v in nodes
-            if savable(captured.overloads[v])
-        )
+        nodes = [v for v in nodes if savable(captured.overloads[v])]
+        saved = tuple(operator_of(captured, each.name, v) + f"#{captured.counts[v]}" for v in nodes)
         away = each.decision == OFFLOAD
-        inputs = [name for x, names in arguments.items() if away and x in loads for name in names]
-        found.append(replace(each, saved=tuple(saved), inputs=tuple(inputs)))
+        inputs = tuple(name for x, names in arguments.items() if away and x in loads for name in names)
+        found.append(replace(each, saved=saved, inputs=inputs))
     return tuple(found)
 
 
@@ -633,8 +630,10 @@ def _loaded(record: Mapping[str, Any]) -> CheckpointPlan:
     rows = [{"saved": [], "inputs": [], **row} if isinstance(row, dict) else {} for row in record["blocks"]]
     for row in rows:
         check_entries(row, BLOCK, "a block of the plan")
-    entries = [{name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in BLOCK} for row in rows]
-    blocks = tuple(Treatment(**each) for each in entries)
+    entries: list[dict[str, Any]] = [{name: row[name] for name in BLOCK} for row in rows]
+    blocks = tuple(
+        Treatment(**{**each, "saved": tuple(each["saved"]), "inputs": tuple(each["inputs"])}) for each in entries
+    )
     return CheckpointPlan(blocks, **{name: record[name] for name in FIGURES}, report="\n".join(record["report"]))
 
 
