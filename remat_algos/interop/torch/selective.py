@@ -362,13 +362,13 @@ class _OnHost(saved_tensors_hooks):
         if key not in self.away:
             return _Snapshot(tensor).detached()
         if hasattr(tensor, "__tensor_flatten__"):
-            return _Parts(tensor)
+            return _PartsOnHost(tensor)
         if key not in self.copies:
             self.copies[key] = _HostCopy(tensor)
         return self.copies[key].view_of(tensor)
 
 
-class _Parts:
+class _PartsOnHost:
     """A tensor made of others, such as a DTensor, with the whole storage of each on the host."""
 
     def __init__(self, tensor: Any) -> None:
