@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as f
 from torch.utils.checkpoint import checkpoint
 
-from remat_algos.interop.torch.checkpoints import CheckpointPlan, _selected
+from remat_algos.interop.torch.checkpoints import CheckpointPlan, _selected, plan_checkpoints
 from remat_algos.interop.torch.eager_capture import capture_step
 from remat_algos.plan.policy import Policy
 from tests.interop.test_torch_eager_capture import random_policy
@@ -147,3 +147,18 @@ def assert_peaks(model, x, context=contextlib.nullcontext, seed=0):
 def test_a_policy_has_the_peak_of_the_step(kind, autocast):
     context = AUTOCAST if autocast else contextlib.nullcontext
     assert_peaks(Parts(*[kind] * 3), torch.randn(32, WIDTH), context, KINDS.index(kind))
+
+
+@pytest.mark.parametrize(
+    ("make", "takes"),
+    [
+        (lambda: (Parts(gelu), torch.randn(32, WIDTH)), False),
+        (lambda: (Parts(gelu).bfloat16(), torch.randn(32, WIDTH).bfloat16()), True),
+        (lambda: (nn.Sequential(nn.Conv1d(4, 4, 3), nn.ReLU()), torch.randn(2, 4, 8)), True),
+    ],
+    ids=["linear", "bfloat16", "convolution"],
+)
+def test_the_report_says_that_scratch_memory_of_the_cpu_is_not_counted(make, takes):
+    model, x = make()
+    plans = [plan_checkpoints(model, (x,), "100%", loss=torch.sum, workspace=each) for each in (False, True)]
+    assert ["scratch" in str(plan) for plan in plans] == [takes, False]

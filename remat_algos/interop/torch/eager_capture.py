@@ -37,6 +37,7 @@ from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
 CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
+ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")  # operators that take memory of their own on the CPU
 FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
 # Never run again: one process that reran them would wait for the others.
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")
@@ -521,7 +522,7 @@ class EagerCapture:
     the module that calls it, for gradients that of the forward node, and in `counts` the number of its earlier calls
     in this call of the block. `arguments` gives, for each block and input value, the names of the arguments that share
     its storage; `checkpoints` is the number of checkpoints in the model itself, and `state` the bytes of the
-    generator's state that each of them stashes, 0 on a GPU.
+    generator's state that each of them stashes, 0 on a GPU. `scratch` is True if oneDNN takes memory not measured.
     """
 
     graph: ComputationGraph
@@ -533,6 +534,7 @@ class EagerCapture:
     arguments: tuple[Mapping[int, tuple[str, ...]], ...]
     checkpoints: int
     state: int
+    scratch: bool
 
     def stashed(self, decisions: Sequence[str]) -> int:
         """Bytes of generator states that checkpoints stash, and of one more during a rerun."""
@@ -715,6 +717,8 @@ def _assembled(
         ),
         len(recorder.reruns),
         0 if recorder.step.on_gpu else torch.get_rng_state().nbytes,
+        not (workspace or recorder.step.on_gpu)
+        and any(ONEDNN.search(f"{row.operator} {row.call.dtype}") for row in rows),
     )
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.device_bytes import gradient_bytes
 from remat_algos.interop.torch.references import References
-from remat_algos.interop.torch.stable_names import allocated_bytes
+from remat_algos.interop.torch.storages import allocations
 from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
@@ -185,7 +184,9 @@ class GraphReport:
         figure, axes = pyplot.subplots(1, columns, squeeze=False, figsize=(12, 4.8), layout="constrained")
         memory(self.plan, ax=axes[0, 0])
         if step is not None:
-            live = np.cumsum([0, *_allocations(step, known)])
+            if any(tensor.device.type != "cpu" for tensor in known):
+                raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
+            live = np.cumsum([0, *allocations(step)[0]])
             measured = axes[0, 1]
             measured.stairs(live[:-1], np.arange(live.size), color=ink(), linewidth=0.8)
             measured.set_xlabel("allocation or release of the step")
@@ -233,15 +234,6 @@ class GraphReport:
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
         return "\n".join(labelled(rows))
-
-
-def _allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
-    """Return the change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
-    if any(tensor.device.type != "cpu" for tensor in known):
-        raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        function()
-    return allocated_bytes(seen)
 
 
 def saved_bytes(simulation: Simulation) -> int:

@@ -88,12 +88,18 @@ def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tu
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=device is None) as seen:
-        function()
+    changes, compiled = allocations(function, device is None)
     if device is None:
-        return int(np.cumsum([0, *allocated_bytes(seen)]).max()), ran_compiled(seen)
+        return int(np.cumsum([0, *changes]).max()), compiled
     torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before, ran_compiled(seen)
+    return torch.cuda.max_memory_allocated(device) - before, compiled
+
+
+def allocations(function: Callable[[], Any], memory: bool = True) -> tuple[list[int], bool]:
+    """Return the change by each CPU allocation and release during a call, and True if code of torch.compile ran."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as seen:
+        function()
+    return allocated_bytes(seen) if memory else [], ran_compiled(seen)
 
 
 class _Storages(DispatchMode):
@@ -206,11 +212,6 @@ def _loss(arguments: Mapping[str, Any]) -> list[int]:
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
-def _columns(arguments: Mapping[str, Any]) -> list[int]:
-    """Storage of an image, which replaces the columns."""
-    return [arguments["self"].numel() * arguments["self"].itemsize]
-
-
 def _bags(arguments: Mapping[str, Any]) -> list[int]:
     """Storage with one extra element at the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
@@ -243,7 +244,8 @@ OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.smooth_l1_loss.default": _loss,
     "aten.soft_margin_loss.default": _loss,
     "aten.binary_cross_entropy.default": _loss,
-    "aten.col2im.default": _columns,
+    # An image replaces its columns.
+    "aten.col2im.default": lambda arguments: [arguments["self"].numel() * arguments["self"].itemsize],
     "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
     "aten.native_layer_norm.default": _statistics,
