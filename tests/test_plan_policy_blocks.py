@@ -149,7 +149,7 @@ def test_an_input_on_the_host_is_not_on_the_device_too():
 
     def instances(**holds):
         lives = Holds(**{"live_until": nothing, "saved": UNSAVED} | holds)
-        schedule = block_schedule(graph, blocks, ["keep", "offload"], saved, holds=lives)
+        schedule = block_schedule(graph, blocks, ["recompute", "offload"], saved, holds=lives)
         found = ra.simulate(graph, schedule).lifetimes
         order = schedule.order.tolist()
         (loaded,) = schedule.loads[:, 0].tolist()
@@ -163,6 +163,17 @@ def test_an_input_on_the_host_is_not_on_the_device_too():
     until[x] = blocks.members[1][-1]
     assert instances(live_until=until)[2] == [first + 1, again]  # a variable of the caller, in the forward part
     assert loaded > first + 1
+
+
+def test_an_input_that_autograd_has_for_a_block_without_checkpoint_stays_on_the_device():
+    graph = chain()
+    blocks, nothing = cut(graph), np.zeros(12, bool)
+    for first, second in (("recompute", "offload"), ("keep", "recompute")):
+        policy = Policy.of(graph, blocks, [first, "offload"], nothing)
+        assert [each.decision for each in policy.treatments] == [first, second]
+        assert policy.simulation.schedule.loads[:, 1].tolist() == (blocks.inputs[1].tolist() if first != "keep" else [])
+    compiled = Policy.of(graph, blocks, ["keep", "offload"], nothing, semantics="graph")
+    assert compiled.simulation.schedule.loads[:, 1].tolist() == blocks.inputs[1].tolist()
 
 
 # ---------------------------------------------------------------- the cheapest policy

@@ -29,7 +29,7 @@ from remat_algos.kernels.flow import maximum_flow
 from remat_algos.plan.blocks import (
     DECISIONS,
     EAGER,
-    NO_NODES,
+    KEEP,
     OFFLOAD,
     RECOMPUTE,
     Blocks,
@@ -214,12 +214,13 @@ class _BlockSearch:
     def options(self) -> list[_Options]:
         """The options of each block, in order."""
         graph, blocks = self.graph, self.blocks
-        owned = np.bincount(np.concatenate([*blocks.inputs]), minlength=graph.n_values) == 1
+        decisions = [KEEP if self.link is None or not treated else OFFLOAD for treated in self.treated]
+        inputs = offloaded(graph, blocks, decisions, self.semantics)
         sets: dict[Any, Bool] = {}
         listed = []
         for b, members in enumerate(blocks.members):
             block = _SavedSets(self, b)
-            away = NO_NODES if self.link is None else offloaded(graph, blocks, b, owned)
+            away = inputs[b]
             marks = block.free, block.forced, block.draws, graph.memory[away]
             kind = (blocks.kinds[b], self.treated[b], *map(bytes, marks))
             if kind not in sets:

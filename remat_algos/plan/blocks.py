@@ -224,8 +224,8 @@ def block_schedule(
     step[order[::-1]] = np.arange(order.size)[::-1]  # of the first run
     at = np.full(len(blocks) + 1, -1)  # the begin of the rerun of each block; the last is that of no block
     at[treated] = forward.size + ahead + np.cumsum(sizes) - sizes
-    owned = np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) == 1
-    loads = [(at[b], x) for b in treated if decisions[b] == OFFLOAD for x in offloaded(graph, blocks, b, owned)]
+    away = offloaded(graph, blocks, decisions, semantics) if OFFLOAD in decisions else []
+    loads = [(at[b], x) for b in treated if away for x in away[b]]
     stays = NO_TRIPLES
     if semantics == EAGER:
         stays = _lingering(graph, blocks, saved, step, at, run_again, loads, holds)
@@ -301,10 +301,18 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
     return again
 
 
-def offloaded(graph: ComputationGraph, blocks: Blocks, b: int, owned: Bool) -> Int32:
-    """Inputs of a block that may be offloaded: no other block takes them, and they are no outputs of the graph."""
-    inputs = blocks.inputs[b]
-    return inputs[owned[inputs] & ~graph.output[inputs] & (graph.memory[inputs] > 0)]
+def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
+    """Inputs of each offloaded block that go to the host: those that no other block takes, and that are no outputs.
+
+    In eager PyTorch, autograd keeps those on the device that gradients of nodes outside of checkpoints read.
+    """
+    kept = np.append(np.array([each == KEEP for each in decisions]) | (blocks.trigger < 0), True)
+    stays = graph.output | (graph.memory == 0)
+    stays |= np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) > 1
+    if semantics == EAGER:
+        reads = ~graph.forward & graph.needed & kept[_block_of(graph, blocks.members)[graph.owner]]
+        stays[graph.read_indices[reads[row_of(graph.read_indptr)]]] = True
+    return [row[~stays[row] & (each == OFFLOAD)] for row, each in zip(blocks.inputs, decisions, strict=True)]
 
 
 def _lingering(

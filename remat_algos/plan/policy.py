@@ -163,6 +163,7 @@ class Policy:
         ):
             shown = () if decision == KEEP else members[saved[members] & (members < end)].tolist()
             away = np.intersect1d(inputs, loads) if decision == OFFLOAD else inputs[:0]
+            decision = RECOMPUTE if decision == OFFLOAD and not away.size else decision
             treatments.append(
                 Treatment(
                     name,

@@ -5,16 +5,21 @@ import copy
 import pickle
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
-from remat_algos.interop.torch.checkpoints import _default_blocks
+from remat_algos.interop.torch import selective
+from remat_algos.interop.torch.checkpoints import _default_blocks, _selected
+from remat_algos.interop.torch.eager_capture import capture_step
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
+from remat_algos.plan.blocks import DECISIONS
 from remat_algos.plan.policy import Policy, Treatment
 from tests.interop.test_torch_checkpoints import (
     ADDMM,
@@ -88,6 +93,44 @@ def measured(model, x):
     step()
     model.zero_grad(set_to_none=True)
     return remat.measure_peak(step, [*model.parameters(), *model.buffers(), x]).allocator
+
+
+class Sigmoid(nn.Module):
+    """A block whose last operator saves its own result, the input of the next block."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        return torch.sigmoid(self.down(torch.relu(self.up(x))))
+
+
+def test_an_input_that_a_kept_block_saved_takes_bytes_of_the_device(monkeypatch):
+    init = selective._HostCopy.__init__
+
+    def uncounted(self, tensor):  # the host is not the device, though both are the CPU here
+        with _disable_current_modes():
+            init(self, tensor)
+
+    monkeypatch.setattr(selective._HostCopy, "__init__", uncounted)
+    model, x = nn.Sequential(*(Sigmoid() for _ in range(3)), nn.Linear(32, 1), nn.Flatten(0)), torch.ones(128, 32)
+    captured = capture_step(model, (x,), loss=torch.mean, blocks="0,1,2")
+    nothing, shown = np.zeros(captured.graph.n_nodes, bool), set()
+    for decisions in product(DECISIONS, repeat=3):
+        policy = Policy.of(captured.graph, captured.blocks, decisions, nothing, holds=captured.holds)
+        treatments = _selected(policy, captured)
+        shown |= {(before.decision, each.decision) for before, each in pairwise(treatments)}
+        with remat.CheckpointPlan(treatments).apply(model):
+            peak = step_peak(nn.Sequential(model, Mean()), (x,))
+        assert peak <= policy.peak_memory <= 1.01 * peak, decisions
+    assert ("recompute", "offload") in shown
+    assert ("keep", "offload") not in shown
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean()
 
 
 def test_what_a_plan_saves_does_not_run_again():

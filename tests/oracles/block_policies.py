@@ -29,7 +29,7 @@ def eager_run(graph, blocks, decisions, saved):
         if v is None:
             if decisions[b] == "offload":
                 release = steps.index((int(blocks.release[b]), None))
-                for x in away(graph, blocks, b):
+                for x in away(graph, blocks, b, decisions):
                     newest[x] = len(tensors)
                     tensors.append([int(graph.memory[x]), step, release])
                     copied += 2 * int(graph.memory[x]) * graph.labels.compute_scale
@@ -49,7 +49,8 @@ def eager_run(graph, blocks, decisions, saved):
         if decision == "keep" or blocks.trigger[b] < 0:
             continue
         release = steps.index((int(blocks.release[b]), None))
-        for x in set(blocks.inputs[b].tolist()) - (away(graph, blocks, b) if decision == "offload" else set()):
+        gone = away(graph, blocks, b, decisions) if decision == "offload" else set()
+        for x in set(blocks.inputs[b].tolist()) - gone:
             tensors[first[x]][2] = max(tensors[first[x]][2], release)
         rerun = [step for step, (_, of) in enumerate(steps) if of == b]  # its begin, then its runs
         for u in blocks.members[b].tolist():
@@ -69,9 +70,14 @@ def eager_run(graph, blocks, decisions, saved):
     return max(live), cost + copied
 
 
-def away(graph, blocks, b):
-    """Inputs of a block that may leave: no other block takes them."""
+def away(graph, blocks, b, decisions):
+    """Inputs of a block that leave: no other block takes them, and autograd has them for no gradient but reruns'."""
     others = {x for c, inputs in enumerate(blocks.inputs) if c != b for x in inputs.tolist()}
+    for v in range(graph.n_nodes):
+        if graph.needed[v] and not graph.forward[v]:
+            homes = [c for c, members in enumerate(blocks.members) if graph.owner[v] in members]
+            if not any(decisions[c] != "keep" for c in homes):
+                others |= set(reads(graph, v))
     return {x for x in blocks.inputs[b].tolist() if x not in others and not graph.output[x] and graph.memory[x]}
 
 
@@ -87,11 +93,11 @@ def all_policies(graph, blocks, link=False, host=None):
                 drawn = [v in chosen for v in free if v in draws]
                 if drawn == sorted(drawn):
                     found.append(("recompute", frozenset(chosen)))
-                    found += [("offload", frozenset(chosen))] if link and away(graph, blocks, b) else []
+                    found += [("offload", frozenset(chosen))] if link else []
         choices.append(found)
     for policy in product(*choices):
         decisions = [decision for decision, _ in policy]
-        gone = [away(graph, blocks, b) for b, decision in enumerate(decisions) if decision == "offload"]
+        gone = [away(graph, blocks, b, decisions) for b, decision in enumerate(decisions) if decision == "offload"]
         if host is not None and sum(int(graph.memory[x]) for x in set().union(*gone)) > host:
             continue
         yield decisions, frozenset().union(*(chosen for _, chosen in policy))

@@ -34,7 +34,7 @@ from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.block_policies import cheapest, plan_policy
-from remat_algos.plan.blocks import DECISIONS, KEEP, OFFLOAD, Blocks, offloaded
+from remat_algos.plan.blocks import DECISIONS, EAGER, KEEP, OFFLOAD, Blocks, offloaded
 from remat_algos.plan.policy import COLUMNS, ROW, Entries, Policy, Treatment, check_entries
 from remat_algos.plan.record import COUNT, from_file
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
@@ -454,13 +454,13 @@ def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> 
     If inputs may be offloaded, blocks that use a tensor which is none of their arguments are refused too.
     """
     graph, blocks, refusals = captured.graph, captured.blocks, dict(captured.blocks.refusals)
-    owned = np.bincount(np.concatenate(blocks.inputs), minlength=graph.n_values) == 1
+    away = offloaded(graph, blocks, [OFFLOAD] * len(blocks), EAGER)
     for b, members in enumerate(blocks.members):
         for v in members[graph.once[members]].tolist():
             norm = isinstance(model.get_submodule(captured.paths[v]), NORMS)
             if not savable(captured.overloads[v]) and not norm:
                 refusals.setdefault(b, "it changes a buffer in place, which a second run would change again")
-        if offloads and not captured.arguments[b].keys() >= set(offloaded(graph, blocks, b, owned).tolist()):
+        if offloads and not captured.arguments[b].keys() >= set(away[b].tolist()):
             refusals.setdefault(b, "it uses a tensor that is none of its arguments, and only these can be offloaded")
     return replace(blocks, refusals=refusals)
 
