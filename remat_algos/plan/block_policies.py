@@ -191,6 +191,9 @@ class _BlockSearch:
         self.graph, self.blocks, self.semantics, self.link, self.holds = graph, blocks, semantics, link, holds
         self.reads = member_reads(graph, blocks)
         self.treated = (blocks.trigger >= 0) & ~np.isin(np.arange(len(blocks)), [*blocks.refusals])
+        self.taker = np.full(graph.n_values, -1)  # of values that one block takes
+        for b, inputs in enumerate(blocks.inputs):
+            self.taker[inputs] = b
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
@@ -215,12 +218,10 @@ class _BlockSearch:
         """The options of each block, in order."""
         graph, blocks = self.graph, self.blocks
         decisions = [KEEP if self.link is None or not treated else OFFLOAD for treated in self.treated]
-        inputs = offloaded(graph, blocks, decisions, self.semantics)
         sets: dict[Any, Bool] = {}
         listed = []
-        for b, members in enumerate(blocks.members):
-            block = _SavedSets(self, b)
-            away = inputs[b]
+        for b, away in enumerate(offloaded(graph, blocks, decisions, self.semantics)):
+            block, members = _SavedSets(self, b), blocks.members[b]
             marks = block.free, block.forced, block.draws, graph.memory[away]
             kind = (blocks.kinds[b], self.treated[b], *map(bytes, marks))
             if kind not in sets:
@@ -275,13 +276,11 @@ class _BlockSearch:
             max(trace[i:j].max(initial=0), trace[k:end].max(initial=0))
             for i, j, k, end in zip(bounds, bounds[1:], *backward, strict=False)
         ]
-        extra = np.maximum(simulation.runs - 1, 0) * self.graph.compute
         loads = simulation.schedule.loads[:, 1]
-        cost = [
-            extra[members].sum() + self.copies[np.intersect1d(inputs, loads)].sum()
-            for members, inputs in zip(self.blocks.members, self.blocks.inputs, strict=True)
-        ]
-        return np.stack([np.diff(live), worst - live[:-1], cost])
+        cost = np.zeros(len(self.blocks) + 1, np.int64)  # the last is that of no block
+        np.add.at(cost, self.reads.block, np.maximum(simulation.runs - 1, 0) * self.graph.compute)
+        np.add.at(cost, self.taker[loads], self.copies[loads])
+        return np.stack([np.diff(live), worst - live[:-1], cost[:-1]])
 
     def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
         """Decisions of an option for each block, and bool[n]: the nodes whose outputs stay."""
@@ -363,10 +362,11 @@ class _BlockSearch:
                 sums[before] + own[option]
                 for sums, own in ((kept, options.kept), (cost, options.cost), (host, options.host))
             )
-            part = host if np.unique(host).size <= HOST_PARTS else host * HOST_PARTS // (self.host + 1)
+            coarse = host.any() and np.unique(host).size > HOST_PARTS
+            part = host * HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
             if order.size > STATES:
-                cells = STATES // 2 // np.unique(part).size
+                cells = STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
                 change = np.flatnonzero(np.diff(cell))
                 order = order[np.unique(np.concatenate([[0], change, change + 1, [order.size - 1]]))]
@@ -502,9 +502,7 @@ class _SavedSets:
             found = self._hull_and_neighbours(candidates)
             # Their reruns cost nothing, but the peak may be at one.
             costless = self.free & (self.compute == 0) & (self.workspace > 0)
-            if costless.any():
-                found = np.concatenate([found, self._read(found | costless)])
-            found = np.concatenate([np.zeros((1, self.free.size), bool), found])
+            found = np.concatenate([np.zeros((1, self.free.size), bool), found, self._read(found | costless)])
         return found[np.sort(np.unique(found, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
@@ -574,7 +572,12 @@ class _SavedSets:
 
 def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
     """Indices of the points that no other of their part dominates; bytes rise and cost falls within a part."""
-    part = np.broadcast_to(part, kept.shape)
-    order = np.lexsort((cost, kept, part))
+    part, places = np.broadcast_to(part, kept.shape), np.arange(kept.size)
+    if kept.size and not part.any():  # of what a lower cell of bytes dominates nothing is sorted
+        cell = (kept - kept.min()) * STATES // (kept.max() - kept.min() + 1)
+        least = np.full(STATES + 1, cost.max() + 1)
+        np.minimum.at(least, cell + 1, cost)
+        places = np.flatnonzero(cost < np.minimum.accumulate(least)[cell])
+    order = places[np.lexsort((cost[places], kept[places], part[places]))]
     lower = np.minimum.accumulate(cost[order] - part[order] * (cost.max(initial=0) + 1))
     return order[np.append(True, lower[1:] < lower[:-1])[: order.size]]

@@ -160,8 +160,12 @@ class Blocks:
         np.minimum.at(first, made_in[own], reader[own])
         np.maximum.at(last, made_in[own], reader[own])
         trigger = np.where(first < n, first, -1)
-        kinds = _kinds(graph, blocks, inputs, end, trigger, last)
-        return cls(tuple(names), tuple(blocks), kinds, end, tuple(inputs), trigger, last)
+        numbers: dict[Any, int] = {}
+        kinds = [
+            numbers.setdefault((block_signature(graph, *parts), begin >= 0, until - begin), len(numbers))
+            for *parts, begin, until in zip(blocks, inputs, end, trigger.tolist(), last.tolist(), strict=True)
+        ]
+        return cls(tuple(names), tuple(blocks), np.array(kinds, np.int32), end, tuple(inputs), trigger, last)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,10 +299,12 @@ def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
 
 def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
     """Members whose values gradients need again, among those that may run. Arrays are [k], or [k, sets]."""
-    again = required & allowed
-    for maker, reader in inside.tolist():
-        again[maker] |= again[reader] & allowed[maker]
-    return again
+    again, (maker, reader) = required & allowed, inside.T
+    while True:
+        at, *sets = np.nonzero(again[reader] & allowed[maker] & ~again[maker])
+        if not at.size:
+            return again
+        again[(maker[at], *sets)] = True
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
@@ -417,23 +423,6 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 block=name,
                 node=graph.labels[between[0]],
             )
-
-
-def _kinds(
-    graph: ComputationGraph,
-    blocks: Sequence[Int32],
-    inputs: Sequence[Int32],
-    end: Int32,
-    trigger: Int32,
-    release: Int32,
-) -> Int32:
-    """Number each kind of block; blocks are equal if all their nodes are, place by place."""
-    numbers: dict[Any, int] = {}
-    found = []
-    for b, block in enumerate(blocks):
-        key = (block_signature(graph, block, inputs[b], end[b]), trigger[b] >= 0, int(release[b] - trigger[b]))
-        found.append(numbers.setdefault(key, len(numbers)))
-    return np.array(found, np.int32)
 
 
 def block_signature(
