@@ -20,16 +20,15 @@ from remat_algos.ir.arrays import (
     gather_rows,
     group_rows,
     indptr_of,
-    row,
     row_of,
 )
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import decomposition as kernel
-from remat_algos.structure.elimination import RULES, Elimination, UndirectedGraph, check_undirected, eliminate
+from remat_algos.structure.elimination import RULES, Bags, Elimination, UndirectedGraph, check_undirected, eliminate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TreeDecomposition:
+class TreeDecomposition(Bags):
     """A tree of bags of vertices: each edge lies in a bag, and the bags of a vertex are connected.
 
     Parameters
@@ -71,7 +70,7 @@ class TreeDecomposition:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
         object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
         object.__setattr__(self, "parent", frozen(self.parent, np.int32, "parent"))
-        check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
+        check_indptr(self.bag_indptr, self.parent.size, self.bag_indices.size, "bag_indptr")
         fault, bag = kernel.first_fault(self.bag_indptr, self.bag_indices, self.parent)
         if fault == kernel.NOT_ASCENDING:
             raise GraphError(
@@ -143,20 +142,6 @@ class TreeDecomposition:
         indptr = indptr_of(list(map(len, rows)))
         indices = frozen([v for row in rows for v in row], np.int32, "bags")
         return cls(indptr, indices, _parents(len(rows), list(edges)))
-
-    @property
-    def n_bags(self) -> int:
-        """Number of bags."""
-        return int(self.parent.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Size of the largest bag minus 1; -1 without bags."""
-        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
-
-    def bag(self, i: int) -> list[int]:
-        """Return the vertices of bag i, ascending."""
-        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     def edges(self) -> Int32:
         """int32[b - 1, 2]: the tree's edges, i < j, ascending."""
@@ -304,7 +289,7 @@ IDLE = 2  # rounds without a gain before an order counts as final
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PathDecomposition:
+class PathDecomposition(Bags):
     """A path of bags: each edge lies in a bag, and a vertex is in all bags from its first to its last.
 
     Parameters
@@ -341,8 +326,6 @@ class PathDecomposition:
         object.__setattr__(self, "bag_indptr", frozen(self.bag_indptr, np.int64, "bag_indptr"))
         object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
         self.tree()
-
-    # ---------------------------------------------------------------- constructors
 
     @classmethod
     @checked_arguments
@@ -394,22 +377,6 @@ class PathDecomposition:
         starts = np.cumsum(lengths) - lengths
         bags = np.arange(vertices.size) + np.repeat(first - starts, lengths)
         return cls(*group_rows(bags, vertices, 0))
-
-    # ---------------------------------------------------------------- derived from the bags
-
-    @property
-    def n_bags(self) -> int:
-        """Number of bags."""
-        return int(self.bag_indptr.shape[0] - 1)
-
-    @property
-    def width(self) -> int:
-        """Size of the largest bag minus 1; -1 without bags."""
-        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
-
-    def bag(self, i: int) -> list[int]:
-        """Return the vertices of bag i, ascending."""
-        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
     @checked_arguments
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:

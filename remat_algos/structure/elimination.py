@@ -179,8 +179,30 @@ WORK = 4_000_000
 """Entries read between two looks at the clock: about some hundredths of a second."""
 
 
+class Bags:
+    """Sets of vertices: bag i is `bag_indices[bag_indptr[i]:bag_indptr[i + 1]]`."""
+
+    __slots__ = ()
+    bag_indptr: Int64
+    bag_indices: Int32
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return int(self.bag_indptr.shape[0] - 1)
+
+    @property
+    def width(self) -> int:
+        """Size of the largest bag minus 1; -1 without bags."""
+        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
+
+    def bag(self, i: int) -> list[int]:
+        """Return the vertices of bag i."""
+        return row(self.bag_indptr, self.bag_indices, i, "bag")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Elimination:
+class Elimination(Bags):
     """An elimination order and its bags.
 
     Parameters
@@ -233,15 +255,6 @@ class Elimination:
             )
         if isinstance(self.fill_in, bool) or not isinstance(self.fill_in, int | np.integer):
             raise GraphError("fill_in is {fill_in!r}; give a whole number of edges", fill_in=self.fill_in)
-
-    @property
-    def width(self) -> int:
-        """Size of the largest bag minus 1; -1 without vertices."""
-        return int(np.diff(self.bag_indptr).max(initial=0)) - 1
-
-    def bag(self, i: int) -> list[int]:
-        """Return the i-th vertex of the order, then its neighbours when it was eliminated."""
-        return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
 @checked_arguments
