@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -37,7 +37,7 @@ from remat_algos.plan.blocks import (
     block_schedule,
     not_rerun,
 )
-from remat_algos.plan.record import COUNT, from_file, link_of
+from remat_algos.plan.record import COUNT, Entries, are_texts, check_entries, from_file, link_of
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import fine_percent, percent
@@ -45,7 +45,6 @@ from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, t
 
 FORMAT, VERSION = "remat-policy", 1
 COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
-Entries = Mapping[str, tuple[Callable[[Any], bool], str]]
 ENTRIES: Entries = {
     "graph_hash": (lambda entry: isinstance(entry, str), "a text"),
     "semantics": (lambda entry: entry in SEMANTICS, "eager or graph"),
@@ -57,10 +56,7 @@ ENTRIES: Entries = {
 ROW: Entries = {
     "name": (lambda entry: isinstance(entry, str), "a module path"),
     "decision": (lambda entry: entry in DECISIONS, "keep, recompute or offload"),
-    "saved": (
-        lambda entry: isinstance(entry, list) and all(isinstance(each, str) for each in entry),
-        "a list of names of operators",
-    ),
+    "saved": (are_texts, "a list of names of operators"),
 }
 """Entries of the JSON record of a policy and of each block, with what each may be."""
 
@@ -403,21 +399,6 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
             limit=policy.limit,
         )
     return policy
-
-
-def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
-    """Raise PlanError if an entry is missing or of the wrong kind."""
-    for name, (fits, expected) in entries.items():
-        if name not in record:
-            raise PlanError('{of!w} has no "{name}"', of=of, name=name)
-        if not fits(record[name]):
-            raise PlanError(
-                '"{name}" of {of!w} is {entry!r}; expected {expected!w}',
-                name=name,
-                of=of,
-                entry=record[name],
-                expected=expected,
-            )
 
 
 def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> str:

@@ -37,11 +37,14 @@ def _is_truth(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_texts(value: Any) -> bool:
+def are_texts(value: Any) -> bool:
+    """True for a list of texts."""
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
+Entries = Mapping[str, tuple[Callable[[Any], bool], str]]
+"""What each entry of a JSON object may be: a test, and its words."""
+DETAILS: Entries = {
     "solvers_tried": (is_count, COUNT),
     "simulated": (is_count, COUNT),
     "peaks": (_counts_by_name, COUNTS),
@@ -50,7 +53,7 @@ DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "complete": (_is_truth, "true or false"),
     "failed": (_is_truth, "true or false"),
     "interrupted": (_is_truth, "true or false"),
-    "out_of_memory": (_is_texts, "a list of texts"),
+    "out_of_memory": (are_texts, "a list of texts"),
 }
 """The entries of a report in the details of the JSON of a plan, beside those of its solver: each with its kind."""
 
@@ -264,14 +267,8 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     if not 0 <= record["seconds"] < LARGEST_SUM:  # False for NaN
         raise PlanError('"seconds" of the plan is {record}; expected a number, 0 or more', record=record["seconds"])
     details = record.get("details", {})
-    for name, (fits, expected) in (DETAILS | {"peak_bound": (is_count, COUNT)}).items():
-        if name in details and not fits(details[name]):
-            raise PlanError(
-                '"{name}" in the details of the plan is {given!r}; expected {expected!w}',
-                name=name,
-                given=details[name],
-                expected=expected,
-            )
+    kinds = {**DETAILS, "peak_bound": (is_count, COUNT)}
+    check_entries(details, {name: kinds[name] for name in kinds.keys() & details.keys()}, "the details of the plan")
     waiting: list[Any] = [record["options"], details]
     while waiting:
         value = waiting.pop()
@@ -281,6 +278,21 @@ def _check_figures(record: Mapping[str, Any]) -> None:
             waiting += value.values()
         elif isinstance(value, list | tuple):
             waiting += value
+
+
+def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
+    """Raise PlanError if an entry is missing, or is not what is expected."""
+    for name, (fits, expected) in entries.items():
+        if name not in record:
+            raise PlanError('{of!w} has no "{name}"', of=of, name=name)
+        if not fits(record[name]):
+            raise PlanError(
+                '"{name}" of {of!w} is {entry!r}; expected {expected!w}',
+                name=name,
+                of=of,
+                entry=record[name],
+                expected=expected,
+            )
 
 
 def copies(record: Mapping[str, Any]) -> Copies:
