@@ -177,8 +177,6 @@ class ComputationGraph:
         _check_parts(self)
         check_labels(self.labels, self.value_indptr, self.resident_names)
 
-    # ---------------------------------------------------------------- constructors
-
     @classmethod
     def from_arrays(
         cls,
@@ -370,8 +368,6 @@ class ComputationGraph:
 
         return derived(self, f"refined {scale}", finer)
 
-    # ---------------------------------------------------------------- derived from the arrays
-
     @property
     def arrays(self) -> GraphArrays:
         """The arrays of the graph that kernels take."""
@@ -512,8 +508,6 @@ class ComputationGraph:
         """Values that a node computes."""
         node = check_place(node, self.n_nodes, "node")
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
-
-    # ---------------------------------------------------------------- names
 
     def value_name(self, value: int) -> str:
         """Return the name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""

@@ -157,8 +157,6 @@ class ChainStages:
         stages = number[self.stage], self.backward_nodes, number[self.backward_stage], *state
         return ChainStages(self.graph, self.nodes, *stages)
 
-    # ---------------------------------------------------------------- costs and memory
-
     @property
     def lasting(self) -> Bool:
         """bool[n]: forward nodes that are computed once: by the graph, a mark, or as they make an output."""
@@ -193,8 +191,6 @@ class ChainStages:
     def lower(self) -> StageMemory:
         """Lower estimate in bytes."""
         return _memory(self, upper=False)
-
-    # ---------------------------------------------------------------- schedules
 
     def schedule(self, operations: Operations) -> Schedule:
         """Return the schedule that a list of operations gives."""

@@ -51,8 +51,6 @@ class UndirectedGraph:
         object.__setattr__(self, "indices", frozen(self.indices, np.int32, "indices"))
         _check(self.indptr, self.indices)
 
-    # ---------------------------------------------------------------- constructors
-
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
@@ -105,8 +103,6 @@ class UndirectedGraph:
         indptr, sources = graph.predecessors
         readers = row_of(indptr)
         return cls.from_edges(graph.n_nodes, np.stack([sources, readers], axis=1))
-
-    # ---------------------------------------------------------------- derived from the arrays
 
     @property
     def n_vertices(self) -> int:

@@ -80,8 +80,6 @@ class SweepFolder:
             )
         self._whole = set[str]()
 
-    # ---------------------------------------------------------------- graphs
-
     def add_graph(self, data: bytes) -> str:
         """Keep the npz of a graph; returns its id."""
         name = _id(data)
@@ -122,8 +120,6 @@ class SweepFolder:
 
     def keep_sources(self, known: Mapping[str, str]) -> None:
         write_whole(self.path / "sources.json", json.dumps(dict(known), indent=1).encode())
-
-    # ---------------------------------------------------------------- results
 
     def result_file(self, job: str) -> Path:
         return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # faster than joining

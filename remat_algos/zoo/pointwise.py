@@ -28,8 +28,6 @@ class Pointwise(Builder):
         elements = max(1, len(reads) - 1) * prod(shape)
         return self.run(op, reads, shape, name=full, saves=saves, elements=elements, dtype=reads[0].dtype)
 
-    # ---------------------------------------------------------------- activations
-
     def relu(self, x: Tensor, name: str = "relu") -> Tensor:
         """max(x, 0); its gradient reads its output."""
         return self.pointwise("ReLU", [x], name=name)
@@ -67,8 +65,6 @@ class Pointwise(Builder):
             tanh = self.tanh(inner)
             return self.multiply(self.scale(x, name="half"), self.pointwise("Add", [tanh], name="one"), name="product")
 
-    # ---------------------------------------------------------------- sums and products
-
     def add(self, *tensors: Tensor, name: str = "add") -> Tensor:
         """The sum; its gradient reads nothing."""
         self._same_shape(name, tensors)
@@ -86,8 +82,6 @@ class Pointwise(Builder):
     def mask(self, x: Tensor, allowed: Tensor, name: str = "mask") -> Tensor:
         """x where it is allowed, else minus infinity; its gradient reads the mask."""
         return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
-
-    # ---------------------------------------------------------------- dropout
 
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
         """Set random elements to 0: a node that draws the mask and one that applies it, or a single node.
@@ -109,8 +103,6 @@ class Pointwise(Builder):
             elements=prod(x.shape),
         )
         return self.run("Dropout", [x, mask], x.shape, name=full, saves=[mask], elements=prod(x.shape), dtype=x.dtype)
-
-    # ---------------------------------------------------------------- reductions
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
         """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output."""
@@ -134,8 +126,6 @@ class Pointwise(Builder):
     def _mean(self, x: Tensor, name: str) -> Tensor:
         """The mean of all elements."""
         return self.run("Mean", [x], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
-
-    # ---------------------------------------------------------------- copies
 
     def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:
         """Tensors concatenated along an axis; its gradient reads nothing."""
@@ -187,8 +177,6 @@ class Pointwise(Builder):
         shape = shape or x.shape
         self._same_size(name, x, shape)
         return self.run("Copy", [x], shape, name=self.named(name), dtype=x.dtype)
-
-    # ---------------------------------------------------------------- norms
 
     def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
         """Batch norm, per channel over the batch; its gradient reads x, the means and the inverse deviations.

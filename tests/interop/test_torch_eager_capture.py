@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import pickle
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
@@ -716,7 +718,7 @@ def test_a_block_that_writes_into_integers_that_the_model_makes_is_refused():
 @pytest.mark.parametrize(
     "function",
     [
-        lambda block, x: x if torch.rand(()) > 0.2 else block.layer(x),
+        lambda block, x: x if x.mean() > 0.2 else block.layer(x),
         lambda block, x: x[x[:, 0] > 0],
         lambda block, x: x * float(x.mean()),
         lambda block, x: x * x.detach().tolist()[0][0],
@@ -728,6 +730,182 @@ def test_a_model_that_reads_numbers_is_an_error_with_its_line(function):
     with raises(GraphError, file=__file__, line=function.__code__.co_firstlineno) as error:
         capture_step(Odd(function), (torch.randn(16, 8),))
     assert "lambda" in error.value.fields["code"]
+
+
+def clamped(when):
+    """A block that clamps its result when a check of its numbers says so."""
+
+    def function(block, x):
+        y = block.layer(x)
+        return y.clamp(-1, 1) if when(y) else y
+
+    return function
+
+
+CHECKS = {
+    "finite": lambda y: not torch.isfinite(y).all(),
+    "infinite": lambda y: torch.isinf(y).any() or torch.isnan(y).any(),
+    "of a sum": lambda y: torch.isnan(y.sum()).item(),
+    "rows": lambda y: not torch.isfinite(y).all(dim=-1, keepdim=True).all(),
+    "either": lambda y: (torch.isnan(y) | ~torch.isfinite(y)).any(),
+    "itself": lambda y: (y != y).any(),
+    "count": lambda y: torch.isnan(y).sum() > 0 or torch.count_nonzero(torch.isinf(y)),
+    "absolute": lambda y: (y.abs() == float("inf")).any(),
+    "numbers": lambda y: torch.isnan(y).float().add(1, alpha=2).sub(2).any(),
+    "draw": lambda y: torch.rand([]) < 0.1,
+    "drawn number": lambda y: torch.rand(1).item() < 0.1,
+    "drawn rows": lambda y: (torch.rand(4)[2] < 0.1).item(),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_checks_of_usual_numbers_are_assumed_and_named(check):
+    model, x = Odd(clamped(CHECKS[check])), torch.randn(32, 8)
+    captured = capture_step(model, (x,))
+    assert not captured.blocks.refusals
+    assert "aten.clamp.default" not in captured.overloads
+    (note,) = captured.notes
+    assert "assumed to be finite" in note
+    assert note.split()[0] in str(remat.plan_checkpoints(model, (x,), "least"))
+    assert capture_step(Odd(lambda block, x: x), (x,)).notes == ()
+    torch.manual_seed(1)  # the first draws are above 0.1
+    assert trace(captured).max() == step_peak(model, (x,))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        lambda y: torch.isnan(y).masked_fill_(y > 0, True).any(),
+        lambda y: (torch.isnan(y) | (y > 0)).any(),
+        lambda y: y.abs().max() > 1e4,
+        lambda y: torch.isfinite(y).sum() > 3,
+    ],
+    ids=["written", "unknown", "limit", "count"],
+)
+def test_other_numbers_are_not_assumed(when):
+    with raises(GraphError) as error:
+        capture_step(Odd(clamped(when)), (torch.randn(32, 8),))
+    assert error.value.fields["file"] == __file__
+
+
+def random_state():
+    return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.rand], ids=["python", "numpy"])
+def test_generators_of_python_and_numpy_are_watched(draw):
+    x, before = torch.randn(32, 8), random_state()
+    inside = capture_step(Odd(lambda block, x: x * draw()), (x,))
+    assert list(inside.blocks.refusals) == [0, 1]
+
+    class Outside(Odd):
+        def forward(self, x):
+            return super().forward(x if draw() < 2 else x + 1)
+
+    outside = capture_step(Outside(lambda block, x: x), (x,))
+    assert not outside.blocks.refusals
+    for captured in (inside, outside):
+        assert ["random numbers" in each for each in captured.notes] == [True]
+    assert random_state() == before
+
+
+def inner_gradient(block, x):
+    with torch.enable_grad():
+        z = x.detach().requires_grad_()
+        return x * torch.autograd.grad(z.pow(3).sum(), z)[0]
+
+
+def inner_backward(block, x):
+    block.layer.bias.sum().backward()
+    return x
+
+
+class Penalty(Odd):
+    """Adds the square of the gradient of its input, as forces of energies are trained."""
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        result = super().forward(x).square()
+        (slope,) = torch.autograd.grad(result, x, create_graph=True)
+        return result + slope.square().sum()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Odd(inner_gradient), "it computes gradients"),
+        (lambda: Odd(inner_backward), "it computes gradients"),
+        (lambda: Penalty(lambda block, x: x.tanh()), "torch.autograd.grad reads"),
+    ],
+    ids=["inner", "inner backward", "penalty"],
+)
+def test_blocks_with_other_gradients_are_kept(make, why):
+    model, x = make(), torch.randn(32, 8)
+    expected = gradients(model, x)
+    plan = remat.plan_checkpoints(model, (x,), "100%")
+    assert [each.decision for each in plan.treatments] == ["keep"] * 2
+    assert all(each.startswith(why) for each in plan.captured.blocks.refusals.values())
+    assert len(plan.captured.blocks.refusals) == 2
+    assert plan.policy.peak_memory == step_peak(model, (x,))
+    with plan.apply(model):
+        assert_same(gradients(model, x), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")  # PyTorch's own, for jvp
+def test_gradients_that_take_no_hooks_are_refused_in_a_sentence():
+    x = torch.randn(32, 8, requires_grad=True)
+    model = Odd(lambda block, x: x * torch.func.grad(lambda z: z.pow(3).sum())(x))
+    with raises(GraphError) as error:
+        capture_step(model, (x,))
+    assert "torch.func.grad" in str(error.value)
+    outside = partial(torch.autograd.grad, inputs=x, create_graph=True)
+    with raises(GraphError) as error:
+        capture_step(Odd(lambda block, x: x), (x,), loss=lambda loss: loss + outside(loss)[0].sum())
+    assert "from outside" in str(error.value)
+    for function in (torch.func.vmap(torch.tanh), lambda x: torch.func.jvp(torch.tanh, (x,), (x,))[1]):
+        assert not capture_step(Odd(lambda block, x, run=function: run(x)), (x,)).blocks.refusals
+
+
+class Recurrent(nn.Module):
+    """Recurrent layers as blocks."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layers = nn.ModuleList(kind(16, 16, **options) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)[0]
+            x = x.unflatten(-1, (-1, 16)).sum(-2)
+        return x.square().mean()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True, "batch_first": True}, {"num_layers": 2, "dropout": 0.2}]
+)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_blocks(kind, options):
+    torch.manual_seed(0)
+    model, x = Recurrent(kind, **options), torch.randn(24, 16, 16)
+    expected, before = gradients(model, x), contents(model)
+    captured = capture_step(model, (x,))
+    assert not captured.blocks.refusals
+    assert contents(model) == before
+    assert trace(captured).max() == step_peak(model, (x,))
+    assert bool(captured.notes) == (kind is nn.LSTM)
+    plan = remat.plan_checkpoints(model, (x,), "least", workspace=kind is nn.LSTM)
+    assert any(each.decision == "recompute" for each in plan.treatments)
+    assert not plan.captured.notes
+    with plan.apply(model):
+        assert_same(gradients(model, x), expected)
+        allocated = measured(model, (x,), contextlib.nullcontext)
+    assert allocated <= plan.peak_memory + 1024  # oneDNN's sum of the biases
+    assert plan.peak_memory <= 1.05 * allocated
+
+
+def test_buffers_of_recurrent_layers_on_a_gpu_are_named():
+    captured = capture_step(Recurrent(nn.GRU), (torch.randn(8, 4, 16),), on="cuda")
+    assert ["cuDNN" in each for each in captured.notes] == [True]
 
 
 def test_a_bare_tensor_as_inputs_is_an_error():

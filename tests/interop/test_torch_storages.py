@@ -98,6 +98,22 @@ def batch_norms():
             torch.ops.aten.native_batch_norm(x, weight, weight, mean, deviation, training, 0.1, 1e-5)
 
 
+def lstms(sizes):
+    """Of the sizes of a step, of the hidden state, and of a line of 256 elements."""
+    for steps, batch, width, hidden in sizes:
+        for options in ({}, {"bidirectional": True, "batch_first": True}, {"num_layers": 2, "bias": False}):
+            for kind in (torch.float32, torch.bfloat16):
+                layer = nn.LSTM(width, hidden, **options).to(kind)
+                layer(torch.rand(steps, batch, width, dtype=kind))
+                with torch.no_grad():
+                    layer(torch.rand(steps, batch, width, dtype=kind))
+
+
+LSTMS = {
+    "none": [(16, 8, 32, 32), (5, 3, 64, 32)],
+    "mean": [(7, 4, 32, 64), (1, 1, 1, 1), (20, 130, 17, 5)],
+    "sum": [(5, 20, 100, 120), (3, 2, 300, 256)],
+}
 CALLS = {
     "mse_loss": lambda reduction: f.mse_loss(torch.rand(5, 7), torch.rand(7), reduction=reduction),
     "smooth_l1_loss": lambda reduction: f.smooth_l1_loss(torch.rand(5, 7), torch.rand(5, 7), reduction=reduction),
@@ -115,6 +131,7 @@ CALLS = {
     ],
     "native_batch_norm": lambda _: batch_norms(),
     "_embedding_bag_forward_only": lambda reduction: bags(reduction, requires_grad=False),
+    "mkldnn_rnn_layer": lambda reduction: lstms(LSTMS[reduction]),
 }
 
 

@@ -35,8 +35,8 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.block_policies import cheapest, plan_policy
 from remat_algos.plan.blocks import DECISIONS, EAGER, KEEP, OFFLOAD, Blocks, offloaded
-from remat_algos.plan.policy import COLUMNS, ROW, Entries, Policy, Treatment, check_entries
-from remat_algos.plan.record import COUNT, from_file
+from remat_algos.plan.policy import COLUMNS, ROW, Policy, Treatment
+from remat_algos.plan.record import COUNT, Entries, check_entries, from_file
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
 BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
@@ -336,7 +336,7 @@ def plan_checkpoints(
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
     policy = _within(partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds), limits, captured)
     stashed = _stashed(policy, captured)
-    lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, stashed, captured.scratch)])
+    lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, captured.notes, stashed)])
     return CheckpointPlan(
         _selected(policy, captured),
         policy.peak_memory + stashed,
@@ -390,14 +390,13 @@ def _stashed(policy: Policy, captured: EagerCapture) -> int:
     return captured.stashed([each.decision for each in policy.treatments])
 
 
-def _notes(blocks: Blocks, stashed: int, scratch: bool) -> Iterator[tuple[str, str]]:
+def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple[str, str]]:
     for reason in dict.fromkeys(blocks.refusals.values()):
         names = [blocks.names[b] for b, each in blocks.refusals.items() if each == reason]
         yield "refused", f"{listed(names)}: {reason}"
+    yield from (("note", each) for each in notes)
     if stashed:
         yield "states", f"{format_bytes(stashed)} of the peak are states of the random generator that checkpoints stash"
-    if scratch:
-        yield "scratch", "not in the peak: memory that oneDNN takes on the CPU; plan with workspace=True to count it"
 
 
 def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:

@@ -21,13 +21,14 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.interop.torch.costs import Call, Layout, price
-from remat_algos.interop.torch.fake_step import KNOWN, Attributes, FakeStep, fake_step
+from remat_algos.interop.torch.fake_step import KNOWN, Attributes, FakeStep, assumed, fake_step, python_generators
 from remat_algos.interop.torch.stable_names import (
     DATA_DEPENDENT,
     DispatchMode,
     FakeTensor,
     arguments_by_name,
     schema_of,
+    without_modes,
     writes_into_arguments,
 )
 from remat_algos.interop.torch.storages import mapped, named_tensors, stored_bytes, tensors
@@ -60,6 +61,7 @@ class _Storage:
     live_until: int = -1  # last node during which a tensor that autograd did not save is alive
     # by block, what autograd saved there: the last nodes during which it is alive, as in `Holds.saved`
     saved: "dict[_Block | None, list[int]]" = field(default_factory=dict)
+    number: Any = None  # that each element is assumed to be
 
     @property
     def latest(self) -> "list[_Storage]":
@@ -139,14 +141,15 @@ class _Recorder(DispatchMode):
         self.blocks = {path: _Block(path) for path in blocks}
         self.block: _Block | None = None
         self.attributes: Attributes | None = None  # of the block, before its call
+        self.generators = python_generators()
+        self.swapped = {*step.fakes, *map(id, step.fakes.values())}
+        self.assumed = False  # the model has read a number that is assumed
         self.reruns: set[int] = set()  # nodes whose gradient makes a checkpoint of the model run again
         self.names = {id(fake): name for name, fake in reversed(step.parameters.items())}
         for fake in step.fakes.values():
             name = self.names.get(id(fake))
             role = "input" if name is None else "parameter" if isinstance(fake, nn.Parameter) else "state"
             self._add_resident(fake, name or f"input_{sum(each.role == 'input' for each in self.residents)}", role)
-
-    # ---- storages
 
     def _add_resident(self, tensor: torch.Tensor, name: str, role: str) -> _Storage:
         storage = tensor.untyped_storage()
@@ -192,12 +195,15 @@ class _Recorder(DispatchMode):
         for handle in self.handles:
             handle.finalizer()
 
-    # ---- operators
-
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if operator in FREE or self.quiet:
             return operator(*args, **kwargs)
+        if operator is torch.ops.aten._local_scalar_dense.default and isinstance(args[0], FakeTensor):
+            number = self.storage_of(args[0]).number
+            if number is not None:
+                self.assumed = True
+                return number
         self._attach()
         result = self._result_of(operator, args, kwargs)
         self._record(operator, args, kwargs, result)
@@ -233,20 +239,22 @@ class _Recorder(DispatchMode):
             if not arguments and any(each.is_floating_point() or each.is_complex() for each in results):
                 return result
         kwargs = {name: torch.device("cpu") if name == "device" else each for name, each in kwargs.items()}
-        self.step.mode.__exit__(None, None, None)
-        try:
+        with without_modes():
             for each in written:
                 stored = self.storages.get(id(each.untyped_storage()))
                 if stored is None or stored.role:
                     self.step.overwritten.append((each, each.detach().clone()))
             return operator(*args, **kwargs)
-        finally:
-            self.step.mode.__enter__()
 
     def _fake_result(self, operator: Any, args: Any, kwargs: Any) -> Any:
         empty = self.step.empty
         if str(operator) == "aten._ctc_loss.Tensor" and not isinstance(args[3], FakeTensor):
-            return self._ctc_loss(args[0], self._largest(args[3]))
+            # for known lengths of the targets; fake tensors have no kernel for the second shape
+            with without_modes():
+                longest = max(args[3].tolist(), default=0)
+            batch = args[0].shape[1:-1]
+            shape = *(batch or (1,)), args[0].shape[0], 2 * longest + 1
+            return self._contiguous(batch, args[0]), self._contiguous(shape, args[0])
         if str(operator) == "aten._ctc_loss_backward.Tensor":  # has no fake kernel
             return self._contiguous(args[1].shape, args[1])
         args, kwargs = mapped(self._twin, args), mapped(self._twin, dict(kwargs))
@@ -257,20 +265,12 @@ class _Recorder(DispatchMode):
             halves = (empty(each.shape, each.stride(), torch.bfloat16, each.device) for each in args[:2])
             result = operator(*halves, *args[2:], **kwargs)
             return empty(result.shape, result.stride(), args[0].dtype, result.device)
-        return operator(*args, **kwargs)
-
-    def _ctc_loss(self, log_probs: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Results of ctc_loss for known lengths; the fake kernel cannot tell the shape of the second one."""
-        steps, batch = log_probs.shape[0], log_probs.shape[1:-1]
-        terms = self._contiguous(batch, log_probs)
-        return terms, self._contiguous((*(batch or (1,)), steps, 2 * longest + 1), log_probs)
-
-    def _largest(self, known: torch.Tensor) -> int:
-        self.step.mode.__exit__(None, None, None)
-        try:
-            return max(known.tolist(), default=0)
-        finally:
-            self.step.mode.__enter__()
+        result = operator(*args, **kwargs)
+        if operator is torch.ops.aten.mkldnn_rnn_layer.default:
+            # a probe of the gradient needs a workspace of the real size
+            *results, workspace = result
+            return *results, self._contiguous(stored_bytes(operator, args, kwargs, result)[-1:], workspace)
+        return result
 
     def _contiguous(self, shape: Any, like: torch.Tensor) -> torch.Tensor:
         stride = [prod(shape[i + 1 :]) for i in range(len(shape))]
@@ -309,14 +309,18 @@ class _Recorder(DispatchMode):
         effect = next(tensors(result), None) is None or operator.namespace in COLLECTIVES
         if not new and not written and not effect:
             return
+        numbers = [self.storage_of(each).number for each in given]
+        number = None if written else assumed(operator, args, kwargs, numbers)
         reads = list(dict.fromkeys(x for place in places for x in place.latest))
         values = []
         for key, (each, size) in new.items():
             values.append(_Storage(self._bytes(size), len(self.rows), key=0 if self.backward else key))
             self._track(each, values[-1])
+            values[-1].number = number
         for place in dict.fromkeys(map(self.storage_of, written)):
             place.version = _Storage(0, len(self.rows), base=place)
             values.append(place.version)
+            place.number = number
         if block is not None:
             self._check_written(block, written)
             if any(isinstance(each, torch.Generator) for each in (*args, *kwargs.values())):
@@ -338,7 +342,7 @@ class _Recorder(DispatchMode):
             )
         )
         adds = self.backward and self.owner == NO_OWNER and operator is torch.ops.aten.add.Tensor
-        if adds and new and _is_dense(args[0]):
+        if adds and new and torch.ops.aten.is_non_overlapping_and_dense.default(args[0]):
             self.sum = id(args[0].untyped_storage()), next(iter(new))
 
     def _check_saved(self, arguments: Sequence[torch.Tensor]) -> None:
@@ -371,8 +375,6 @@ class _Recorder(DispatchMode):
         module, _, name = self.names.get(id(tensor), "").rpartition(".")
         return name == "num_batches_tracked" and isinstance(self.step.model.get_submodule(module), NORMS)
 
-    # ---- autograd
-
     def start_backward(self) -> None:
         """Leave the forward part."""
         self._attach()
@@ -392,6 +394,8 @@ class _Recorder(DispatchMode):
 
     def _set_owner(self, owner: int, *gradients: Any) -> None:
         self.owner = owner
+        if self.block is not None and not self.backward:
+            self.block.refuse("it computes gradients in its forward part, which a second run would compute again")
 
     def pack(self, tensor: torch.Tensor) -> Any:
         if tensor.layout is not torch.strided:
@@ -406,7 +410,9 @@ class _Recorder(DispatchMode):
         return handle
 
     def unpack(self, handle: Any) -> torch.Tensor:
-        if handle.block is not None and handle.block.trigger < 0:
+        if handle.block is not None and not self.backward:
+            handle.block.refuse("torch.autograd.grad reads it before backward() does, and each would run it again")
+        elif handle.block is not None and handle.block.trigger < 0:
             handle.block.trigger = len(self.rows)
         quiet, self.quiet = self.quiet, True
         try:
@@ -430,8 +436,6 @@ class _Recorder(DispatchMode):
         if block is not None:
             block.release = last
 
-    # ---- modules
-
     def enter_module(self, module: nn.Module, args: Any) -> None:
         path = self.paths.get(module)
         if path is None:
@@ -451,7 +455,7 @@ class _Recorder(DispatchMode):
         """Record what a checkpoint of a block would keep."""
         block = self.blocks[self.paths[module]]
         if self.block is block:
-            self.attributes = Attributes(module, [*args, *kwargs.values()])
+            self.attributes = Attributes(module, [*args, *kwargs.values()], self.swapped)
         if not self.backward:
             block.inputs += map(self.storage_of, tensors((args, kwargs)))
             for name, tensor in named_tensors(args, kwargs):
@@ -470,17 +474,6 @@ class _Recorder(DispatchMode):
             if change:
                 block.refuse(change)
             self.block = self.attributes = None
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """True if elements neither overlap nor leave gaps."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
 
 
 def is_cached_cast(operator: Any, args: Any) -> bool:
@@ -522,7 +515,7 @@ class EagerCapture:
     the module that calls it, for gradients that of the forward node, and in `counts` the number of its earlier calls
     in this call of the block. `arguments` gives, for each block and input value, the names of the arguments that share
     its storage; `checkpoints` is the number of checkpoints in the model itself, and `state` the bytes of the
-    generator's state that each of them stashes, 0 on a GPU. `scratch` is True if oneDNN takes memory not measured.
+    generator's state that each of them stashes, 0 on a GPU. `notes` are sentences about what the figures assume.
     """
 
     graph: ComputationGraph
@@ -534,7 +527,7 @@ class EagerCapture:
     arguments: tuple[Mapping[int, tuple[str, ...]], ...]
     checkpoints: int
     state: int
-    scratch: bool
+    notes: tuple[str, ...]
 
     def stashed(self, decisions: Sequence[str]) -> int:
         """Bytes of generator states that checkpoints stash, and of one more during a rerun."""
@@ -717,9 +710,20 @@ def _assembled(
         ),
         len(recorder.reruns),
         0 if recorder.step.on_gpu else torch.get_rng_state().nbytes,
-        not (workspace or recorder.step.on_gpu)
-        and any(ONEDNN.search(f"{row.operator} {row.call.dtype}") for row in rows),
+        tuple(_notes(recorder, workspace)),
     )
+
+
+def _notes(recorder: _Recorder, workspace: bool) -> Iterator[str]:
+    if recorder.assumed:
+        yield "numbers that decide what runs are assumed to be finite, and uniform random ones to be 0.5"
+    if recorder.generators != python_generators():
+        yield "Python's and NumPy's random numbers are assumed to be those of the capture"
+    if recorder.step.on_gpu and any(isinstance(each, nn.RNNBase) for each in recorder.paths):
+        yield "the buffers that cuDNN keeps for nn.LSTM, nn.GRU and nn.RNN are not counted"
+    taking = (f"{row.operator} {row.call.dtype}" for row in recorder.rows)
+    if not (workspace or recorder.step.on_gpu) and any(map(ONEDNN.search, taking)):
+        yield "not in the peak: memory that oneDNN takes on the CPU; plan with workspace=True to count it"
 
 
 def _names(rows: Sequence[_OperatorRow]) -> tuple[list[str], list[str]]:

@@ -2,33 +2,44 @@
 
 import contextlib
 import gc
+import pickle
+import random
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import zip_longest
+from math import isinf
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
-from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode
+from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode, without_modes
 from remat_algos.interop.torch.storages import mapped, tensors
 
 KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
 PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
 
 
+def python_generators() -> bytes:
+    """Return the states of Python's and NumPy's global generators."""
+    return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
+
+
 class Attributes:
     """Objects to which attributes of a module refer, also in its submodules and in containers.
 
-    With the arguments of a call, also those to which these refer, in objects of any class.
+    With the arguments of a call, also those to which these refer, in objects of any class. `swapped` are ids of tensors
+    of the model and of the fakes in their place, of which `nn.RNNBase` keeps lists. Python's generators are part of it.
     """
 
-    def __init__(self, module: nn.Module, arguments: Any = ()) -> None:
+    def __init__(self, module: nn.Module, arguments: Any = (), swapped: Set[int] = frozenset()) -> None:
+        self.swapped, self.generators = swapped, python_generators()
         self.before: dict[int, tuple[Any, Any]] = {}  # by id: containers and copies of them
         self.add([module], nn.Module)
         self.own = len(self.before)  # the others are those of the arguments
@@ -57,6 +68,8 @@ class Attributes:
 
     def change(self) -> str:
         """Why a module cannot run twice: what its call changed in an attribute or argument; "" if nothing."""
+        if self.generators != python_generators():
+            return "it draws from Python's or NumPy's generator, whose state PyTorch's checkpoints do not restore"
         given = {id(each) for each, _ in [*self.before.values()][self.own :]}
         for changed, before, now in self.changes():
             if id(changed) in given:
@@ -69,7 +82,8 @@ class Attributes:
             else:
                 pairs = list(zip_longest(before, now))
             for old, new in pairs:
-                if new is old:
+                ids = {*map(id, tensors((old, new)))}
+                if new is old or (ids and ids <= self.swapped):
                     continue
                 if _has_tensor(old):
                     return "it replaces a tensor in an attribute, which a second run would not find"
@@ -80,6 +94,9 @@ class Attributes:
         return ""
 
     def restore(self) -> None:
+        states = pickle.loads(self.generators)
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
         for each, before, _ in list(self.changes()):
             each.clear()
             if isinstance(each, dict):
@@ -101,6 +118,25 @@ def _copied(container: Any) -> Any:
 
 def _ids(entries: Any) -> list[int]:
     return [id(each) for each in (*entries, *(entries.values() if isinstance(entries, dict) else ()))]
+
+
+def assumed(operator: Any, args: Any, kwargs: Any, known: Sequence[Any]) -> Any:
+    """Return the number in each element of a result, if numbers are finite and uniform draws 0.5, by the arguments'."""
+    name = operator.overloadpacket.__name__
+    if name in ("isnan", "isinf", "isposinf", "isneginf"):
+        return False
+    if name in ("rand", "rand_like"):
+        return 0.5
+    if name in ("eq", "ne") and (args[0] is args[1] or (isinstance(args[1], float) and isinf(args[1]))):
+        return (name == "eq") == (args[0] is args[1])
+    alike = torch.Tag.pointwise in operator.tags or name in ("all", "any", "amax", "amin", "_to_copy")
+    zeros = name in ("sum", "count_nonzero") and not any(known)
+    if not known or None in known or not (alike or zeros):
+        return None
+    following = iter(known)
+    with without_modes():
+        ones = [torch.full((1,) * x.dim(), next(following)) if isinstance(x, torch.Tensor) else x for x in args]
+        return operator(*ones, **{x: kwargs[x] for x in kwargs.keys() & {"alpha", "dtype"}}).item()
 
 
 class _AttentionKernels(TorchFunctionMode):
@@ -273,9 +309,16 @@ def fake_step(model: nn.Module, inputs: Any, keywords: Any, on: torch.device | s
         with mode, emulated:
             yield step
     except (*DATA_DEPENDENT, RuntimeError) as error:
-        if not isinstance(error, DATA_DEPENDENT) and "tensor subclasses" not in str(error):  # Tensor.numpy()
-            raise
-        raise _reads_numbers(error) from error
+        if isinstance(error, DATA_DEPENDENT) or "tensor subclasses" in str(error):  # Tensor.numpy()
+            raise _reads_numbers(error) from error
+        if "support saved tensor hooks" in str(error):
+            raise GraphError(
+                "torch.func.grad, vjp, jacrev and hessian take no hooks on saved tensors, with which PyTorch "
+                "checkpoints blocks; compute such gradients by torch.autograd.grad"
+            ) from error
+        if "have been used in the graph" in str(error):
+            raise GraphError("a gradient is for a tensor from outside; call torch.autograd.grad in forward") from error
+        raise
     finally:
         attributes.restore()
         torch.set_grad_enabled(gradients)

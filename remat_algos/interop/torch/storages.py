@@ -1,7 +1,7 @@
 """Bytes of tensor storages: predicted for the results of operators, and measured peaks of calls."""
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from math import prod
@@ -153,8 +153,10 @@ def stored_bytes(operator: Any, args: Any, kwargs: Any, result: Any) -> list[int
     sizes, lower_bound = [int(each.untyped_storage().nbytes()) for each in results], OVERALLOCATED.get(str(operator))
     if lower_bound is None or results[0].device.type not in HOST:
         return sizes
-    bytes_of = lower_bound(arguments_by_name(operator, args, kwargs))
-    return [max(size, int(more)) if size else 0 for size, more in zip(sizes, bytes_of, strict=True)]
+    bytes_of = lower_bound(arguments_by_name(operator, args, kwargs), results)
+    # an empty tensor of bytes is a workspace, of which fake tensors do not know the size
+    exists = [size or each.dtype == torch.uint8 for size, each in zip(sizes, results, strict=True)]
+    return [max(size, int(more)) if each else 0 for size, more, each in zip(sizes, bytes_of, exists, strict=True)]
 
 
 def tensors(arguments: Any) -> Iterator[torch.Tensor]:
@@ -206,52 +208,62 @@ def mapped(function: Callable[[torch.Tensor], Any], arguments: Any) -> Any:
     return arguments
 
 
-def _loss(arguments: Mapping[str, Any]) -> list[int]:
+def _loss(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
     """Storage of a loss: that of its terms, which the mean or the sum overwrites."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
-def _bags(arguments: Mapping[str, Any]) -> list[int]:
+def _bags(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
     """Storage with one extra element at the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
-def _copied(arguments: Mapping[str, Any]) -> list[int]:
+def _copied(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
     """Return the whole storage of the destination, or 0 if its elements overlap."""
     into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
-def _statistics(arguments: Mapping[str, Any]) -> list[int]:
+def _statistics(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
     """Storage of the mean and the deviation, of the type of the weight, which under autocast is wider."""
-    weight, read = arguments.get("weight"), arguments["input"]
-    if "group" in arguments:
-        count = arguments["N"] * arguments["group"]
-    elif "normalized_shape" in arguments:
-        count = read.numel() // max(prod(arguments["normalized_shape"]), 1)
-    else:
-        count = read.shape[1]
-    size = 0 if weight is None else count * weight.itemsize
-    return [0, size, size]
+    weight = arguments.get("weight")
+    return [0, *(0 if weight is None else each.numel() * weight.itemsize for each in results[1:])]
 
 
-OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
+def _lstm(arguments: Mapping[str, Any], results: Sequence[torch.Tensor]) -> list[int]:
+    """Storage of the gates and states that oneDNN keeps for the gradient, each in whole pages of 4,096 bytes."""
+    x, hidden = arguments["input"], arguments["hidden_size"]
+    (steps, batch, width), size = x.shape, x.itemsize
+
+    def pages(count: int, width: int, itemsize: int, line: int = 64) -> int:
+        padded = -(-width * itemsize // line) * line // itemsize
+        padded += line // itemsize if line > itemsize and padded % 256 == 0 else 0
+        return -(-count * batch * padded * itemsize // 4096) * 4096
+
+    cells = [pages(2 * (steps + 1), hidden, each, line=each) for each in (size, 4)]
+    states = [pages(2 * (steps + 1), max(width, hidden), each) for each in (size, 4, 4)]
+    made = [pages(steps, 4 * hidden, size), pages(steps, hidden, size)]
+    return [0, 0, 0, sum([*made, *states, *cells]) if arguments["train"] else 0]
+
+
+OVERALLOCATED: dict[str, Callable[[Mapping[str, Any], Sequence[torch.Tensor]], list[int]]] = {
     "aten.mse_loss.default": _loss,
     "aten.smooth_l1_loss.default": _loss,
     "aten.soft_margin_loss.default": _loss,
     "aten.binary_cross_entropy.default": _loss,
     # An image replaces its columns.
-    "aten.col2im.default": lambda arguments: [arguments["self"].numel() * arguments["self"].itemsize],
+    "aten.col2im.default": lambda arguments, results: [arguments["self"].numel() * arguments["self"].itemsize],
     "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
     "aten.native_layer_norm.default": _statistics,
     "aten.native_group_norm.default": _statistics,
     "aten.native_batch_norm.default": _statistics,
     "aten._embedding_bag_forward_only.default": _bags,
+    "aten.mkldnn_rnn_layer.default": _lstm,
 }
 """Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.
 
