@@ -36,7 +36,7 @@ class _Storages(TorchDispatchMode):
     """Counts the bytes of storages during each operator.
 
     The engine adds gradients in place if it alone owns the first one. Under a dispatch mode it adds out of place, so
-    the sum is counted in place if the first gradient is freed at once.
+    the sum is counted in place if the first gradient is no view and is freed at once.
     """
 
     def __init__(self, known):
@@ -67,7 +67,8 @@ class _Storages(TorchDispatchMode):
                 self.live += storage.nbytes()
                 weakref.finalize(storage, self.freed, id(storage), storage.nbytes())
         self.during = self.live
-        self.first = id(args[0].untyped_storage()) if self.adding and operator is torch.ops.aten.add.Tensor else None
+        sums = self.adding and operator is torch.ops.aten.add.Tensor and not args[0]._is_view()
+        self.first = id(args[0].untyped_storage()) if sums else None
         return result
 
     def close(self):

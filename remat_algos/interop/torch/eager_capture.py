@@ -27,6 +27,7 @@ from remat_algos.interop.torch.stable_names import (
     DispatchMode,
     FakeTensor,
     arguments_by_name,
+    is_view,
     schema_of,
     without_modes,
     writes_into_arguments,
@@ -342,7 +343,8 @@ class _Recorder(DispatchMode):
             )
         )
         adds = self.backward and self.owner == NO_OWNER and operator is torch.ops.aten.add.Tensor
-        if adds and new and torch.ops.aten.is_non_overlapping_and_dense.default(args[0]):
+        whole = torch.ops.aten.is_non_overlapping_and_dense.default
+        if adds and new and whole(args[0]) and not is_view(args[0]):
             self.sum = id(args[0].untyped_storage()), next(iter(new))
 
     def _check_saved(self, arguments: Sequence[torch.Tensor]) -> None:

@@ -3,10 +3,10 @@
 Fake tensors and dispatch modes are in PyTorch's manual, but their modules have no public name. No public name either is
 in the place of the schema of an operator, which says what it changes in place; of `without_modes`, which hides an
 operator from the modes around; of the mode in which torch.compile traces a graph; and of the version of a tensor, with
-which autograd itself finds changes in place.
+which autograd itself finds changes in place; and of whether a tensor is a view.
 """
 
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
@@ -27,6 +27,8 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
 
 version = attrgetter("_version")
 """Return the number of changes of a tensor in place."""
+is_view = methodcaller("_is_view")
+"""True for a view that autograd knows: PyTorch's engine adds no gradient into one."""
 
 
 class LightMode(DispatchMode):
