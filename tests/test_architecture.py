@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 CORE = (
     *("hooks", "forks", "cache_folder", "kernels", "wording", "errors", "text", "arguments", "registry", "files"),
-    *("context", "effort", "ir", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
+    *("context", "effort", "ir", "result", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
     *("search", "questions"),
 )
 EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")

@@ -1,6 +1,5 @@
 """Devices and links: their tables, files and names; types of elements and their bytes."""
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.arguments import checked_arguments
 from remat_algos.cost.links import FORMS, Link, host_limit, plain_name
 from remat_algos.errors import GraphError, extended
 from remat_algos.files import json_of, read_text
-from remat_algos.ir.arrays import brief, by_fields
+from remat_algos.ir.arrays import brief
+from remat_algos.result import Result, entries
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import did_you_mean
 
@@ -70,7 +69,7 @@ _MAX_COUNT = 2**20  # multiprocessors, and elements along a tile: a wave is belo
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class Device(Result):
     """Rates and memory of a device, for rooflines.
 
     Parameters
@@ -116,7 +115,6 @@ class Device:
     tile: int = TILE
 
     __repr__ = brief
-    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         for key in ("name", "source"):
@@ -199,30 +197,10 @@ class Device:
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
-        numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
-        link = {} if self.link is None else {"link": self.link.record()}
-        tiles = {} if self.multiprocessors is None else {"multiprocessors": self.multiprocessors, "tile": self.tile}
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": self.name,
-            **numbers,
-            "source": self.source,
-            **link,
-            **tiles,
-        }
-
-    @checked_arguments
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the device to a JSON file, whole or not at all; `get_device` reads it.
-
-        Parameters
-        ----------
-        path : path
-        """
-        from remat_algos.files import write_whole
-
-        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
+        own = "" if self.link is None else "link"
+        tiles = "" if self.multiprocessors is None else "multiprocessors tile"
+        figures = entries(self, f"name flops bandwidth launch memory source {own} {tiles}")
+        return {"format": FORMAT, "version": VERSION, **figures}
 
 
 def _is_count(number: object, limit: int) -> bool:

@@ -21,15 +21,16 @@ from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run import Runnable, execute, planned
-from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
+from remat_algos.ir.arrays import Int64, brief, frozen
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.result import Result, entries
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.amounts import format_seconds
-from remat_algos.wording import counted, exact_bytes, format_bytes, labelled, shortened
+from remat_algos.wording import counted, exact_bytes, format_bytes, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Validation:
+class Validation(Result):
     """The predicted and the measured memory, values, runs and times of a schedule.
 
     Parameters
@@ -73,7 +74,6 @@ class Validation:
     stale: StaleValueError | None = None
 
     __repr__ = brief
-    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -177,30 +177,18 @@ class Validation:
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
-        graph, step = self.simulation.graph, self.first_difference
+        step = self.first_difference
         predicted, measured = self.overhead_times() if len(self.seconds) else (None, None)
         return {
-            "graph_hash": graph.source_hash,
-            "backend": self.execution.backend,
-            "device": self.execution.device,
-            "packed": self.arena,
+            **entries(self, "graph_hash=simulation.graph.source_hash execution.backend execution.device packed=arena"),
             "steps": len(self.simulation.schedule),
-            "holds": self.holds,
-            "predicted_peak": self.predicted_peak,
-            "measured_peak": self.measured_peak,
-            "exact_peak": self.simulation.peak_memory,
+            **entries(self, "holds predicted_peak measured_peak exact_peak=simulation.peak_memory"),
             "measured_exact_peak": int(self.execution.peak_raw),
-            "pool_total": self.pool_total,
-            "pool_predicted": list(self.pool_predicted),
-            "pool_inside": self.pool_inside,
-            "device_peak": self.device_peak,
+            **entries(self, "pool_total pool_predicted pool_inside device_peak"),
             **self._host_record(),
-            "residual": self.residual.tolist(),
-            "first_difference": step,
+            **entries(self, "residual first_difference"),
             "first_difference_node": None if step is None else self._node(step),
-            "mismatches": self.mismatches,
-            "time_predicted": self.time_predicted,
-            "time_measured": self.time_measured,
+            **entries(self, "mismatches time_predicted time_measured"),
             "overhead_predicted": predicted,
             "overhead_measured": measured,
             "runs": self.runs.tolist(),
@@ -282,9 +270,6 @@ class Validation:
         text = f"{_time_of(self.time_measured)}, median of {runs}; {_time_of(self.time_predicted)} predicted"
         later = f"; recomputation {_time_of(measured)}, {_time_of(predicted)} predicted"
         return text + later if (self.runs > 1).any() else text
-
-    def __str__(self) -> str:
-        return "\n".join(labelled(self.rows()))
 
 
 def _both(predicted: int, measured: int) -> str:

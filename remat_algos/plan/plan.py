@@ -22,7 +22,8 @@ from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import FORMAT, VERSION, SearchReport, from_file, own_details, plain, shaped
+from remat_algos.plan.record import FORMAT, SHOWN, VERSION, SearchReport, from_file, own_details, plain, shaped
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule, named_copies
@@ -52,8 +53,6 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "chain": "schedules of a chain",
 }
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
-FIGURES = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap")
-FIGURES_OF_COPIES = ("time", "overhead_in_time", "host_peak")
 FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # a binary form
 OTHER_SHARES = (1.0, 0.8)
@@ -314,28 +313,26 @@ class Plan:
             "version": VERSION,
             "graph_hash": graph.source_hash,
             "differentiate": dict(graph.derivation.options) if graph.derivation is not None else None,
-            "solver": self.solver,
-            "method": self.method,
+            **entries(self, "solver method"),
             "options": plain(self.options),
-            "budget": self.budget.record(),
-            "limit": self.limit,
+            **entries(self, "budget limit"),
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
             "peak_bound": (least_peak_bound if self.link is None else peak_bound_with_copies)(graph)[0],
-            "resident_memory": graph.resident_memory,
-            "compute": simulation.compute,
-            "overhead": simulation.overhead,
+            **entries(self, "graph.resident_memory simulation.compute overhead"),
             "bound": None if bound is None else bound.amount,
             "bound_scope": None if bound is None else bound.scope,
             "bound_source": None if bound is None else bound.source,
-            "gap": self.gap,
-            "compute_unit": graph.labels.compute_unit,
-            "compute_scale": graph.labels.compute_scale,
+            **entries(self, f"gap {UNIT}"),
             "seconds": round(self.seconds, 6),
             "details": plain({**details, **self.report.record()}),
         }
         if self.link is not None:
-            record |= self._copies_record(self.link)
+            record["link"] = self.link.record()
+            copies: Sequence[Sequence[Sequence[Any]]] = named_copies(graph, self.schedule)
+            names_of = ("loads", "lingering", "stores")
+            record |= {name: [list(row) for row in rows] for name, rows in zip(names_of, copies, strict=True)}
+            record |= entries(self, "time overhead_in_time simulation.host_peak")
         if self.constraints is not None:
             record["constraints"] = self.constraints.record()
         record |= self.reservation.record()
@@ -345,23 +342,10 @@ class Plan:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
 
-    def figures(self) -> dict[str, Any]:
-        """Return the entries of the record by which plans are compared, those of copies with a link only."""
-        record, copies = self.record(), () if self.link is None else FIGURES_OF_COPIES
-        return {name: record[name] for name in (*FIGURES, *copies)}
-
-    def _copies_record(self, link: Link) -> dict[str, Any]:
-        """Return the entries of a plan with a link."""
-        loads, lingering, stores = named_copies(self.graph, self.schedule)
-        return {
-            "link": link.record(),
-            "loads": [list(row) for row in loads],
-            "lingering": [list(row) for row in lingering],
-            "stores": [list(row) for row in stores],
-            "time": self.time,
-            "overhead_in_time": self.overhead_in_time,
-            "host_peak": self.simulation.host_peak,
-        }
+    def figures(self, names: Sequence[str] = SHOWN) -> dict[str, Any]:
+        """Return the entries of the record with these names, as far as it has them; "bound_proven" is one."""
+        record = self.record() | {"bound_proven": self.bound is not None and self.bound.proven}
+        return {name: record[name] for name in names if name in record}
 
     @checked_arguments
     def text(self, form: str = "plan") -> str:

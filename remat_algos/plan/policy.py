@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from remat_algos.context import Clock
 from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST
 from remat_algos.errors import PlanError
-from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields, is_count
 from remat_algos.ir.graph import ComputationGraph, remembered
 from remat_algos.plan.blocks import (
@@ -38,13 +35,13 @@ from remat_algos.plan.blocks import (
     not_rerun,
 )
 from remat_algos.plan.record import COUNT, Entries, are_texts, check_entries, from_file, link_of
+from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import fine_percent, percent
-from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line, tabulated
+from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line
 
 FORMAT, VERSION = "remat-policy", 1
-COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
 ENTRIES: Entries = {
     "graph_hash": (lambda entry: isinstance(entry, str), "a text"),
     "semantics": (lambda entry: entry in SEMANTICS, "eager or graph"),
@@ -88,12 +85,11 @@ class Treatment:
         """Return the JSON record."""
         saved = {"saved": list(self.saved)} if self.decision != KEEP else {}
         saved |= {"inputs": list(self.inputs)} if self.inputs else {}
-        figures = {"memory": self.memory, "compute": self.compute, "copies": self.copies}
-        return {"name": self.name, "decision": self.decision, **saved, **figures}
+        return entries(self, "name decision") | saved | entries(self, "memory compute copies")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Policy:
+class Policy(Result):
     """One treatment for each block of a graph, or for each tensor; `simulation` is of the schedule that follows.
 
     `treatments` are in the order in which the blocks first run, or of the values. `semantics` is "eager" or "graph",
@@ -109,7 +105,7 @@ class Policy:
     link: Link | None = None
     _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
-    __reduce__ = by_fields
+    COLUMNS = ("blocks", "treatment", "saved operators", "kept a block", "price a block")
 
     def __repr__(self) -> str:
         return one_line(
@@ -268,25 +264,13 @@ class Policy:
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record: the names of each decision, then every treatment with its bytes and price."""
-        labels, what = self.graph.labels, "tensors" if self.blocks is None else "blocks"
-        record: dict[str, Any] = {"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash}
-        if self.blocks is not None:
-            record |= {"semantics": self.semantics, "limit": self.limit, "bound": self.bound.amount, "gap": self.gap}
+        own, what = ("", "tensors") if self.blocks is None else ("semantics limit bound=bound.amount gap", "blocks")
         return {
-            **record,
-            "peak_memory": self.peak_memory,
-            "overhead": self.overhead,
-            "compute_unit": labels.compute_unit,
-            "compute_scale": labels.compute_scale,
-            **({} if self.link is None else {"link": self.link.record()}),
+            **{"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash},
+            **entries(self, f"{own} peak_memory overhead {UNIT} {'' if self.link is None else 'link'}"),
             **{each: [t.name for t in self.treatments if t.decision == each] for each in DECISIONS},
             what: [each.record() for each in self.treatments],
         }
-
-    @checked_arguments
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record as JSON, whole or not at all."""
-        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
     @classmethod
     @checked_arguments
@@ -333,8 +317,9 @@ class Policy:
         ):
             yield label, f"{graph.labels.compute(amount)}, {fine_percent(amount, one_pass)} {what}"
 
-    def __str__(self) -> str:
-        return "\n".join([*tabulated(COLUMNS, self.rows()), *labelled(self.figures())])
+    def notes(self) -> list[str]:
+        """Return the figures as lines."""
+        return labelled(self.figures())
 
 
 def every_nth(blocks: Blocks, n: int) -> list[str]:

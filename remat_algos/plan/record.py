@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from remat_algos.allocate.allocators import ARENA_KEYS, POOL_KEYS
 from remat_algos.context import Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, extended
@@ -154,6 +155,16 @@ def skipped_text(skipped: Mapping[str, int]) -> str:
 
 Answer = TypeVar("Answer")
 FORMAT, VERSION = "remat-plan", 1
+COPIES = ("time", "overhead_in_time")
+SHOWN = (
+    *("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap"),
+    *(*COPIES, "host_peak"),
+)
+"""Entries by which plans are compared; those of copies are in the record of a plan with a link."""
+POINT = ("peak_memory", "compute", "overhead", *COPIES, "bound", "bound_source", "bound_proven", "gap")
+"""Entries of a plan on a frontier."""
+RESERVED = ("allocator", *POOL_KEYS.values(), *ARENA_KEYS.values(), "fragmentation")
+"""Entries of a plan whose budget limits the bytes that an allocator reserves."""
 BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # proofs of bounds, next to the details of a solver
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,

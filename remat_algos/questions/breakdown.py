@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,16 @@ import numpy as np
 
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, row_of, sealed
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.parts import ROLES
 from remat_algos.plan.plan import Plan
+from remat_algos.result import Result
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.views import live_at
-from remat_algos.wording import format_bytes, tabulated
+from remat_algos.wording import format_bytes
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"
@@ -52,7 +53,7 @@ _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Breakdown:
+class Breakdown(Result):
     """Bytes at the peak of a schedule, residents among them, and its compute.
 
     Parameters
@@ -84,8 +85,10 @@ class Breakdown:
     compute_unit: str
     compute_scale: int
 
+    ENTRIES = "by peak_step peak_memory resident_memory footprint structures compute_unit compute_scale types=_types"
+    WIDTH = sys.maxsize
+
     __repr__ = brief
-    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -131,55 +134,47 @@ class Breakdown:
         """Compute by type of layer."""
         return dict(zip(self.types, self.compute.sum(axis=1).tolist(), strict=True))
 
-    def record(self) -> dict[str, Any]:
-        """Return the JSON record."""
-        rows = zip(self.types, self.memory.tolist(), self.compute.tolist(), strict=True)
-        return {
-            "by": self.by,
-            "peak_step": self.peak_step,
-            "peak_memory": self.peak_memory,
-            "resident_memory": self.resident_memory,
-            "footprint": self.footprint,
-            "structures": self.structures,
-            "compute_unit": self.compute_unit,
-            "compute_scale": self.compute_scale,
-            "types": [
-                {
-                    "type": name,
-                    "memory": dict(zip(STRUCTURES, sizes, strict=True)),
-                    "compute": dict(zip(PARTS, costs, strict=True)),
-                }
-                for name, sizes, costs in rows
-            ],
-        }
+    @property
+    def _types(self) -> list[dict[str, Any]]:
+        """The entries of the record by type."""
+        return [
+            {
+                "type": name,
+                "memory": dict(zip(STRUCTURES, sizes, strict=True)),
+                "compute": dict(zip(PARTS, costs, strict=True)),
+            }
+            for name, sizes, costs in zip(self.types, self.memory.tolist(), self.compute.tolist(), strict=True)
+        ]
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Columns and rows of text: bytes by type and structure, with shares of memory and compute; empty ones not."""
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of `rows`: structures without bytes are left out."""
+        structures = (name for name, size in self.structures.items() if size)
+        return (self.by, *structures, "together", "share", "compute", *self._headings)
+
+    @property
+    def _headings(self) -> tuple[str, ...]:
+        return ("recomputed",) if self.compute[:, PARTS.index("again")].any() else ()
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the bytes of each type by structure, with shares of memory and compute; then the sums and shares."""
         structure_total, type_total = self.memory.sum(axis=0), self.memory.sum(axis=1)
         shown = np.flatnonzero(structure_total).tolist()
         cost, again = self.compute.sum(axis=1), self.compute[:, PARTS.index("again")]
-        headings = ("recomputed",) if again.any() else ()
-        columns = (self.by, *(STRUCTURES[i] for i in shown), "together", "share", "compute", *headings)
 
         def row(name: str, sizes: Int64, cost: int, more: int) -> tuple[str, ...]:
             bytes_of = [format_bytes(int(sizes[i])) if sizes[i] else "" for i in shown]
             total = int(self.compute.sum())
-            shares = [_percent(cost, total), *(_percent(more, total) for _ in headings)]
+            shares = [_percent(cost, total), *(_percent(more, total) for _ in self._headings)]
             whole = int(sizes.sum())
             return (name, *bytes_of, format_bytes(whole), _percent(whole, self.footprint), *shares)
 
-        rows = [
-            row(name, self.memory[i], int(cost[i]), int(again[i]))
-            for i, name in enumerate(self.types)
-            if type_total[i] or cost[i]
-        ]
+        for i, name in enumerate(self.types):
+            if type_total[i] or cost[i]:
+                yield row(name, self.memory[i], int(cost[i]), int(again[i]))
+        yield row("all", structure_total, int(cost.sum()), int(again.sum()))
         shares = [_percent(int(structure_total[i]), self.footprint) for i in shown]
-        rows.append(row("all", structure_total, int(cost.sum()), int(again.sum())))
-        rows.append(("share", *shares, *[""] * (len(columns) - 1 - len(shares))))
-        return columns, rows
-
-    def __str__(self) -> str:
-        return "\n".join(tabulated(*self.table(), width=sys.maxsize))
+        yield ("share", *shares, *[""] * (len(self.columns) - 1 - len(shares)))
 
 
 @checked_arguments

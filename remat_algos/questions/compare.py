@@ -16,6 +16,8 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, bounded, reordered
+from remat_algos.plan.record import RESERVED, SHOWN
+from remat_algos.result import Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.bounding import BOUNDING, Bounds, compute_bound
@@ -43,17 +45,12 @@ class Entry:
     def record(self) -> dict[str, Any]:
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
-        record = self.plan.record()
-        shown = self.plan.figures() | {"seconds": record["seconds"]} | self.plan.reservation.record()
-        if self.plan.link is not None:
-            shown["link"] = record["link"]
-        proven = self.plan.bound is not None and self.plan.bound.proven
-        flags = {"feasible": True, **self.plan.report.cut_short, "bound_proven": proven}
-        return {"solver": self.solver, **flags, **shown}
+        figures = self.plan.figures(("bound_proven", *SHOWN, "seconds", *RESERVED, "link"))
+        return {"solver": self.solver, "feasible": True, **self.plan.report.cut_short, **figures}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Entries by solver, those with plans first, the cheapest first; the budget limits reserved bytes."""
 
     graph: ComputationGraph
@@ -120,16 +117,11 @@ class Comparison:
         return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
 
     def record(self) -> dict[str, Any]:
-        own_base = get_allocator(self.allocator).own_base
-        return {
-            "budget": self.budget.record(),
-            "graph_hash": self.graph.source_hash,
-            "peak_without_rematerialization": baseline_peak(self.graph),
-            **({"reserved_without_rematerialization": self.base} if own_base else {}),
-            "resident_memory": self.graph.resident_memory,
-            **self.stop.record(),
-            "solvers": [entry.record() for entry in self.entries],
-        }
+        reserved = "reserved_without_rematerialization=base" if get_allocator(self.allocator).own_base else ""
+        record = entries(self, "budget graph_hash=graph.source_hash")
+        record["peak_without_rematerialization"] = baseline_peak(self.graph)
+        record |= entries(self, f"{reserved} graph.resident_memory stop.complete")
+        return record | {"solvers": [entry.record() for entry in self.entries]}
 
 
 @checked_arguments

@@ -15,6 +15,7 @@ from remat_algos.ir.graph import ComputationGraph, derived, remembered
 from remat_algos.ir.parts import KEEP
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.what_if import FlippedDecision, flip_decision, idle_gap, reads_of
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.schedule.views import LiveValue, live_at, live_set
@@ -208,8 +209,7 @@ class Decision:
             "values": [self.graph.value_name(x) for x in self.graph.values(self.node)],
             "memory": self.memory,
             "compute": int(self.graph.compute[self.node]),
-            "runs": self.runs,
-            "lives": self.lives,
+            **entries(self, "runs lives"),
             "reads": [{"step": step, "node": names[step]} for step in self.reads],
             "held_at_peak": self.bytes_at(self.simulation.peak_step),
             "fixed": self.fixed or None,
@@ -308,16 +308,8 @@ class Explanation:
     def record(self) -> dict[str, Any]:
         simulation = self.plan.simulation
         live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
-        record = {
-            "graph_hash": self.plan.graph.source_hash,
-            "peak_memory": simulation.peak_memory,
-            "peak_step": simulation.peak_step,
-            "compute_unit": self.plan.graph.labels.compute_unit,
-            "compute_scale": self.plan.graph.labels.compute_scale,
-            "decisions": [decision.record() for decision in self.decisions],
-            "left_out": self.left_out,
-            "at_peak": live,
-        }
+        record = entries(simulation, f"graph_hash=graph.source_hash peak_memory peak_step {UNIT}")
+        record |= {"decisions": [each.record() for each in self.decisions], "left_out": self.left_out, "at_peak": live}
         if self.no_report:
             record["no_report"] = self.no_report
         return record if self.report is None else self.report.record(self.most) | record

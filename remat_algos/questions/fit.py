@@ -16,6 +16,8 @@ from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import SHOWN
+from remat_algos.result import entries
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.infeasible import budget_error
 from remat_algos.search.request import Request
@@ -59,24 +61,15 @@ class Fit:
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
-        figures: dict[str, Any] = {}
+        """Return the JSON record."""
+        record = entries(self, "solver value at_least too_much reason stop.complete")
+        record["tried"] = {str(value): reason for value, reason in sorted(self.tried.items())}
         if self.plan is not None:
-            record = self.plan.record()
-            copies = ("link",) if self.plan.link is not None else ()
-            others = ("graph_hash", "method", "compute_unit", "compute_scale", *copies)
-            figures = {name: record[name] for name in others} | self.plan.figures()
-            figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
-            figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
-        return {
-            "solver": self.solver,
-            "value": self.value,
-            "at_least": self.at_least,
-            "too_much": self.too_much,
-            "reason": self.reason,
-            **self.stop.record(),
-            "tried": {str(value): reason for value, reason in sorted(self.tried.items())},
-            **figures,
-        }
+            record |= self.plan.figures(
+                ("graph_hash", "method", "compute_unit", "compute_scale", "link", *SHOWN, "bound_proven")
+            )
+            record["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
+        return record
 
 
 @checked_arguments

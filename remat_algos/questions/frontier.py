@@ -14,11 +14,11 @@ from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.errors import ArgumentError, BudgetError, about
-from remat_algos.hooks import html
-from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, reordered
+from remat_algos.plan.record import POINT
+from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import check_simulation
@@ -36,7 +36,7 @@ LOWEST_SHARE = 0.3  # time share for the lowest peak, where the frontier begins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frontier:
+class Frontier(Result):
     """Plans of several solvers, each a trade of memory for compute.
 
     In each curve, and in `plans`, the peak rises and the compute falls: no plan dominates another.
@@ -66,8 +66,6 @@ class Frontier:
     reasons: Mapping[str, str] = field(default_factory=dict)
     stop: Stop = Stop.DONE
 
-    _repr_html_ = html
-
     COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 
     def __repr__(self) -> str:
@@ -79,8 +77,6 @@ class Frontier:
             peaks,
             self.stop.reason,
         )
-
-    __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -126,35 +122,20 @@ class Frontier:
         """Return the JSON record: every point of every curve."""
         best = {id(plan) for plan in self.plans}
         return {
-            "graph_hash": self.graph.source_hash,
-            "peak_without_rematerialization": self.base,
-            "resident_memory": self.graph.resident_memory,
-            "least_peak_bound": self.bound_memory,
-            "compute_bound": self.bound_compute,
+            **entries(self, "graph_hash=graph.source_hash peak_without_rematerialization=base graph.resident_memory"),
+            **entries(self, "least_peak_bound=bound_memory compute_bound=bound_compute"),
             "compute_bound_source": ONE_PASS,
-            "compute_unit": self.graph.labels.compute_unit,
-            "compute_scale": self.graph.labels.compute_scale,
-            **self.stop.record(),
+            **entries(self, f"{UNIT} stop.complete"),
             "interrupted": self.stop is Stop.INTERRUPTED,
             "reasons": dict(self.reasons),
-            "points": [
-                {
-                    "solver": solver,
-                    "peak_memory": plan.peak_memory,
-                    "compute": plan.simulation.compute,
-                    "overhead": plan.overhead,
-                    **({} if plan.link is None else {"time": plan.time, "overhead_in_time": plan.overhead_in_time}),
-                    "bound": None if plan.bound is None else plan.bound.amount,
-                    "bound_source": None if plan.bound is None else plan.bound.source,
-                    "bound_proven": plan.bound is not None and plan.bound.proven,
-                    "gap": plan.gap,
-                    "best": id(plan) in best,
-                    "details": plan.record()["details"],
-                }
-                for solver, curve in self.curves.items()
-                for plan in curve
-            ],
+            "points": [_point(name, plan, id(plan) in best) for name, curve in self.curves.items() for plan in curve],
         }
+
+
+def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
+    figures = plan.figures((*POINT, "details"))
+    details = figures.pop("details")
+    return {"solver": solver, **figures, "best": best, "details": details}
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:

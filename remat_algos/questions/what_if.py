@@ -12,6 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.kernels.lifetimes import serving_runs
+from remat_algos.result import entries
 from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -165,14 +166,7 @@ class FlippedDecision:
 
     def record(self) -> dict[str, Any]:
         """Return the figures under the keys of the JSON format."""
-        return {
-            "compute": self.compute,
-            "freed": self.freed,
-            "freed_steps": self.freed_steps,
-            "held": self.added,
-            "held_steps": self.added_steps,
-            "peak_memory": self.peak_memory,
-        }
+        return entries(self, "compute freed freed_steps held=added held_steps=added_steps peak_memory")
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:

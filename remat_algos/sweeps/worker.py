@@ -27,6 +27,7 @@ from remat_algos.files import read_bytes
 from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.record import SHOWN
 from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 
@@ -118,16 +119,9 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
         msg = f"{shortened(plan.solver)} yielded no schedule, and no_remat took its place"
         raise RuntimeError(msg)
     record = plan.record()
-    shown = ("method", "limit", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_source", "gap")
-    figures = {name: record[name] for name in shown}
-    if plan.link is not None:
-        figures |= {name: record[name] for name in ("time", "overhead_in_time", "host_peak")}
-    figures |= {
-        "reserved_memory": plan.reservation.memory,
-        "steps": len(plan.schedule),
-        "stop": plan.report.stop.name,
-    }
-    return {"outcome": PLANNED, **figures}, json.dumps(record)
+    figures = {name: record[name] for name in ("method", "limit", *SHOWN) if name in record}
+    own = {"reserved_memory": plan.reservation.memory, "steps": len(plan.schedule), "stop": plan.report.stop.name}
+    return {"outcome": PLANNED, **figures, **own}, json.dumps(record)
 
 
 @lru_cache(GRAPHS)

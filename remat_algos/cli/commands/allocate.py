@@ -17,6 +17,7 @@ from remat_algos.cli.shared_options import SETS, add, add_plot, searching, used_
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write_allocation
+from remat_algos.result import entries
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes
@@ -179,8 +180,7 @@ def _record(
         figures = _arena_record(allocation, (arguments.capacity or [None])[0])
     record = {
         **figures,
-        "method": allocation.method,
-        "alignment": allocation.alignment,
+        **entries(allocation, "method alignment"),
         "buffers": len(buffers),
         "fixed": int((buffers.offset >= 0).sum()),
     }
@@ -192,17 +192,13 @@ def _record(
         "workspaces": int((buffers.instance < 0).sum()),
         "in_place": arguments.in_place or arguments.in_place_table is not None,
         "in_place_pairs": int((buffers.over >= 0).sum()),
-        "judged_peak": simulation.peak_memory,
-        "resident_memory": simulation.graph.resident_memory,
+        **entries(simulation, "judged_peak=peak_memory graph.resident_memory"),
     }
 
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
     return {
-        "peak": allocation.size,
-        "max_live": allocation.buffers.max_live,
-        "bound": allocation.bound,
-        "proven": allocation.proven,
+        **entries(allocation, "peak=size buffers.max_live bound proven"),
         "capacity": capacity,
         "fits": None if capacity is None else allocation.size <= capacity,
         "interrupted": allocation.stop is Stop.INTERRUPTED,

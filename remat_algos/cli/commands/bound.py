@@ -15,6 +15,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_result, print_table, print_text
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of, search_clock
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
@@ -155,9 +156,7 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
         "graph_hash": graph.source_hash,
         "peak_without_rematerialization": baseline_peak(graph),
         "one_pass": graph.needed_compute,
-        "compute_unit": graph.labels.compute_unit,
-        "compute_scale": graph.labels.compute_scale,
-        **curve.stop.record(),
+        **entries(curve, f"{UNIT} stop.complete"),
         "bounds": [
             {"budget": text, "limit": limit, **_entry(graph, limit, *found[limit])} for text, limit in limits.items()
         ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.output import print_result, print_table, print_text
+from remat_algos.result import entries
 from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
@@ -72,19 +73,10 @@ def _row(family: Family, name: str, batch: int | None, network: Network) -> tupl
 def _record(family: Family, name: str, batch: int | None, network: Network) -> dict[str, Any]:
     from remat_algos.zoo.registry import options_of
 
-    return {
-        "family": family.name,
-        "model": name,
-        "batch": batch,
-        "nodes": network.graph.n_nodes,
-        "values": network.graph.n_values,
-        "parameters": network.n_parameters,
-        "macs": network.macs,
-        "flops": network.flops,
-        "activation_memory": network.activation_memory,
-        "parameter_memory": network.parameter_memory,
-        "options": {option.name: option.default for option in options_of(name).values()},
-    }
+    sizes = "nodes=graph.n_nodes values=graph.n_values parameters=n_parameters macs flops"
+    figures = entries(network, f"{sizes} activation_memory parameter_memory")
+    options = {option.name: option.default for option in options_of(name).values()}
+    return {"family": family.name, "model": name, "batch": batch, **figures, "options": options}
 
 
 def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:

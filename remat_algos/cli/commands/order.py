@@ -14,6 +14,7 @@ from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot, search_clock, whole_number
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.files import write_whole
+from remat_algos.result import entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.schedule.simulation import Simulation
@@ -60,15 +61,13 @@ def _steps(simulation: Simulation) -> list[Any]:
 
 
 def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict[str, Any]:
-    graph = best.graph
     return {
-        "graph_hash": graph.source_hash,
-        "peak_without_rematerialization": first.peak_memory,
+        **entries(first, "graph_hash=graph.source_hash peak_without_rematerialization=peak_memory"),
         "peak_memory": best.peak_memory,
         "one_pass_bound": bound,
-        "least_peak_bound": least_peak_bound(graph)[0],
+        "least_peak_bound": least_peak_bound(best.graph)[0],
         "optimal": best.peak_memory <= bound,
-        "resident_memory": graph.resident_memory,
+        "resident_memory": best.graph.resident_memory,
         **stop.record(),
         "written": None,
     }

@@ -12,6 +12,7 @@ from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.parts import ROLES
 from remat_algos.questions.breakdown import breakdown
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.structure.cuts import ForwardPart
 from remat_algos.wording import counted, format_bytes, listed, shortened
@@ -73,7 +74,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> None:
     whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
     print_result(arguments, {"graph_hash": graph.source_hash, "peak_node": node, **found.record()}, note)
     print_text(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
-    print_table(*found.table())
+    print_table(found.columns, found.rows())
     subjects = {"breakdown": found, "graph": graph, "memory": simulation}
     draw(arguments, picture, subjects[picture])
 
@@ -101,9 +102,7 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
             role: int(resident.memory[resident.role == i].sum()) for i, role in enumerate(ROLES) if resident is not None
         },
         "compute": graph.needed_compute,
-        "compute_unit": graph.labels.compute_unit,
-        "compute_scale": graph.labels.compute_scale,
-        "depth": graph.depth,
+        **entries(simulation, f"{UNIT} graph.depth"),
         "peak_without_rematerialization": simulation.peak_memory,
         "peak_step": step,
         "peak_node": graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None,

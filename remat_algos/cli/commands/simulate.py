@@ -25,6 +25,7 @@ from remat_algos.errors import GraphError, RematError
 from remat_algos.formats.csv_tables import write_table
 from remat_algos.plan.plan import time_rows
 from remat_algos.questions.what_if import what_if
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
@@ -211,24 +212,17 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
     return {
         "graph_hash": graph.source_hash,
         "steps": len(simulation.schedule),
-        "peak_memory": simulation.peak_memory,
-        "peak_step": simulation.peak_step,
+        **entries(simulation, "peak_memory peak_step"),
         "peak_node": names[simulation.peak_step] if names else None,
         "peak_without_rematerialization": base,
         "resident_memory": graph.resident_memory,
         "limit": limit,
         **reserved.record(),
-        "compute": simulation.compute,
-        "overhead": simulation.overhead,
-        "compute_unit": graph.labels.compute_unit,
-        "compute_scale": graph.labels.compute_scale,
+        **entries(simulation, f"compute overhead {UNIT}"),
         "nodes_run_again": int((simulation.runs > 1).sum()),
         "step": step,
         "breakdown": simulation.breakdown(step),
-        "live": [
-            {"value": live.name, "memory": live.memory, "role": live.role, "made_at": live.made_at}
-            for live in live_set(simulation, step)
-        ],
+        "live": [entries(live, "value=name memory role made_at") for live in live_set(simulation, step)],
         "memory_trace": simulation.memory_trace.tolist(),
     }
 
@@ -237,14 +231,8 @@ def _copies(simulation: Any, played: Any, link: Any) -> dict[str, Any]:
     """Keys of a plan with a link, or of actions with loads."""
     if played is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
-    return {
-        "time": played.time,
-        "overhead_in_time": played.overhead,
-        "waits": played.waiting,
-        "host_peak": simulation.host_peak,
-        "link": link.record(),
-        "share": played.link.out / link.out,
-    }
+    times = entries(played, "time overhead_in_time=overhead waits=waiting simulation.host_peak")
+    return times | {"link": link.record(), "share": played.link.out / link.out}
 
 
 def _fit(limit: int, reserved: Any) -> str:

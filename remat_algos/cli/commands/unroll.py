@@ -13,6 +13,7 @@ from remat_algos.cli.graph_argument import (
 )
 from remat_algos.cli.output import draw, print_result
 from remat_algos.cli.shared_options import add, add_plot
+from remat_algos.result import UNIT, entries
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.views import unroll
 from remat_algos.wording import counted, exact_bytes
@@ -49,16 +50,9 @@ def _record(simulation: Any, again: Any) -> dict[str, Any]:
         "copies": int((runs - (runs > 0)).sum()),
         "nodes_run_again": int((runs > 1).sum()),
         "reads": int(graph.read_indices.size),
-        "peak_memory": again.peak_memory,
-        "resident_memory": graph.resident_memory,
-        "compute": again.compute,
-        "schedule": {
-            "peak_memory": simulation.peak_memory,
-            "compute": simulation.compute,
-            "overhead": simulation.overhead,
-        },
-        "compute_unit": graph.labels.compute_unit,
-        "compute_scale": graph.labels.compute_scale,
+        **entries(again, "peak_memory graph.resident_memory compute"),
+        "schedule": entries(simulation, "peak_memory compute overhead"),
+        **entries(again, UNIT),
     }
 
 

@@ -10,6 +10,7 @@ from remat_algos.cli.output import print_result, print_text
 from remat_algos.errors import ClaimError
 from remat_algos.plan.check_claims import NEVER_CHECKED
 from remat_algos.plan.plan import Plan, read_plan
+from remat_algos.plan.record import RESERVED, SHOWN
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed, shortened
 
 
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_result(arguments, {"valid": False, "reason": str(error)})
         raise
     record = plan.record()
-    figures = {"limit": plan.limit} | plan.figures() | plan.reservation.record()
+    figures = plan.figures(("limit", *SHOWN, *RESERVED))
     problem = {name: record.get(name) for name in ("differentiate", "budget", "link", "allocator", "constraints")}
     not_checked = _not_checked(record)
     verdict = {"bound_proven": plan.bound is not None, "not_checked": not_checked}

@@ -17,6 +17,7 @@ from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
 from remat_algos.formats.pace import read_gr, td_text, write_td
 from remat_algos.formats.registry import claims
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.result import entries
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import WidthBounds, width_bounds
@@ -84,15 +85,8 @@ def _is_pace(path: str) -> bool:
 
 
 def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
-    return {
-        "vertices": graph.n_vertices,
-        "edges": graph.n_edges,
-        "width": bounds.width,
-        "lower_bound": bounds.lower_bound,
-        "proven": bounds.proven,
-        **bounds.stop.record(),
-        **bounds.details,
-    }
+    figures = entries(bounds, "width lower_bound proven stop.complete")
+    return {**entries(graph, "vertices=n_vertices edges=n_edges"), **figures, **bounds.details}
 
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -35,7 +35,7 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.block_policies import cheapest, plan_policy
 from remat_algos.plan.blocks import DECISIONS, EAGER, KEEP, OFFLOAD, Blocks, offloaded
-from remat_algos.plan.policy import COLUMNS, ROW, Policy, Treatment
+from remat_algos.plan.policy import ROW, Policy, Treatment
 from remat_algos.plan.record import COUNT, Entries, check_entries, from_file
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
@@ -344,7 +344,7 @@ def plan_checkpoints(
         policy.bound.amount - graph.needed_compute,
         policy.gap,
         rank.extra,
-        "\n".join([*tabulated(COLUMNS, policy.rows()), *lines]),
+        "\n".join([*tabulated(policy.columns, policy.rows()), *lines]),
         policy,
         captured,
     )

@@ -1,0 +1,88 @@
+"""Results: from their rows and entries follow what is printed, shown in a notebook, and saved as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.files import write_whole
+from remat_algos.hooks import html
+from remat_algos.ir.arrays import by_fields
+from remat_algos.wording import COLUMNS as LINE
+from remat_algos.wording import labelled, tabulated
+
+UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
+"""Entries of results that have costs of a graph."""
+
+
+def entries(subject: object, names: str) -> dict[str, Any]:
+    """The entries of a JSON record, by name: attributes, also of attributes, as in "peak_memory node=graph.node".
+
+    Arrays and tuples become lists, and objects with a record that record.
+    """
+    found = {}
+    for name in names.split():
+        key, _, path = name.rpartition("=")
+        found[key or path.rpartition(".")[2]] = _plain(attrgetter(path)(subject))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.record() if hasattr(value, "record") else value
+
+
+class Result:
+    """A result with rows of text and a JSON record.
+
+    `columns` are the headings of the rows; without any, rows are labels and texts. `notes` follow below them. `ENTRIES`
+    are the entries of the record.
+    """
+
+    __slots__ = ()
+
+    ENTRIES: ClassVar[str] = ""
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    WIDTH: ClassVar[int] = LINE
+
+    __reduce__ = by_fields
+    _repr_html_ = html
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of `rows`."""
+        return self.COLUMNS
+
+    def rows(self) -> Iterable[Sequence[str]]:
+        """Return the cells under `columns`, or labels and texts."""
+        return ()
+
+    def notes(self) -> Iterable[str]:
+        """Return the lines below the rows."""
+        return ()
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record."""
+        return entries(self, self.ENTRIES)
+
+    @checked_arguments
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the record as JSON, whole or not at all."""
+        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        lines = tabulated(self.columns, rows, self.WIDTH) if self.columns else labelled((a, b) for a, b in rows)
+        return "\n".join([*lines, *self.notes()]) or repr(self)
