@@ -36,7 +36,7 @@ except ImportError as error:
 """
 
 
-class Result(NamedTuple):
+class SuiteResult(NamedTuple):
     """A version of PyTorch, a part of the tests, and how many ended in which way, or a note if none was counted."""
 
     version: str
@@ -94,7 +94,7 @@ def tests(python: Path, folder: Path, files: list[str], workers: str, limit: flo
     return total - failed - skipped, failed or int(code != 0), skipped
 
 
-def results_of(version: str, options: argparse.Namespace) -> Iterator[Result]:
+def results_of(version: str, options: argparse.Namespace) -> Iterator[SuiteResult]:
     """Install a version in a fresh environment, and yield the result of each part of the tests."""
     parts = {"eager": EAGER}
     if not options.eager:
@@ -106,21 +106,21 @@ def results_of(version: str, options: argparse.Namespace) -> Iterator[Result]:
         try:
             install(python, version, options.limit)
         except StepError as error:
-            yield Result(version, "all", note=f"NOT RUN, it cannot be installed: {error}")
+            yield SuiteResult(version, "all", note=f"NOT RUN, it cannot be installed: {error}")
             return
         try:
             full, *refused = run(options.limit, python, "-W", "ignore", "-c", PROBE)
         except StepError as error:
-            yield Result(version, "all", failed=1, note=f"FAILED, it cannot be imported: {error}")
+            yield SuiteResult(version, "all", failed=1, note=f"FAILED, it cannot be imported: {error}")
             return
         for part, files in parts.items():
             if part == "compiled" and refused:
-                yield Result(full, part, note=f"NOT RUN: {refused[-1]}")
+                yield SuiteResult(full, part, note=f"NOT RUN: {refused[-1]}")
                 continue
             try:
-                yield Result(full, part, *tests(python, folder, files, options.workers, options.limit))
+                yield SuiteResult(full, part, *tests(python, folder, files, options.workers, options.limit))
             except StepError as error:
-                yield Result(full, part, failed=1, note=f"FAILED: {error}")
+                yield SuiteResult(full, part, failed=1, note=f"FAILED: {error}")
 
 
 def main(arguments: list[str] | None = None) -> int:
