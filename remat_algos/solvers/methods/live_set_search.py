@@ -79,7 +79,7 @@ def live_set_search(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Result:
+class _SearchEnd:
     """The end of one search: a schedule if it found one, a proof if nothing below its ceiling is left."""
 
     schedule: Schedule | None
@@ -135,7 +135,7 @@ class _Searches:
             yield candidate
             limit = candidate.figures[0] - 1
 
-    def cheapest(self, limit: int, max_states: int) -> tuple[_Result, Candidate | None]:
+    def cheapest(self, limit: int, max_states: int) -> tuple[_SearchEnd, Candidate | None]:
         """Return the best candidate within a limit, with its proof; None if nothing is known to fit."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
@@ -143,7 +143,7 @@ class _Searches:
         ceiling = NO_CEILING if best is None else best.figures[1] - graph.needed_compute
         closure = overhead_bound(graph, limit)
         if closure.infeasible or (best is not None and best.figures[1] == closure.amount):
-            result = _Result(None, ceiling, proven=True, states=0)
+            result = _SearchEnd(None, ceiling, proven=True, states=0)
         else:
             result = self._search(limit, ceiling, max_states, lowest=False)
         bound = graph.needed_compute + (ceiling if result.proven else min(ceiling, result.key))
@@ -170,7 +170,7 @@ class _Searches:
                 lowest = peak_bound = within = best.figures[0]
             elif not first.proven:  # a limit prunes more sets, as do the potentials
                 within = lowest - 1
-        result: _Result | None = None
+        result: _SearchEnd | None = None
         candidate: Candidate | None = None
         # Same cap as for any limit, so no limited search can beat "least".
         while within < lowest:
@@ -190,7 +190,7 @@ class _Searches:
             bound, scope = (candidate.bound, candidate.scope) if result.proven else (None, None)
             yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
 
-    def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _Result:
+    def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _SearchEnd:
         """Search until it ends, the time runs out, or there are too many sets.
 
         Potentials are not worth their linear programs in short searches; after some sets it starts again with them.
@@ -212,7 +212,7 @@ class _Searches:
 
     def _run(
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
-    ) -> _Result:
+    ) -> _SearchEnd:
         """Run the kernel's search, in portions."""
         self.clock.stage(max_states, "states", part=0.5)  # its proof decides whether others follow
         search = self.arrays.start(limit, ceiling, lowest=lowest)
@@ -224,7 +224,7 @@ class _Searches:
             self._report(search.n_states)
         self._report(search.n_states)
         schedule = emit(self.graph, self.nodes[search.order()]) if verdict == SOLVED else None
-        return _Result(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
+        return _SearchEnd(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:
         """Report the sets so far; the search itself checks the deadline."""
