@@ -16,7 +16,7 @@ from remat_algos.files import write_whole
 from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.wording import COLUMNS as LINE
-from remat_algos.wording import labelled, tabulated
+from remat_algos.wording import labelled, printable, tabulated
 
 UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
 """Entries of results that have costs of a graph."""
@@ -85,4 +85,4 @@ class Result:
     def __str__(self) -> str:
         rows = self.rows()
         lines = tabulated(self.columns, rows, self.WIDTH) if self.columns else labelled((a, b) for a, b in rows)
-        return "\n".join([*lines, *self.notes()]) or repr(self)
+        return "\n".join([*lines, *map(printable, self.notes())]) or repr(self)

@@ -10,17 +10,19 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.plan.plan import Plan
-from remat_algos.wording import counted, format_bytes, listed, printable, shortened
+from remat_algos.result import Result
+from remat_algos.wording import counted, format_bytes, listed, shortened
 
 NAMED = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
-    """Nodes that two plans of one graph run a different number of times."""
+class Difference(Result):
+    """Nodes that two plans of one graph run a different number of times; `names` are those of the plans in its text."""
 
     plan: Plan
     other: Plan
+    names: tuple[str, str] = ("first", "second")
 
     __repr__ = brief
 
@@ -97,12 +99,16 @@ class Difference:
             ],
         }
 
-    def rows(self, names: Sequence[str] = ("first", "second")) -> Iterator[tuple[str, ...]]:
-        """Yield figures of both plans and their difference; the first row is the headings."""
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of `rows`."""
+        return ("", *self.names, "difference")
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield figures of both plans and their difference."""
         plans = (self.plan, self.other)
         graph = self.plan.graph
         again = [int((plan.simulation.runs > 1).sum()) for plan in plans]
-        yield ("", *names, "difference")
         yield ("peak", *_compared([plan.peak_memory for plan in plans], format_bytes))
         yield ("compute", *_compared([plan.simulation.compute for plan in plans], graph.labels.compute))
         if self.has_link:
@@ -113,13 +119,13 @@ class Difference:
         yield ("recomputed nodes", *_compared(again, str))
         yield ("solver", self.plan.method, self.other.method, "")
 
-    def lines(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield the nodes that each plan runs more often, with their bytes and cost."""
         graph = self.plan.graph
         if self.first_step is None:
             yield "the same schedule"
             return
-        for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
+        for name, other, sign in zip(self.names, reversed(self.names), (1, -1), strict=True):
             values = self.values(sign)
             if values:
                 named = listed([shortened(graph.value_name(x)) for x in values], NAMED)
@@ -129,7 +135,7 @@ class Difference:
             if self._first_run is not None:
                 yield f"every node runs equally often, in another order from step {self._first_run} on"
             return
-        for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
+        for name, other, sign in zip(self.names, reversed(self.names), (1, -1), strict=True):
             nodes = self.nodes(sign)
             if not nodes:
                 continue
@@ -144,10 +150,6 @@ class Difference:
                 yield f"    {shortened(graph.labels[v])}  {each}" + (f", {extra[v]} times more" if extra[v] > 1 else "")
             if len(nodes) > NAMED:
                 yield f"    ... {len(nodes) - NAMED} more"
-
-    def __str__(self) -> str:
-        rows = ["  ".join(row).rstrip() for row in self.rows()]
-        return "\n".join(map(printable, [*rows, *self.lines()]))
 
 
 def check_same_graph(plans: Sequence[Plan]) -> None:

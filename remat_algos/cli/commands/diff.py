@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import print_result, print_table, print_text
+from remat_algos.cli.output import print_result
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.difference import Difference
 
@@ -16,11 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     graph = read_source(arguments)
-    difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
-    print_result(arguments, difference)
+    plans = [Plan.load(plan, graph) for plan in arguments.plans]
     stems = [Path(plan).name for plan in arguments.plans]
-    names = stems if stems[0] != stems[1] else list(arguments.plans)
-    head, *rows = difference.rows(names)
-    print_table(head, rows)
-    for line in difference.lines(names):
-        print_text(line)
+    first, second = stems if stems[0] != stems[1] else arguments.plans
+    difference = Difference(*plans, (first, second))
+    print_result(arguments, difference, difference)
