@@ -17,6 +17,7 @@ from remat_algos.plot.pictures.frontier import frontier as draw_frontier
 from remat_algos.plot.pictures.graph import graph as draw_graph
 from remat_algos.plot.pictures.memory import memory as draw_memory
 from remat_algos.questions.frontier import Frontier
+from remat_algos.result import Result
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import shortened
 
@@ -43,7 +44,7 @@ def html(subject: Any) -> str | None:
     if isinstance(subject, ComputationGraph):
         small = 0 < subject.n_nodes <= MAX_DRAWN and subject.read_indices.size <= MAX_EDGES
         return _shown(repr(subject), _svg(draw_graph(subject), repr(subject)) if small else "")
-    return None
+    return _shown(str(subject), "") if isinstance(subject, Result) else None
 
 
 def _shown(text: str, picture: str) -> str:

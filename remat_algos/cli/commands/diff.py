@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     graph = read_source(arguments)
-    plans = [Plan.load(plan, graph) for plan in arguments.plans]
+    plan, other = (Plan.load(file, graph) for file in arguments.plans)
     stems = [Path(plan).name for plan in arguments.plans]
     first, second = stems if stems[0] != stems[1] else arguments.plans
-    difference = Difference(*plans, (first, second))
+    difference = Difference(plan, other, (first, second))
     print_result(arguments, difference, difference)
