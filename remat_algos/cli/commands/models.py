@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.output import print_result, print_table, print_text
-from remat_algos.result import entries
 from remat_algos.wording import format_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +70,7 @@ def _row(family: Family, name: str, batch: int | None, network: Network) -> tupl
 
 
 def _record(family: Family, name: str, batch: int | None, network: Network) -> dict[str, Any]:
+    from remat_algos.result import entries
     from remat_algos.zoo.registry import options_of
 
     sizes = "nodes=graph.n_nodes values=graph.n_values parameters=n_parameters macs flops"
