@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import selective
-from remat_algos.interop.torch.checkpoints import _default_blocks, _selected
+from remat_algos.interop.torch.checkpoints import _selected
 from remat_algos.interop.torch.eager_capture import capture_step
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, _chunks
 from remat_algos.plan.blocks import DECISIONS
@@ -165,31 +165,6 @@ def test_a_plan_of_a_model_on_meta_is_that_of_the_model():
     expected = gradients(model, X)
     with pickle.loads(pickle.dumps(other)).apply(model):
         assert_same(gradients(model, X), expected)
-
-
-class Both(nn.Module):
-    """An encoder and a decoder, with a small head."""
-
-    def __init__(self):
-        super().__init__()
-        self.encoder = nn.ModuleDict({"layers": nn.ModuleList(Block() for _ in range(2))})
-        self.decoder = nn.ModuleList(nn.Sequential(Block(), nn.Sequential(Block())) for _ in range(2))
-        self.head = nn.Sequential(nn.Linear(8, 2), nn.ReLU())
-
-
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
-        (Both(), ["encoder.layers.0", "encoder.layers.1", "decoder.0", "decoder.1"]),
-        (nn.Sequential(Block(), nn.Sequential(Block(), Block())), ["0", "1"]),
-        (Block(), [name for name, _ in Block().named_children()]),
-        (Model(count=2), ["layers.0", "layers.1"]),
-        (nn.ModuleList(nn.ModuleList([Block(), Block()]) for _ in range(2)), ["0.0", "0.1", "1.0", "1.1"]),
-        (nn.ModuleDict({"stack": nn.ModuleDict({"a": Block(), "b": Block()})}), ["stack.a", "stack.b"]),
-    ],
-)
-def test_blocks_are_the_entries_of_the_lists_with_most_parameters(model, names):
-    assert _default_blocks(model) == names
 
 
 def test_blocks_are_chosen_by_pattern():

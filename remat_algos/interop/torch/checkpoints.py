@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink
@@ -33,6 +35,7 @@ from remat_algos.interop.torch.selective import (
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels.graph import depths
 from remat_algos.plan.block_policies import cheapest, plan_policy
 from remat_algos.plan.blocks import DECISIONS, EAGER, KEEP, OFFLOAD, Blocks, offloaded
 from remat_algos.plan.policy import ROW, Policy, Treatment
@@ -275,8 +278,8 @@ def plan_checkpoints(
     keywords : mapping, optional
         Arguments by name, in addition to a sequence.
     blocks : str or sequence of str, optional
-        Module paths such as "model.layers.*". By default the entries of the outermost lists of modules
-        (`nn.ModuleList`, `nn.Sequential`) that hold most parameters, else the children of the model.
+        Module paths such as "model.layers.*". By default the layers that trainers of transformers checkpoint, else the
+        entries of lists of modules and the modules next to them: of nested lists, the depth with the lowest peak.
         "layers.*|layers.*.mlp" captures and plans once for each pattern, and returns the cheapest plan.
     loss : callable, optional
         Called with the model's result, returns a scalar; by default the result itself or its entry `loss`.
@@ -323,10 +326,9 @@ def plan_checkpoints(
     world = 1 if shards is None else shards.get("world")
     if not is_count(world) or not world or set(shards or ()) - {"world"}:
         raise ArgumentError('shards is {shards!r}; give the number of ranks as "world"', shards=shards)
-    names = _default_blocks(model) if blocks is None else blocks
-    captured = capture_step(
-        model, inputs, keywords=keywords, loss=loss, on=on, blocks=names, cost=cost, device=device, workspace=workspace
-    )
+    capture = partial(capture_step, model, inputs, keywords=keywords, loss=loss, on=on, cost=cost, device=device)
+    capture = partial(capture, workspace=workspace)
+    captured = _by_default(model, capture) if blocks is None else capture(blocks=blocks)
     cut = _with_refusals(model, captured, link is not None)
     rank = _Rank.of(model, captured.graph, cut.names, world)
     limits, states, reserve = _limits(budget, captured.graph)
@@ -335,7 +337,7 @@ def plan_checkpoints(
         left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
         limits = replace(limits, device=max(left, 0) + graph.resident_memory)
     policy = _within(partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds), limits, captured)
-    stashed = _stashed(policy, captured)
+    stashed = captured.stashed(policy.treatments)
     lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, captured.notes, stashed)])
     return CheckpointPlan(
         _selected(policy, captured),
@@ -355,14 +357,14 @@ def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCaptur
     policy = None
     try:
         policy = plan(limits)
-        if policy.limit is None or policy.peak_memory + _stashed(policy, captured) <= policy.limit:
+        if policy.limit is None or policy.peak_memory + captured.stashed(policy.treatments) <= policy.limit:
             return policy
-        left = policy.limit - captured.stashed([OFFLOAD] * len(policy.treatments))
+        left = policy.limit - captured.stashed([Treatment("", OFFLOAD)] * len(policy.treatments))
         return replace(plan(max(left, 0)), limit=policy.limit)
     except BudgetError as error:
         limit: int = error.fields["limit"] if policy is None else policy.limit or 0
         lowest = plan("least")
-        reached = lowest.peak_memory + _stashed(lowest, captured)
+        reached = lowest.peak_memory + captured.stashed(lowest.treatments)
         if reached <= limit:
             return replace(lowest, limit=limit)
         failed = BudgetError(
@@ -384,10 +386,6 @@ def _within(plan: Callable[[Any], Policy], limits: Budget, captured: EagerCaptur
                 reasons="; ".join(dict.fromkeys(blocks.refusals.values())),
             )
         raise failed from error
-
-
-def _stashed(policy: Policy, captured: EagerCapture) -> int:
-    return captured.stashed([each.decision for each in policy.treatments])
 
 
 def _notes(blocks: Blocks, notes: Sequence[str], stashed: int) -> Iterator[tuple[str, str]]:
@@ -413,38 +411,58 @@ def _selected(policy: Policy, captured: EagerCapture) -> tuple[Treatment, ...]:
     return tuple(found)
 
 
-def _default_blocks(model: nn.Module) -> list[str]:
-    """Return the entries of outermost lists with a tenth of the parameters or more, else the model's children."""
-    outer: dict[str, nn.Module] = {}
-    for name, module in model.named_modules():
-        nested = any(not each or name.startswith(f"{each}.") for each in outer)
-        if _is_stack(module) and not nested:
-            outer[name] = module
-    whole = _size(model)
-    chosen = {name: module for name, module in outer.items() if 10 * _size(module) >= whole}
-    if 2 * sum(map(_size, chosen.values())) < whole or not chosen:
-        chosen = {"": model}
-    return [path for name, each in chosen.items() for path in _entries(name, each)]
+def _by_default(model: nn.Module, capture: Callable[..., EagerCapture]) -> EagerCapture:
+    """Return the capture with the blocks of the lowest estimated peak; a third lower than a trainer's own blocks."""
+    marked = [name for name, each in model.named_modules() if hasattr(type(each), "gradient_checkpointing")]
+    layers = [name for name in marked if not any(each.startswith(f"{name}.") for each in marked)]
+    found = [layers, *(list(_entries("", model, depth, layers)) for depth in (1, 0, 2, 3))]
+    if not layers and len(found[1]) < 3:  # too coarse
+        found.append([p for p, _ in model.named_modules() if p and p.rpartition(".")[0] in (found[1] or [""])])
+    cuts = [list(each) for each in dict.fromkeys(map(tuple, found)) if each] or [[]]
+    captured = capture(blocks=cuts[0])
+    peaks = [_lowest_peak(captured, each) / (1.5 if each == layers else 1) for each in cuts]
+    return capture(blocks=cuts[best]) if (best := peaks.index(min(peaks))) else captured
 
 
-def _is_stack(module: nn.Module) -> bool:
-    """True for lists of modules, and for a `nn.ModuleDict` of modules of one class."""
-    alike = isinstance(module, nn.ModuleDict) and len({type(each) for each in module.values()}) == 1
-    return alike or (isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 0)
-
-
-def _entries(path: str, module: nn.Module) -> Iterator[str]:
-    """Yield the paths of the children of a module; lists have no forward, so their entries take their place."""
+def _entries(path: str, module: nn.Module, depth: int, layers: Sequence[str]) -> Iterator[str]:
+    """Yield the outermost modules of several operators, below up to `depth` lists of modules."""
+    lists, uncalled = _is_stack(module), type(module).forward is nn.Module.forward
     for name, child in module.named_children():
         inside = f"{path}.{name}".lstrip(".")
-        if isinstance(child, nn.ModuleList | nn.ModuleDict):
-            yield from _entries(inside, child)
-        else:
+        plain = inside not in layers and not is_parametrized(child)
+        within = depth > lists and plain and any(map(_is_stack, child.modules()))
+        if isinstance(child, ParametrizationList):
+            continue
+        if within or type(child).forward is nn.Module.forward:
+            yield from _entries(inside, child, depth - lists, layers)
+        elif lists or uncalled or any(child.children()):
             yield inside
 
 
-def _size(module: nn.Module) -> int:
-    return sum(each.nbytes for each in module.parameters())
+def _is_stack(module: nn.Module) -> bool:
+    """True for lists of modules, not for sequences of single operators."""
+    entries = [each for each in module.children() if list(each.parameters())]
+    several = any(type(each).__module__[:8] != "torch.nn" or list(each.children()) for each in entries)
+    return isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and several
+
+
+def _lowest_peak(captured: EagerCapture, cut: Sequence[str]) -> float:
+    """Estimate the peak if all modules of a cut run again; infinite if some run side by side, as experts do."""
+    graph, outside = captured.graph, len(cut)
+    refused = [f"{captured.blocks.names[b]}." for b in captured.blocks.refusals]
+    number = {name: b for b, name in enumerate(cut) if not f"{name}.".startswith(tuple(refused))}
+    outer = [accumulate(path.split("."), "{}.{}".format) for path in captured.paths]
+    block = np.array([next((number[each] for each in paths if each in number), outside) for paths in outer])
+    last = np.zeros(outside + 1, np.int64)
+    np.maximum.at(last, block, depths(graph.read_indptr, graph.read_indices, graph.producer))
+    ends = [(name.rpartition(".")[0], at) for name, at in zip(cut, last.tolist(), strict=False) if at]
+    made, read, reader = block[graph.producer], graph.read_indices, np.repeat(block, np.diff(graph.read_indptr))
+    saved = np.isin(np.arange(graph.n_values), captured.holds.saved[0])
+    stays = saved & (made == outside)
+    stays[read[(reader < outside) & (reader != made[read])]] = True
+    live = np.cumsum(graph.memory * stays) + np.bincount(made, graph.memory * (saved & ~stays))[made]
+    peak = live[graph.forward[graph.producer]].max() + outside * captured.state
+    return math.inf if len(set(ends)) < len(ends) else int(peak)
 
 
 def _with_refusals(model: nn.Module, captured: EagerCapture, offloads: bool) -> Blocks:

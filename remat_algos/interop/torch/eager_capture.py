@@ -531,9 +531,9 @@ class EagerCapture:
     state: int
     notes: tuple[str, ...]
 
-    def stashed(self, decisions: Sequence[str]) -> int:
+    def stashed(self, treatments: Sequence[Any]) -> int:
         """Bytes of generator states that checkpoints stash, and of one more during a rerun."""
-        count = self.checkpoints + sum(each != KEEP for each in decisions)
+        count = self.checkpoints + sum(each.decision != KEEP for each in treatments)
         return (count + 1) * self.state if count else 0
 
     def __repr__(self) -> str:

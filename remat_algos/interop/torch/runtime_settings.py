@@ -151,16 +151,16 @@ class RuntimeSetting:
         """Return the cheapest setting whose simulated peak is within the budget of a policy."""
         graph, found = policy.graph, []
         # Compiled graphs stash no states of the generator.
-        stashed = captured.stashed if semantics == EAGER else lambda decisions: 0
-        limit = policy.limit
-        if limit is None:
-            limit = policy.peak_memory + captured.stashed([each.decision for each in policy.treatments])
+        stashed = captured.stashed if semantics == EAGER else lambda treatments: 0
+        limit = policy.peak_memory + captured.stashed(policy.treatments) if policy.limit is None else policy.limit
         for arguments, blocks, decisions, saved in trials:
             kept = [KEEP if b in blocks.refusals else each for b, each in enumerate(decisions)]
             holds = captured.holds if semantics == EAGER else None
             setting = Policy.of(graph, blocks, kept, saved, semantics=semantics, holds=holds)
             share = percent(setting.overhead, graph.needed_compute)
-            found.append(cls(runtime, arguments, setting.peak_memory + stashed(kept), setting.overhead, share))
+            found.append(
+                cls(runtime, arguments, setting.peak_memory + stashed(setting.treatments), setting.overhead, share)
+            )
         fits = [each for each in found if each.peak_memory <= limit]
         if not fits:
             raise PlanError(
