@@ -22,10 +22,7 @@ from remat_algos.solvers.registry import BASELINE, Candidate, rank
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """A budget on a graph in bytes and compute, the allocator that counts the bytes, and the constraints.
-
-    `base` is the peak without rematerialization.
-    """
+    """A budget in bytes and compute, its allocator and constraints; `base` is the peak without rematerialization."""
 
     graph: ComputationGraph
     budget: Budget

@@ -35,15 +35,13 @@ class Pool:
     For the budget "least", or if nothing fits, cheaper candidates are searched that reserve no more than the minimum
     found. So every limit from that minimum on is met. The user's own start is reserved for if it ranks before all of
     these. If nothing fits after an interrupt, the candidates known by then are tried once more.
-
-    `whole_lowest` is the run of the same request for the budget "least", if it was made before.
     """
 
     def __init__(
         self, request: Request, limits: Limits, clock: Clock, bounds: Bounds, whole_lowest: SolverRun | None = None
     ) -> None:
         self.request, self.limits, self.clock, self.bounds = request, limits, clock, bounds
-        self.whole_lowest = whole_lowest
+        self.whole_lowest = whole_lowest  # the run for "least", if it was made before
         self.lowest_run: SolverRun | None = None  # the whole run for "least", if a run found nothing within its limit
         self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
         self.reserved: dict[bytes, int] = {}  # by order: reserved bytes

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import warnings
 import weakref
 from collections import Counter
 from functools import partial
@@ -14,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from remat_algos.errors import ArgumentError, BackendError, PlanError
+from remat_algos.errors import ArgumentError, BackendError, BudgetError, PlanError
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch import selective
 from remat_algos.interop.torch.eager_capture import is_cached_cast
@@ -933,3 +934,43 @@ def test_half_a_file_is_refused(tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(PlanError, match=r"policy\.json"):
         remat.load_checkpoints(file)
+
+
+def test_a_plan_for_fewer_layers_warns_of_those_that_it_does_not_know(tmp_path):
+    plan = plan_of("recompute", "keep", "recompute")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan.apply(Model(count=3)).remove()
+    with pytest.warns(UserWarning, match=r"no blocks layers\.3.*layers\.4: they keep everything"):
+        plan.apply(Model(count=5)).remove()
+
+
+def test_blocks_that_a_user_left_out_of_the_planned_model_are_no_news():
+    model, x = Model(count=4), torch.randn(4, 8)
+    plan = remat.plan_checkpoints(model, (x,), "least", blocks=["layers.1", "layers.2"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan.apply(model).remove()
+
+
+def test_a_model_with_checkpoints_of_its_own_is_told_to_switch_them_off():
+    class Own(Model):
+        def forward(self, x):
+            for layer in self.layers:
+                x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+            return self.inside(x).square().mean()
+
+    with pytest.raises(PlanError, match="the model checkpoints these blocks itself; switch"):
+        remat.plan_checkpoints(Own(), (torch.randn(4, 8, requires_grad=True),), "least")
+
+
+@pytest.mark.parametrize(
+    ("budget", "error", "words"),
+    [
+        ({"device": "1kB", "optimizer": "adamw"}, BudgetError, "less than parameters, inputs and states"),
+        ({"device": "1GiB", "accumulate": "x"}, TypeError, "accumulate is 'x'; give True or False"),
+    ],
+)
+def test_what_a_budget_of_a_device_says_when_it_is_wrong(budget, error, words):
+    with pytest.raises(error, match=words):
+        remat.plan_checkpoints(Model(), (torch.randn(4, 8),), budget)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_flag, checked_arguments
 from remat_algos.cost.devices import AnyLink
 from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, BudgetError, PlanError, extended
@@ -156,6 +157,7 @@ class CheckpointPlan:
                     module=name or type(model).__name__,
                 )
         _check_free(model)
+        self._warn_of_others(modules)
         wrapped = []
         for each in self.treatments:
             block = modules[each.name]
@@ -172,6 +174,16 @@ class CheckpointPlan:
             if each.decision != KEEP:
                 wrapped.append((block, _wrapped(block, each)))
         return AppliedPlan(wrapped)
+
+    def _warn_of_others(self, modules: Mapping[str, nn.Module]) -> None:
+        """Warn of modules like the blocks, beside them, that the planned model did not have."""
+        place = {name: (name.rpartition(".")[0], type(module)) for name, module in modules.items()}
+        known, paths = {each.name for each in self.treatments}, () if self.captured is None else self.captured.paths
+        alike = {place[name] for name in known}
+        known.update(*(accumulate(path.split("."), "{}.{}".format) for path in {*paths}))
+        if others := [name for name in modules if place[name] in alike and name not in known]:
+            words = f"the plan has no blocks {listed(others)}: they keep everything; plan for this model"
+            warnings.warn(words, stacklevel=3)
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -330,12 +342,17 @@ def plan_checkpoints(
     capture = partial(capture, workspace=workspace)
     captured = _by_default(model, capture) if blocks is None else capture(blocks=blocks)
     cut = _with_refusals(model, captured, link is not None)
+    if captured.checkpoints and (cut.trigger < 0).all():
+        raise PlanError("the model checkpoints these blocks itself; switch its own checkpoints off to plan them")
     rank = _Rank.of(model, captured.graph, cut.names, world)
     limits, states, reserve = _limits(budget, captured.graph)
     graph = rank.graph(captured.graph)
     if limits.device is not None:
-        left = byte_limit(limits.device) - reserve - -(-states // rank.world) - rank.extra
-        limits = replace(limits, device=max(left, 0) + graph.resident_memory)
+        beside = reserve + -(-states // rank.world) + rank.extra
+        if beside > byte_limit(limits.device):
+            template = "the device budget {device} is less than parameters, inputs and states, {reached!b}; give more"
+            raise BudgetError(template, beside, beside, [], device=limits.device)
+        limits = replace(limits, device=byte_limit(limits.device) - beside + graph.resident_memory)
     policy = _within(partial(plan_policy, graph, blocks=cut, link=link, holds=captured.holds), limits, captured)
     stashed = captured.stashed(policy.treatments)
     lines = labelled([*policy.figures(stashed), *rank.rows(), *_notes(cut, captured.notes, stashed)])
@@ -493,7 +510,7 @@ def _limits(budget: Any, graph: ComputationGraph) -> tuple[Budget, int, int]:
             given=list(options) or ["none"],
             known=list(BUDGET),
         )
-    optimizer, accumulate = options.pop("optimizer", None), bool(options.pop("accumulate", False))
+    optimizer, accumulate = options.pop("optimizer", None), as_flag(options.pop("accumulate", False), "accumulate")
     reserve = options.pop("reserve", 0)
     limits = Budget(**options)
     check_reserved(limits, optimizer, accumulate, reserve)
