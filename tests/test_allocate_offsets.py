@@ -113,7 +113,7 @@ def verdicts(rows, *capacities):
         for capacity in capacities:
             search.aim(capacity)
             search.restart(offsets.inverse(order), lowest)
-            said.append(search.solver_run(10**9))  # enough for all of them
+            said.append(search.run(10**9))  # enough for all of them
             if search.verdict > 0:
                 assert oracle.clashes(rows, search.offsets().tolist()) == []
                 assert 0 <= search.offsets().min() <= (search.offsets() + size).max() <= capacity

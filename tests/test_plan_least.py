@@ -210,7 +210,7 @@ def test_a_peak_bound_in_a_file_is_ours_or_a_claim(tmp_path):
     graph = ra.ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])
     plan = ra.solve(graph, "least")
     for bound in (9, 6, "7", 7.5, None):
-        with raises(ClaimError, claimed=bound, proven=7):
+        with raises(ClaimError, claimed=bound, found=7):
             ra.verify(graph, plan.record() | {"peak_bound": bound})
     record = plan.record() | {"peak_bound": 7}
     assert ra.verify(graph, record).peak_memory == 7

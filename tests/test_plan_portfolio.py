@@ -430,5 +430,5 @@ def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypat
 @pytest.mark.parametrize("entry", [True, 7, "large", {"large": 1}])
 def test_an_odd_entry_of_what_ran_out_is_refused(entry):
     record = solve(GRAPH, "70%", solver="chen_sqrt").record()
-    with raises(PlanError, name="out_of_memory", given=entry):
+    with raises(PlanError, name="out_of_memory", entry=entry):
         verify(GRAPH, {**record, "details": {**record["details"], "complete": False, "out_of_memory": entry}})

@@ -342,6 +342,7 @@ class Plan:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
 
+    @checked_arguments
     def figures(self, names: Sequence[str] = SHOWN) -> dict[str, Any]:
         """Return the entries of the record with these names, as far as it has them; "bound_proven" is one."""
         record = self.record() | {"bound_proven": self.bound is not None and self.bound.proven}

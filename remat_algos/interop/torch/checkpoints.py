@@ -157,7 +157,6 @@ class CheckpointPlan:
                     module=name or type(model).__name__,
                 )
         _check_free(model)
-        self._warn_of_others(modules)
         wrapped = []
         for each in self.treatments:
             block = modules[each.name]
@@ -173,6 +172,7 @@ class CheckpointPlan:
                     )
             if each.decision != KEEP:
                 wrapped.append((block, _wrapped(block, each)))
+        self._warn_of_others(modules)
         return AppliedPlan(wrapped)
 
     def _warn_of_others(self, modules: Mapping[str, nn.Module]) -> None:
