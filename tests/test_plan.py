@@ -840,7 +840,7 @@ def test_an_empty_graph_has_an_empty_plan():
 
 def test_a_report_is_written_and_read():
     full = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",))
-    failed = replace(full, stop=Stop.FAILED)
+    failed = replace(full, stop=Stop.FAILED, out_of_memory=())
     assert full.record().keys() | failed.record().keys() == DETAILS.keys()  # by which it is checked
     assert SearchReport.claimed(failed.record()).record() == failed.record()
     assert SearchReport.claimed(full.record()).record() == full.record()
