@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
 """Modules that solving threads import when they are first needed; NumPy does so too, in `unique` for one."""
-PATIENCE = 5.0
+FORK_PATIENCE = 5.0
 """Seconds to wait for such imports of other threads."""
 
 
@@ -39,7 +39,7 @@ def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) 
 
 def _before() -> None:
     """Take the locks while no other thread imports a module: the child would wait for that thread for ever."""
-    latest = time.monotonic() + PATIENCE
+    latest = time.monotonic() + FORK_PATIENCE
     while True:
         for each in tuple(_locks):
             each[0].acquire()

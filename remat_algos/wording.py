@@ -13,7 +13,7 @@ from typing import Any
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
 LONGEST_ENTRY = 80  # of an entry of JSON
-LARGEST = 10**40  # a longer number loses its middle
+LARGEST_WRITTEN = 10**40  # a longer number loses its middle
 LONGEST_TYPED = 1000  # characters of a typed name
 MAX_LISTED = 40  # names in a list
 LONGEST_LIST = 400  # characters of a list of names
@@ -135,7 +135,7 @@ class _Filling(string.Formatter):
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         if conversion is not None:
             return SHOWN[conversion](value)
-        known = isinstance(value, Number) and (not isinstance(value, int) or abs(value) < LARGEST)
+        known = isinstance(value, Number) and (not isinstance(value, int) or abs(value) < LARGEST_WRITTEN)
         return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:

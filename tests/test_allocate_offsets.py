@@ -351,7 +351,7 @@ def test_interrupted_it_gives_the_best_so_far(news):
 @pytest.mark.parametrize("most", ["OVERLAPS_A_SECOND", "MAX_MEMORY"])
 def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, most):
     monkeypatch.setattr(offsets, most, 0)
-    monkeypatch.setattr(offsets, "ROUNDS", 20)
+    monkeypatch.setattr(offsets, "PACKING_ROUNDS", 20)
     buffers = random_buffers(400, longest=100)
     greedy = Packing(PackingBlocks.of(buffers), None, Clock(60))
     greedy.greedy()
@@ -423,7 +423,7 @@ def methods(request, monkeypatch):
         monkeypatch.setattr(Packing, "greedy", lambda packing: None)
     if request.param == "greedy only":
         monkeypatch.setattr(Packing, "search", lambda packing: None)
-        monkeypatch.setattr("remat_algos.allocate.offsets.ROUNDS", 20)
+        monkeypatch.setattr("remat_algos.allocate.offsets.PACKING_ROUNDS", 20)
     return request.param
 
 

@@ -187,11 +187,11 @@ def test_what_cannot_be_drawn_is_refused(plan, tmp_path, monkeypatch):
             animation(plan, seconds=seconds)
     with pytest.raises(ra.ScheduleError, match="give a first step and a later end"):
         animation(plan, steps=range(3, 3))
-    monkeypatch.setattr(module, "MAX_STEPS", 5)
+    monkeypatch.setattr(module, "MAX_DRAWN_STEPS", 5)
     with raises(PlanError, max_steps=5, n_steps=25):
         animation(plan)
     assert animation(plan, steps=range(5)).svg()
-    monkeypatch.setattr(module, "MAX_NODES", 5)
+    monkeypatch.setattr(module, "MAX_DRAWN_NODES", 5)
     with raises(PlanError, max_nodes=5, nodes=20):
         animation(plan)
     assert list(tmp_path.iterdir()) == []

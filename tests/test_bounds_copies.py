@@ -157,7 +157,7 @@ def test_no_plan_takes_less_than_prices_prove(data, timed):
 @pytest.mark.parametrize("many", [0, 10**6])
 def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch, many):
     """Of large graphs begins of stores are counted in a part, which must not depend on the node."""
-    monkeypatch.setattr(link_bound, "MANY", many)
+    monkeypatch.setattr(link_bound, "MANY_NODES", many)
     rising = 0
     for seed in (0, 4, 7):
         graph = differentiate(layered_dag(16, reach=8, seed=seed))

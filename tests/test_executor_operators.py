@@ -128,9 +128,9 @@ def test_many_threads_come_round(stub):
     assert int(mixer(stub).checksum(there)) == int(mixer(NUMPY).checksum(array))
 
 
-@pytest.mark.parametrize("slots", [1, 3, mixing.SLOTS])
+@pytest.mark.parametrize("slots", [1, 3, mixing.TABLE_SLOTS])
 def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch, slots):
-    monkeypatch.setattr(mixing, "SLOTS", slots)
+    monkeypatch.setattr(mixing, "TABLE_SLOTS", slots)
     on_gpu, arrays = mixer(stub), [stub.xp.zeros(40, np.uint8) for _ in range(8)]
     for i, array in enumerate(arrays):
         array[0] = i

@@ -113,7 +113,8 @@ def test_no_text_takes_long_to_recognize(piece, tmp_path):
     before = signal.signal(signal.SIGALRM, late)
     try:
         for beginning in BEGINNINGS:
-            (tmp_path / "g").write_text((beginning + piece * graph_files.SHOWN)[: graph_files.SHOWN])
+            start = beginning + piece * graph_files.LETTERS_READ
+            (tmp_path / "g").write_text(start[: graph_files.LETTERS_READ])
             signal.setitimer(signal.ITIMER_REAL, 5)
             graph_files.what_it_is(tmp_path / "g")
     finally:

@@ -144,7 +144,7 @@ def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
 
 
 def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
-    monkeypatch.setattr(run_module, "LARGE", 0)
+    monkeypatch.setattr(run_module, "LARGE_SIMULATION", 0)
     result = asked(yielding(*SCHEDULES), clock=Clock(60)).outcomes["toy"]
     assert (result.simulated, result.stop.complete) == (len(SCHEDULES), True)
 

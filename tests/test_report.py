@@ -122,7 +122,7 @@ def test_what_cannot_be_shown_is_refused(plan, monkeypatch):
         report(plan, ra.solve(forward, "100%", raw=True))
     with pytest.raises(TypeError, match="plan is a"):
         report(plan.graph)
-    monkeypatch.setattr(report_page, "MAX_NODES", 5)
+    monkeypatch.setattr(report_page, "MAX_DRAWN_NODES", 5)
     with raises(PlanError, max_nodes=5, n_nodes=20):
         report(plan)
 

@@ -323,7 +323,7 @@ def test_schedules_come_with_their_simulations_and_no_two_are_equal():
 
 
 def test_a_walk_that_may_not_end_in_time_is_not_begun(monkeypatch):
-    monkeypatch.setattr(greedy_remat, "PAIRS_A_SECOND", 1)
+    monkeypatch.setattr(greedy_remat, "SCANNED_A_SECOND", 1)
     found = greedy_remat.greedy_remat(two_rungs(10), Task(), Clock(100))
     assert next(found).details == {"one_pass": True}
     with pytest.raises(OutOfTime):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import BITS, live_set_graph, moment_potentials
+from remat_algos.bounds.live_sets import PRICE_BITS, live_set_graph, moment_potentials
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -147,9 +147,9 @@ def test_potentials_are_lower_bounds_that_the_closure_bound_knows():
         arrays = live_set_graph(graph, np.arange(24, dtype=np.int32))
         potentials = moment_potentials(arrays, limit, 3)
         closure = overhead_bound(graph, limit).amount - graph.needed_compute
-        need = max((each.need for each in potentials), default=0) / 2**BITS
+        need = max((each.need for each in potentials), default=0) / 2**PRICE_BITS
         assert closure - 1 <= need <= closure + 1e-3
-        assert all((each.share <= graph.compute * 2**BITS).all() for each in potentials)
+        assert all((each.share <= graph.compute * 2**PRICE_BITS).all() for each in potentials)
         n_stronger += need > 0
     assert n_stronger > 5
 

@@ -134,7 +134,7 @@ def test_notes_budget_and_allocator_are_beside_the_table(net):
 def test_the_table_of_some_steps(net, monkeypatch):
     rows = list(csv.DictReader(io.StringIO(net("simulate", "net.csv", "--table=csv", "--steps", "2:4").out)))
     assert {row["step"] for row in rows} == {"2", "3"}
-    monkeypatch.setattr("remat_algos.cli.commands.simulate.MAX_STEPS", 5)
+    monkeypatch.setattr("remat_algos.cli.commands.simulate.MAX_PRINTED_STEPS", 5)
     failed = net("simulate", "net.csv", "--table")
     assert "--table lists 5 steps at most, and these are 8; choose some: --steps 0:5" in " ".join(failed.err.split())
     assert net("simulate", "net.csv", "--table", "--steps", ":5").code == 0

@@ -148,6 +148,37 @@ def test_a_class_name_exists_once():
     assert {name: files for name, files in classes().items() if len(files) > 1} == CLASSES_LEFT
 
 
+def constants():
+    """Name of a constant number to its values, as they are written, with the files that define it."""
+    found = defaultdict(lambda: defaultdict(list))
+    for path in python_files():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            value = getattr(node, "value", None)
+            pairs = [(each, value) for each in names]
+            for each in names:
+                if isinstance(each, ast.Tuple) and isinstance(value, ast.Tuple):
+                    pairs += zip(each.elts, value.elts, strict=False)
+            for each, number in pairs:
+                if isinstance(each, ast.Name) and each.id.isupper() and is_number(number):
+                    found[each.id][ast.unparse(number)].append(relative(path))
+    return found
+
+
+def is_number(node):
+    """Whether an expression is a number, or a sum, product or power of numbers."""
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def test_a_name_of_a_number_has_one_value_in_the_package():
+    assert len(constants()) > 200
+    assert {name: dict(values) for name, values in constants().items() if len(values) > 1} == {}
+
+
 def test_a_module_name_exists_once():
     found = defaultdict(list)
     for path in python_files():

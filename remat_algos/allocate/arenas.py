@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, fullest_step, refuse, whole_numbers
-from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
+from remat_algos.allocate.offsets import PACKING_PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, extended
@@ -18,7 +18,7 @@ from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 MAX_ARENAS = 1000
-MAX_STEPS = 50
+MAX_SHIFTS = 50
 """Number of the fullest steps whose buffers are tried alone, to find those that do not fit."""
 MAX_LEFT_OUT = 8
 """Number of buffers that are left out in turn, for the same purpose."""
@@ -243,7 +243,7 @@ class ArenaPacking(Packing):
 
     def search(self, rounds: int | None = None) -> None:
         """Search for a placement within the capacity, in turns with shuffles."""
-        search, patience = OffsetSearch(self), PATIENCE // 64
+        search, patience = OffsetSearch(self), PACKING_PATIENCE // 64
         for _ in itertools.count() if rounds is None else range(rounds):
             if self.enough:
                 return
@@ -492,7 +492,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
     within = _part_of(clock, CHECKED)
     with suppress(OutOfTime):
-        for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
+        for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_SHIFTS].tolist():
             there = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
             begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
             alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)

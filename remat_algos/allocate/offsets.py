@@ -98,7 +98,7 @@ SLICE = 2_000_000
 """Work of one call of the search, a few milliseconds; then the deadline and Ctrl-C are checked."""
 FIRST_DIVE = 1_000_000
 """Work after which the search restarts with another order; some dives are longer, see `luby`."""
-PATIENCE = 150_000_000
+PACKING_PATIENCE = 150_000_000
 """Work on the bound, and on each target above it, in the first round; doubled in each round."""
 ON_CAPACITY, ABOVE_IT = 16, 0.25
 """Factors of that work on a requested capacity, and on each target above it."""
@@ -110,7 +110,7 @@ TABLE_BITS = 18
 """2^18 failed states are stored, in 4 MiB."""
 MAX_MEMORY = 50_000_000
 """Maximum sections of all blocks together that the search stores, 8 bytes each."""
-ROUNDS = 200
+PACKING_ROUNDS = 200
 """Number of shuffles."""
 
 
@@ -324,7 +324,7 @@ class Packing:
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None
-        for _ in range(ROUNDS):
+        for _ in range(PACKING_ROUNDS):
             offset = self.stacked(np.argsort(place, kind="stable"))
             size = int((offset + blocks.size).max())
             self.consider(offset, "first fit, shuffled" if self.any_fixed else "lowest place, shuffled")
@@ -344,7 +344,7 @@ class Packing:
         if (self.clock.left is not None and work > OVERLAPS_A_SECOND * self.clock.left) or memory > MAX_MEMORY:
             return
         search = OffsetSearch(self)
-        patience, parts = max(PATIENCE, 4 * search.first), COARSE
+        patience, parts = max(PACKING_PATIENCE, 4 * search.first), COARSE
         on_low, on_target = (ON_CAPACITY, ABOVE_IT) if self.capacity else (1, 1)
         while not self.enough:
             low = max(self.bound, self.capacity)

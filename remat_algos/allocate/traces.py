@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, is_count
 from remat_algos.kernels.pools import RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
 
-MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
+MAX_TRACE_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ class Trace:
         object.__setattr__(self, "step", whole_numbers(self.step, "step", len(self.event)))
         stream = whole_numbers(0 if self.stream is None else self.stream, "stream", len(self.size))
         object.__setattr__(self, "stream", stream)
-        if not is_count(self.steps) or self.steps >= MAX_STEPS:
+        if not is_count(self.steps) or self.steps >= MAX_TRACE_STEPS:
             raise AllocationError(
                 "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps
             )

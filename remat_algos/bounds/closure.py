@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.bound import COMPUTE, LowerBound, Prices, check_moment
-from remat_algos.bounds.memory import PORTION, forced_bytes, moments_above, runs_once
+from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above, runs_once
 from remat_algos.context import WHOLE
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32, whole
@@ -17,7 +17,7 @@ from remat_algos.kernels.closure import ClosureSearch
 
 PATIENCE = 250_000_000  # work without a better moment before the search stops
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
-NEARLY = 1024  # slightly lower or higher prices differ by 1 / NEARLY
+NEARLY_EQUAL = 1024  # slightly lower or higher prices differ by 1 / NEARLY_EQUAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ def closure_bounds(
     while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
         if advance is not None:
             advance(int(WHOLE * max(at / nodes.size, without_gain / PATIENCE)))
-        at = search.visit(nodes, at, PORTION)
+        at = search.visit(nodes, at, PATHS_PORTION)
         without_gain += int(search.work)
         if search.node >= 0 and search.overhead > best:
             best, without_gain = int(search.overhead), 0
@@ -193,7 +193,7 @@ def closure_sides(graph: ComputationGraph, limit: int, bound: LowerBound) -> tup
         )
     closure = _Closure.of(graph)
     node, _ = closure.moment(graph, bound)
-    prices = [Prices(bound.prices.byte * Fraction(NEARLY + each, NEARLY)) for each in (-1, 1)]
+    prices = [Prices(bound.prices.byte * Fraction(NEARLY_EQUAL + each, NEARLY_EQUAL)) for each in (-1, 1)]
     low, high = (closure.search.side(node, *closure.scaled(each))[2] for each in prices)
     return low, high
 

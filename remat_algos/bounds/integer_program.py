@@ -17,9 +17,9 @@ from remat_algos.ir.arrays import Int64
 
 SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
 DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines regardless of options
-SHORTEST = 1e-3  # seconds; HiGHS takes 0 for no limit
+SHORTEST_PROGRAM = 1e-3  # seconds; HiGHS takes 0 for no limit
 
-SMALL = 10**5  # up to this many common divisors in one pass, costs are whole numbers
+SMALL_PROGRAM = 10**5  # up to this many common divisors in one pass, costs are whole numbers
 UNITS = 10_000.0  # otherwise, one pass in units of the objective
 TOLERANCE = 1e-6  # floating-point error of a bound, share of one pass
 WHOLE_TOLERANCE = 1e-3  # extra error if costs are whole numbers, share of the divisor
@@ -50,7 +50,7 @@ def solve_integer_program(
 
     row, column, coefficient = entries
     table = csr_array((coefficient, (row, column)), (len(low), len(cost)))
-    limits = {} if seconds is None else {"time_limit": max(float(seconds), SHORTEST)}
+    limits = {} if seconds is None else {"time_limit": max(float(seconds), SHORTEST_PROGRAM)}
     with _without_debug_lines():
         return milp(
             np.asarray(cost, float),
@@ -70,7 +70,7 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
     (2.0, 0.0021)
     """
     divisor = gcd(*costs.tolist())
-    if divisor and one_pass // divisor <= SMALL:
+    if divisor and one_pass // divisor <= SMALL_PROGRAM:
         return float(divisor), TOLERANCE * one_pass + WHOLE_TOLERANCE * divisor
     return max(1.0, one_pass / UNITS), TOLERANCE * one_pass
 

@@ -22,16 +22,16 @@ from remat_algos.kernels.flow import FlowNetwork
 
 SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
 ENDLESS = 2**61  # above all sums of finite capacities
-BITS = 60  # bits of sums of finite capacities
+FLOAT_BITS = 60  # bits of sums of finite capacities
 BELOW = 1 - 2.0**-40  # a product of a few floats, times this, is less than the exact one
 CUTS = 60  # maximum cuts per moment; 10 to 40 are usual
-NEAR = 2e-5  # gap, as a share of one pass, at which a moment is done
+NEAR_TIME = 2e-5  # gap, as a share of one pass, at which a moment is done
 LOW = 0.05  # share of the overhead: moments whose first cut is lower by more are skipped
 LATE = 1e-4  # lateness of stores, as a share of one pass, that adds a start
-MAX_PRICE = 1e6  # maximum price of all bytes, in passes
-PATIENCE = 60  # cuts without a better bound before the search stops
+MAX_LINK_PRICE = 1e6  # maximum price of all bytes, in passes
+ROUNDS_WITHOUT_GAIN = 60  # cuts without a better bound before the search stops
 MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
-MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
+MANY_NODES, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
 @checked_arguments
@@ -99,10 +99,10 @@ def time_bounds(
     cuts = arcs = 0
     begin: Int64 | None = None
     for node in moments_above(graph, limit).tolist():
-        if cuts >= PATIENCE or arcs > MAX_ARCS:
+        if cuts >= ROUNDS_WITHOUT_GAIN or arcs > MAX_ARCS:
             return
         if advance is not None:
-            advance(int(WHOLE * max(cuts / PATIENCE, arcs / MAX_ARCS)))
+            advance(int(WHOLE * max(cuts / ROUNDS_WITHOUT_GAIN, arcs / MAX_ARCS)))
         if begin is None:
             begin = _begin(graph)
         moment = _PricedMoment(graph, limit, times, node, begin)
@@ -133,7 +133,7 @@ def _begin(graph: ComputationGraph) -> Int64:
     that do not come after the one with the most bytes in id order count.
     """
     nodes = graph.needed
-    if nodes.sum() > MANY:
+    if nodes.sum() > MANY_NODES:
         nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
     if nodes.sum() > TOO_MANY:
         return np.zeros(graph.n_values, np.int64)
@@ -219,7 +219,7 @@ class _PricedMoment:
         after = float(late) * graph.compute[self.again]
         before = float(early) * graph.compute[self.free] + float(byte) * self.pinned
         amounts = np.concatenate([np.minimum(keep, load), after, before])
-        bits = BITS - max(0, frexp(float(amounts.sum()))[1])
+        bits = FLOAT_BITS - max(0, frexp(float(amounts.sum()))[1])
         capacity = np.full(self.tail.size, ENDLESS)
         capacity[: amounts.size] = np.ldexp(amounts * BELOW, bits)
         flow, side = self.network.minimum_cut(capacity)
@@ -251,7 +251,7 @@ class _Ascent:
         """Add cuts, and starts for late stores, until the bound is near the LP's optimum or cannot exceed `best`."""
         while len(self.lines) < CUTS:
             prices, above, share = self._top()
-            if above - max(self.best, best) > NEAR * self.pass_:
+            if above - max(self.best, best) > NEAR_TIME * self.pass_:
                 self._cut(prices)
             elif not self._late_start(share):
                 return
@@ -278,7 +278,7 @@ class _Ascent:
             [-1.0] + [0.0] * (n_starts + 2),
             np.array([*rows, [0.0, 0.0, *[1.0] * n_starts, 0.0]]),
             [*heights, 1.0],
-            bounds=[(0, None), (0, MAX_PRICE), *[(0, 1)] * (n_starts + 1)],
+            bounds=[(0, None), (0, MAX_LINK_PRICE), *[(0, 1)] * (n_starts + 1)],
             method="highs",
         )
         byte, shares = max(0.0, float(found.x[1])) * self.byte, np.clip(found.x[2:], 0.0, 1.0)
@@ -292,7 +292,7 @@ class _Ascent:
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):
             loaded[line.loaded] += part
-        values = np.flatnonzero(loaded > NEAR)
+        values = np.flatnonzero(loaded > NEAR_TIME)
         values = values[np.argsort(-moment.begin[values], kind="stable")]
         begin, copied = moment.begin[values], loaded[values] * moment.times.out_time[values]
         ends = begin + np.cumsum(copied)

@@ -15,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph, updates_and_readers
 from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.graph import GraphArrays
 
-BITS = 16  # fraction bits of need and shares
+PRICE_BITS = 16  # fraction bits of need and shares
 MAX_COMPUTE = 2**36  # total, so that sums of need and shares fit in 64 bits
 
 PROVEN_NODES = 30  # needed nodes up to which the search usually ends
@@ -246,7 +246,7 @@ class _Moment:
         if prices is None:
             return
         later, again = prices
-        graph, unit = self.graph, 1 << BITS
+        graph, unit = self.graph, 1 << PRICE_BITS
         priced, share = dict.fromkeys(self.producer, 0), dict.fromkeys(self.ancestors, 0)
         for x, price in zip(self.later, later, strict=True):
             priced[x] += price
@@ -299,5 +299,5 @@ class _Moment:
         result = linprog(goal, A_ub=matrix, b_ub=above, bounds=(0, None), method="highs")
         if result.x is None or result.fun >= 0:
             return None
-        whole = np.floor(np.maximum(result.x, 0) * (1 << BITS)).astype(np.int64).tolist()
+        whole = np.floor(np.maximum(result.x, 0) * (1 << PRICE_BITS)).astype(np.int64).tolist()
         return whole[:n_later], whole[n_later:last]

@@ -14,10 +14,10 @@ from remat_algos.ir.parts import KEEP
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 
-WORK = 200_000_000  # reads; about half a second
+PATHS_WORK = 200_000_000  # reads; about half a second
 READS_A_SECOND = 200_000_000  # on a busy core
 PAIR_WORK = 40_000_000  # reads; about a tenth of a second
-PORTION = 10_000_000  # work on cuts, some milliseconds
+PATHS_PORTION = 10_000_000  # work on cuts, some milliseconds
 ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
 
 
@@ -239,12 +239,12 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     is_read[graph.producer[graph.read_indices]] = True
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
-    return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, WORK)[0]
+    return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, PATHS_WORK)[0]
 
 
 def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
     """Return the bound of one pass, with intermediate bounds in `proven`."""
-    reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
+    reads = min(2 * PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
     if clock.left is not None and reads > READS_A_SECOND * clock.left:  # the first part cannot be stopped
         raise OutOfTime
@@ -258,7 +258,7 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
         proven[0] = bound
         clock.check()
         search.aim(bound)
-        at = search.visit(nodes, at, PORTION)
+        at = search.visit(nodes, at, PATHS_PORTION)
         work += int(search.work)
         bound = max(bound, int(search.excessive))
     return bound

@@ -20,7 +20,7 @@ from remat_algos.ir.graph import ComputationGraph
 MAX_MOMENTS = 4
 FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
 BY_RELAXATION, BY_BYTES = 5, 3  # candidates whose integer program is solved, by either rank
-FIRST_SECONDS = 2.0  # time limit of the program of one moment
+FIRST_PROGRAM_SECONDS = 2.0  # time limit of the program of one moment
 SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # time limits with more moments: first and second try
 RETRIED = 1  # unsolved programs that get a second try
 PROGRAMS = 1 + FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # maximum per added moment
@@ -83,7 +83,7 @@ def choose_moments(
     larger. `seconds` is CPU time of this thread, so results may differ between machines, but little with their load.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
-    best, _ = choice.solved([first], FIRST_SECONDS)
+    best, _ = choice.solved([first], FIRST_PROGRAM_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or not best.stopped):
         base = best

@@ -14,12 +14,12 @@ from remat_algos.wording import labelled, printable, tabulated, wrapped
 
 TEXT = "-"
 """A picture, or a decomposition, on standard output."""
-MARGIN = 13  # column of the text beside the labels of a plan
+LABEL_WIDTH = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
 NARROWEST = 20  # columns for which text is laid out
 PROGRESS_COLUMNS = 120  # width of the progress line
 LOG_COLUMNS = 1000  # width of a progress line in a file
-WIDEST = 120  # columns of the widest picture
+WIDEST_TEXT = 120  # columns of the widest picture
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -99,7 +99,7 @@ def _columns(file: TextIO) -> int:
 
 def print_row(label: str, text: str) -> None:
     """Print a line below those of a plan: label and text."""
-    _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN))
+    _print(wrapped(text, first=label.ljust(LABEL_WIDTH), indent=" " * LABEL_WIDTH))
 
 
 def print_table(
@@ -130,7 +130,7 @@ def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: A
 
     if plot == TEXT:
         if sys.stdout.isatty():
-            options["width"] = min(WIDEST, terminal_columns())
+            options["width"] = min(WIDEST_TEXT, terminal_columns())
         print_picture(pictures.text(picture, subject, **options))
         return
     try:

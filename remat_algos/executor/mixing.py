@@ -20,7 +20,7 @@ BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
 POINTERS = 8  # inputs passed as kernel arguments; more are passed in a table
-SLOTS = 2**16  # checksums in a block of the GPU's memory
+TABLE_SLOTS = 2**16  # checksums in a block of the GPU's memory
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
@@ -174,7 +174,7 @@ class CudaMixer:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
-        self._backend, self._slots = backend, _Slots(backend, SLOTS)
+        self._backend, self._slots = backend, _Slots(backend, TABLE_SLOTS)
         with backend.uncounted():
             self._nothing = xp.zeros(1, np.uint32)
             self._table = xp.zeros(max(2 * max_inputs, 1), np.uint64) if max_inputs > POINTERS else self._nothing
@@ -222,7 +222,7 @@ class CudaMixer:
 
     def _take(self, count: int) -> Array:
         if self._slots.used + count > self._slots.device.size:
-            self._slots = _Slots(self._backend, max(SLOTS, count))
+            self._slots = _Slots(self._backend, max(TABLE_SLOTS, count))
         return self._slots.take(count)
 
     def _blocks(self, n_bytes: int) -> int:

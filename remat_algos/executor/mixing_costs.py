@@ -21,7 +21,7 @@ WORDS = {
     "cupy": (2**10, 2**25, 2**26),
 }  # sizes that are timed: small ones, and one that no cache holds
 ROOM = 32  # values of the largest size that must fit into free memory
-SOURCES, READS, LONGER = 4, (1, 2, 4), 8
+SOURCES, READS, LONGER_RUN = 4, (1, 2, 4), 8
 REPEATS = 5
 
 Seconds = NDArray[np.float64]
@@ -83,7 +83,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
             memory.append(4 * size)
         short = len(memory)
         edges.append((first, short))
-        memory.append(4 * (size // LONGER - 1))
+        memory.append(4 * (size // LONGER_RUN - 1))
         for reads in READS[:2]:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)

@@ -25,7 +25,7 @@ from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.rows import EDGE_COLUMNS, NODE_COLUMNS, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables, unread_first_values
-from remat_algos.text.amounts import LONGEST
+from remat_algos.text.amounts import LONGEST_AMOUNT
 from remat_algos.wording import counted, listed, shortened_path
 from remat_algos.zoo.reference import is_reference
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from remat_algos.zoo.network import Network
 
 KINDS = ("nodes", "edges", "values")
-NAMED = 2  # nodes named per note
+FILES_NAMED = 2  # nodes named per note
 COLUMNS_SHOWN = 4  # columns named per note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = ".nodes.csv"  # ending of written tables
@@ -161,7 +161,7 @@ def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
     dims = {}
     for word in query.split("&"):
         dim, _, length = word.partition("=")
-        if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST):
+        if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST_AMOUNT):
             wrong = "{word!r} is not a length of a dimension; write {name!p}?batch=8"
             raise GraphError(wrong, word=word, name=Path(name).name)
         dims[unquote(dim)] = int(length)
@@ -233,13 +233,13 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
         notes[-1] = notes[-1]._replace(text=f"{notes[-1].text} (found: {other})")
     apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
     if apart.size and n > 1:
-        names = [graph.labels[int(v)] for v in apart[:NAMED]]
+        names = [graph.labels[int(v)] for v in apart[:FILES_NAMED]]
         notes.append(_Note(f"{counted(apart.size, 'node')} without edges ({_some(names, apart.size)})"))
     return notes
 
 
 def _some(names: Sequence[str], total: int | None = None) -> str:
-    return listed(names[:NAMED], NAMED, total or len(names))
+    return listed(names[:FILES_NAMED], FILES_NAMED, total or len(names))
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
@@ -379,7 +379,7 @@ def _names() -> list[str]:
     return [form.name for form in graph_formats()]
 
 
-SHOWN = 2**16
+LETTERS_READ = 2**16
 """Bytes of a file that are looked at."""
 
 PICKLED = tuple(bytes([0x80, version]) for version in range(2, 6))
@@ -415,7 +415,7 @@ def what_it_is(path: Path) -> str | None:
         if path.is_dir():
             return TENSORFLOW if (path / "saved_model.pb").exists() else None
         with open(path, "rb") as stream:
-            data = stream.read(SHOWN)
+            data = stream.read(LETTERS_READ)
     except OSError:
         return None
     if data.startswith(b"PK"):

@@ -32,7 +32,7 @@ from remat_algos.wording import listed
 
 COUNT_COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 COUNT_FORMS = "a table with the columns node and count, or a JSON object of names and counts"
-MAX_COUNT = 2**31 - 1
+MAX_REPEATS = 2**31 - 1
 Row = tuple[int, str, Any]
 """The line in the file, or 0; the node; its count."""
 
@@ -125,9 +125,9 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
     if not whole or (text.startswith("-") and digits.strip("0")):
         wrong = "the count of {name} is {found}; give a whole number, 0 or more"
         raise fault(source, wrong, line, name=name, found=text or "empty")
-    if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
+    if len(digits.lstrip("0")) > len(str(MAX_REPEATS)) or int(digits) > MAX_REPEATS:
         large = "the count of {name} is {text}; give at most {max_count}"
-        raise fault(source, large, line, name=name, text=text, max_count=MAX_COUNT)
+        raise fault(source, large, line, name=name, text=text, max_count=MAX_REPEATS)
     return int(digits)
 
 

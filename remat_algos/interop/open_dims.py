@@ -8,7 +8,7 @@ from typing import Any
 from remat_algos.errors import GraphError
 from remat_algos.wording import did_you_mean, typed
 
-LONGEST = 2**63  # a dimension is shorter
+LONGEST_DIM = 2**63  # a dimension is shorter
 MAX_NAMED = 3  # dimensions in a message
 LARGEST_POWER = 64  # 2**64 exceeds any dimension
 OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -29,7 +29,7 @@ FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
 def checked_dims(dims: Mapping[str, Any] | None) -> dict[str, int]:
     """Return the lengths of dimensions; GraphError for one that is not a whole number."""
     for name, length in (dims or {}).items():
-        if type(length) is not int or not 0 <= length < LONGEST:
+        if type(length) is not int or not 0 <= length < LONGEST_DIM:
             raise GraphError("dims[{name!r}] is {length!r}; give a whole number, 0 or more", name=name, length=length)
     return dict(dims or {})
 
@@ -86,7 +86,7 @@ def length_of(expression: str, dims: Mapping[str, int]) -> int:
         length = _value(_tree(expression), dims)
     except (ZeroDivisionError, ValueError):
         length = -1
-    if not 0 <= length < LONGEST:
+    if not 0 <= length < LONGEST_DIM:
         raise GraphError("the length {expression!r} is invalid for these dims; give others", expression=expression)
     return length
 
@@ -111,6 +111,6 @@ def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
         case _:
             raise ValueError
     value = function(_value(left, dims), _value(right, dims))
-    if abs(value) >= LONGEST:
+    if abs(value) >= LONGEST_DIM:
         raise ValueError
     return value

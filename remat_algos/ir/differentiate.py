@@ -20,7 +20,7 @@ from remat_algos.kernels.graph import backward_order, backward_reads
 from remat_algos.text.amounts import LARGEST_SCALED
 
 PARAMETER = ROLES.index("parameter")
-EXACT, DIGITS = 12, 7
+EXACT, COST_DIGITS = 12, 7
 """Digits of the least cost of a gradient: at most, and those of one that is no decimal, such as a third.
 
 More leave no room for the times of copies.
@@ -242,14 +242,14 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 
 
 def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
-    """Decimals of the parts cost/(q count): as many as make them whole, or `DIGITS` of the least; below 0, zeros."""
+    """Decimals of parts cost/(q count): enough to make them whole, or `COST_DIGITS` of the least; below 0, zeros."""
     positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
     if not positive:
         return 0
     digits = min(len(str(each // n)) if each >= n else 1 - len(str(n // each)) for each, n in positive)
     parts = math.lcm(*{n // math.gcd(each, n) for each, n in positive})
     exact = next((k for k in range(max(0, EXACT - digits) + 1) if 10**k % parts == 0), None)
-    return DIGITS - digits if exact is None else exact
+    return COST_DIGITS - digits if exact is None else exact
 
 
 def _ratio(factor: float) -> Fraction:

@@ -44,7 +44,7 @@ from remat_algos.ir.parts import (
     plain_labels,
 )
 from remat_algos.ir.tables import (
-    NAMED,
+    NAMED_AMOUNTS,
     Tables,
     are_topological,
     assemble,
@@ -296,7 +296,7 @@ class ComputationGraph:
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
         columns = {
-            what: in_order(what, entries, lambda: names) if what in NAMED else entries
+            what: in_order(what, entries, lambda: names) if what in NAMED_AMOUNTS else entries
             for what, entries in columns.items()
         }
         if ids is None or not are_topological(pairs, ids):

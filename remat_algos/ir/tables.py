@@ -431,7 +431,7 @@ AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "worksp
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
 """Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""
 
-NAMED = AMOUNTS.keys() | OF_NAMED.keys()
+NAMED_AMOUNTS = AMOUNTS.keys() | OF_NAMED.keys()
 """Arrays that are taken by name too."""
 
 COMPLETE = ("memory", "compute")  # mappings without defaults

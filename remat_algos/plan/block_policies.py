@@ -48,7 +48,7 @@ MAX_OPTIONS = 200  # of one kind
 COMBINATIONS = 1 << 11  # of options, up to which all are simulated
 CHANGES = 3  # members by which sets may differ from those on the hull
 STATES = 1 << 11  # of the dynamic program, after each block
-NO_LIMIT = 2**62  # bytes on the host
+NO_POLICY_LIMIT = 2**62  # bytes on the host
 HOST_PARTS = 1 << 6  # of the bytes on the host, in which the program tells sums of bytes apart
 ROUNDS = 12  # budgets of the dynamic program that are tried
 
@@ -197,7 +197,7 @@ class _BlockSearch:
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
-        self.host = NO_LIMIT if link is None or link.host is None else link.host
+        self.host = NO_POLICY_LIMIT if link is None or link.host is None else link.host
         # The backward part of a block lies between its trigger and the next trigger.
         needed = np.flatnonzero(graph.needed)
         backward = needed[~graph.forward[needed]]
@@ -230,7 +230,7 @@ class _BlockSearch:
             count = len(sets[kind])
             decision = np.repeat(np.arange(3, dtype=np.int8), [1, count, count if away.size else 0])
             saved = np.concatenate([np.zeros((1, members.size), bool), sets[kind], sets[kind]])[: decision.size]
-            size = graph.memory[away].sum() if self.host < NO_LIMIT else 0
+            size = graph.memory[away].sum() if self.host < NO_POLICY_LIMIT else 0
             listed.append((decision, saved, (decision == DECISIONS.index(OFFLOAD)) * size))
         counts = np.array([decision.size for decision, _, _ in listed])
         figures = np.zeros((3, len(listed), counts.max()), np.int64)

@@ -14,10 +14,10 @@ Float64 = NDArray[np.float64]
 Ways = list[tuple[Int64, Int64, list[Int64]]]
 
 # In widths of a node: a bend, the gap between the parts, the most that gradients of one node share.
-BEND, APART, WIDEST = 0.4, 1.5, 4
+BEND, APART, WIDEST_LABEL = 0.4, 1.5, 4
 MAX_BENDS = 20_000
 # Sweeps that place items; sweeps that reduce crossings, and visits of lines in these.
-SWEEPS, ORDERINGS, MAX_WORK = 6, 40, 10_000_000
+SWEEPS, ORDERINGS, MAX_LAYOUT_WORK = 6, 40, 10_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     way, a, b = _pieces(above, below, first, bends)
     nth_bend = np.arange(bends.sum()) - np.repeat(first - n, bends)
     layer = np.concatenate([layer, np.repeat(layer[above], bends) + 1 + nth_bend])
-    room = np.concatenate([np.clip(gradients, 1, WIDEST), np.full(nth_bend.size, BEND)])
+    room = np.concatenate([np.clip(gradients, 1, WIDEST_LABEL), np.full(nth_bend.size, BEND)])
     items = np.concatenate([np.flatnonzero(forward), np.arange(n, layer.size)])
     near = layer[b] == layer[a] + 1
     place = _place_items(layer, room, items, a[near], b[near])
@@ -109,7 +109,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
-    apart = np.minimum(1, (WIDEST - 1) / np.maximum(gradients - 1, 1))
+    apart = np.minimum(1, (WIDEST_LABEL - 1) / np.maximum(gradients - 1, 1))
     shift = np.zeros(block.size)
     shift[ids] = (nth - (gradients - 1)[block[ids]] / 2) * apart[block[ids]]
     return shift, float(apart.min(initial=1))
@@ -162,7 +162,7 @@ def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int6
     row = indptr_of([each.size for each in rows])
     compact = np.zeros(order.max() + 1, np.int64)
     compact[order] = np.arange(order.size)
-    better = reduce_crossings(row, np.arange(order.size), compact[above], compact[below], ORDERINGS, MAX_WORK)
+    better = reduce_crossings(row, np.arange(order.size), compact[above], compact[below], ORDERINGS, MAX_LAYOUT_WORK)
     return np.split(order[better], row[1:-1])
 
 

@@ -13,7 +13,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.result import Result
 from remat_algos.wording import counted, format_bytes, listed, shortened
 
-NAMED = 12
+DIFFERENCES_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +128,7 @@ class Difference(Result):
         for name, other, sign in zip(self.names, reversed(self.names), (1, -1), strict=True):
             values = self.values(sign)
             if values:
-                named = listed([shortened(graph.value_name(x)) for x in values], NAMED)
+                named = listed([shortened(graph.value_name(x)) for x in values], DIFFERENCES_NAMED)
                 size = format_bytes(int(graph.memory[values].sum()))
                 yield f"{name} offloads {counted(len(values), 'value')} that {other} does not: {size}, {named}"
         if not self.more_runs.any():
@@ -145,11 +145,11 @@ class Difference(Result):
                 f"{name} runs {counted(len(nodes), 'node')} more often than {other}: "
                 f"{format_bytes(int(graph.node_memory[nodes].sum()))}, {graph.labels.compute(cost)} more compute"
             )
-            for v in nodes[:NAMED]:
+            for v in nodes[:DIFFERENCES_NAMED]:
                 each = f"{format_bytes(int(graph.node_memory[v]))}, {graph.labels.compute(int(graph.compute[v]))}"
                 yield f"    {shortened(graph.labels[v])}  {each}" + (f", {extra[v]} times more" if extra[v] > 1 else "")
-            if len(nodes) > NAMED:
-                yield f"    ... {len(nodes) - NAMED} more"
+            if len(nodes) > DIFFERENCES_NAMED:
+                yield f"    ... {len(nodes) - DIFFERENCES_NAMED} more"
 
 
 def check_same_graph(plans: Sequence[Plan]) -> None:

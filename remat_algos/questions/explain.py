@@ -23,7 +23,7 @@ from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, listed, shortened, wrapped
 
-NAMED = 4
+VALUES_NAMED = 4
 AT_PEAK = 3
 MAX_COUNTED = 1000
 ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
@@ -51,7 +51,7 @@ class Offload(NamedTuple):
         node = int(graph.producer[self.value])
         waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
         name = "" if len(graph.values(node)) == 1 else f"{shortened(graph.value_name(self.value))} is "
-        back = listed([f"{begin} (live to {end})" for begin, end in self.loads], NAMED)
+        back = listed([f"{begin} (live to {end})" for begin, end in self.loads], VALUES_NAMED)
         size = format_bytes(int(graph.memory[self.value]))
         return (
             f"{name}offloaded, {size} each way{waits}; {self._price(simulation)}; "
@@ -226,11 +226,11 @@ class Decision:
             did = f"kept from step {begin} to step {end}" if end > begin else f"live at step {begin} only"
             did = "computed once" if self.is_offloaded else did
         else:
-            spans = listed([f"{begin} to {end}" for begin, end in lives], NAMED)
+            spans = listed([f"{begin} to {end}" for begin, end in lives], VALUES_NAMED)
             did = f"computed {len(lives)} times, live in steps {spans}"
         order, names, reads = simulation.schedule.order, _names(graph), self.reads
-        readers = [f"{shortened(names[order[step]])} ({step})" for step in reads[:NAMED]]
-        read = f"; read by {listed(readers, NAMED, len(reads))}" if readers else "; not read"
+        readers = [f"{shortened(names[order[step]])} ({step})" for step in reads[:VALUES_NAMED]]
+        read = f"; read by {listed(readers, VALUES_NAMED, len(reads))}" if readers else "; not read"
         name, size = shortened(self.name), format_bytes(self.memory)
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory

@@ -31,8 +31,8 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 
 POINTS = 20
-NEAR = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans
-LOWEST_SHARE = 0.3  # time share for the lowest peak, where the frontier begins
+NEAR_SOLVED = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans
+FLOOR_SHARE = 0.3  # time share for the lowest peak, where the frontier begins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,7 +216,7 @@ def frontier(
     )
     limits, clock = request.limits(), Clock(time_limit, progress)
     limits.check_regions()
-    lowest = lowest_run(request, limits, clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE)))
+    lowest = lowest_run(request, limits, clock.share(FLOOR_SHARE, clock.within_stage(FLOOR_SHARE)))
     run = SolverRun(limits, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
     least = run.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
@@ -295,7 +295,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
         return  # the others yield the same for any limit
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
-    slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR * graph.needed_compute), request.task.slack)
+    slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR_SOLVED * graph.needed_compute), request.task.slack)
     bounds = bound_curve(graph, tried, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
     whole.note(bounds.stop)
     for i, limit in enumerate(tried):

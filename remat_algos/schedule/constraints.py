@@ -21,7 +21,7 @@ from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes, one_line, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
-NAMES_SHOWN = 3
+RULES_SHOWN = 3
 KEYS = ("max_runs", "fixed_order", "regions", "offload", "stay", "min_copy")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -181,7 +181,7 @@ class Constraints:
         parts = list[str]()
         if isinstance(self.max_runs, Mapping):
             runs = [f"{shortened(name)} at most {counted(limit, 'run')}" for name, limit in self.max_runs.items()]
-            parts += runs if len(runs) <= NAMES_SHOWN else [f"a limit on the runs of {counted(len(runs), 'node')}"]
+            parts += runs if len(runs) <= RULES_SHOWN else [f"a limit on the runs of {counted(len(runs), 'node')}"]
         elif self.max_runs is not None:
             parts.append(f"at most {counted(self.max_runs, 'run')} of each node")
         if self.fixed_order:
@@ -190,7 +190,7 @@ class Constraints:
             f"region {shortened(name)} ({counted(len(nodes), 'node')}) within {format_bytes(limit)}"
             for name, (nodes, limit) in self.regions.items()
         ]
-        parts += limits if len(limits) <= NAMES_SHOWN else [counted(len(limits), "region")]
+        parts += limits if len(limits) <= RULES_SHOWN else [counted(len(limits), "region")]
         if self.offload is not None:
             parts.append(f"only values of {counted(len(self.offload), 'node')} may leave")
         if self.stay:

@@ -19,7 +19,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.wording import format_bytes
 
 MAX_BEAM = 64
-MAX_WORK = 5_000_000  # nodes examined, over all steps and states
+MAX_PASS_WORK = 5_000_000  # nodes examined, over all steps and states
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
 FIRST_SEARCHES = 12  # short searches; the best continue
 
@@ -126,7 +126,7 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
     """Return the order of the lowest peak found by beam search."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
-        beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
+        beam = min(MAX_BEAM, MAX_PASS_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
         return emit(graph, nodes)
     order: Int32 = beam_search_order(graph.arrays, nodes, beam)

@@ -61,12 +61,12 @@ def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
 
 
 KEYS = ("density", "chain")
-ROUNDS = 6
+POLISH_ROUNDS = 6
 
 
 @checked_arguments
 def reuse_values(
-    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = ROUNDS
+    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = POLISH_ROUNDS
 ) -> Schedule:
     """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
 
@@ -126,7 +126,7 @@ def bytes_limit(limit: int) -> int:
         raise ArgumentTypeError("limit is {limit!r}; give whole bytes", limit=limit) from error
 
 
-def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
+def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = POLISH_ROUNDS) -> Int32:
     """int32[<= m]: a sound order without the recomputations that `reuse_values` removes in at most `rounds` rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
@@ -243,7 +243,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
 
 def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
     """Keep values and sink runs in turn, from a schedule whose runs have sunk."""
-    for i in range(ROUNDS):
+    for i in range(POLISH_ROUNDS):
         simulation = sink(simulation) if i else simulation
         order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key)
         if order.size == len(simulation.schedule):

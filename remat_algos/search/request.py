@@ -33,7 +33,7 @@ from remat_algos.solvers.registry import (
 )
 from remat_algos.wording import listed
 
-POINTS = 100  # points of overhead in one pass
+POINTS_OF_PASS = 100  # points of overhead in one pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +89,7 @@ class Request:
         gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
         if not 0 <= gap <= LARGEST_SUM:
             raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
-        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
+        slack = min(int(gap / POINTS_OF_PASS * graph.needed_compute), LARGEST_SUM)
         reserving, allocator_options = _allocator(allocator, alignment=alignment, seed=seed)
         link = None if link is None else get_link(link)
         if link is not None:

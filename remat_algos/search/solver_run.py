@@ -113,7 +113,7 @@ LONGER = 2.0
 MIN_PRICE = 0.03  # minimum price of a solver in shares of the progress
 MAX_KEPT = 64  # candidates kept per solver under a limit
 # node count above which one simulation may exceed the time left
-LARGE = 10_000
+LARGE_SIMULATION = 10_000
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 AGAINST = "against a constraint"  # follows the number of schedules
@@ -460,7 +460,7 @@ class SolverRun:
     def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
         """Simulate and keep the candidates of a solver; return the reason for stopping."""
         graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
-        large = clock.deadline is not None and graph.n_nodes > LARGE
+        large = clock.deadline is not None and graph.n_nodes > LARGE_SIMULATION
         for each in stream:
             if not isinstance(each, Candidate | Schedule):
                 raise ArgumentTypeError(

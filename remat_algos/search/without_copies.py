@@ -15,7 +15,7 @@ from remat_algos.search.solver_run import SolverRun
 # Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
 NEARLY = 0.9
 # Share of the time for the lowest bytes; the rest is for the search within them.
-LOWEST_SHARE = 0.5
+FEWEST_BYTES_SHARE = 0.5
 
 
 def searched(request: Request, clock: Clock, lowest: SolverRun | None = None) -> Plan:
@@ -29,7 +29,7 @@ def searched(request: Request, clock: Clock, lowest: SolverRun | None = None) ->
         own = clock
         # A raw plan is the solver's own for the lowest peak.
         if limits.minimizes_peak and limits.overhead_limit is None and not request.raw:
-            own = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
+            own = clock.share(FEWEST_BYTES_SHARE, clock.within_stage(FEWEST_BYTES_SHARE))
         bounds = Bounds(request, limits, own)
     pool = Pool(request, limits, own, bounds, lowest)
     try:

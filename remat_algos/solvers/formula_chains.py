@@ -30,12 +30,12 @@ MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains,
 MAX_SETS = 600  # sets of a family solved for many budgets
 FEW_PAIRS = 4_000  # pairs up to which a limit tries all Pareto points
 MAX_PAIRS = 50_000  # the same without a limit; that takes half a second
-SPREAD = 5  # budgets tried first under a limit
+BUDGETS_SPREAD = 5  # budgets tried first under a limit
 BISECTED = 6  # budgets tried next, by bisection
 GRID = 48  # budgets tried without a limit above `MAX_PAIRS`
 SAMPLED = 16  # the same if steps of the family are not stored
 MAX_SIMULATED = 160  # chains of a frontier that are simulated,
-MAX_STEPS = 400_000  # and steps of their schedules
+MAX_CHAIN_STEPS = 400_000  # and steps of their schedules
 
 RoundedChain = tuple[LowerSets, int]
 """A chain, and the unit to which costs were rounded, 0 if they were exact."""
@@ -171,7 +171,7 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Yield time-centric chains with a simulated peak near a limit: some budgets, then between the best and next."""
     tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
-    waiting = geometric(chains.least_budget, chains.program.max_peak, SPREAD)
+    waiting = geometric(chains.least_budget, chains.program.max_peak, BUDGETS_SPREAD)
     for _ in range(len(waiting) + BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)
         if budget is None:
@@ -214,7 +214,7 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
     """Evenly spread items, coarsest first: as many as are worth simulating on a graph of `n_nodes` nodes."""
-    count = max(16, min(MAX_SIMULATED, MAX_STEPS // max(1, n_nodes)))
+    count = max(16, min(MAX_SIMULATED, MAX_CHAIN_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
 

@@ -25,7 +25,7 @@ FIRST_SCHEDULES = 2  # schedules per other tree before trees are compared
 BEST_TREES = 24  # trees with all their schedules, under a limit
 ALL_TREES_STEPS = 400_000  # total steps up to which all trees get all schedules
 LENGTH_LIMIT = 30.0
-MAX_RUNS = 2**31 - 1
+RUNS_LIMIT = 2**31 - 1
 MAX_WIDTH = 400  # wider decompositions are slow to find and give large peaks
 
 Rank = tuple[int, int, int]
@@ -165,7 +165,7 @@ class _Recursion:
         """Yield candidates of one tree; afterwards `best` is the rank of the best."""
         self.best = WORST
         separators, details = tree
-        longest = int(min(self.length_limit * max(1, part.nodes.size), MAX_RUNS))
+        longest = int(min(self.length_limit * max(1, part.nodes.size), RUNS_LIMIT))
         for batch, name, recursion_limit in choices:
             self.clock.check()
             if separators is None:

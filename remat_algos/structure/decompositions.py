@@ -283,7 +283,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
 
 
 MAX_EXACT = 16  # vertices; the subset program has 2^n states
-SMALL = 1000  # vertices; elimination is tried up to here, and if a boundary has at most one in NARROW of them
+SMALL_GRAPH = 1000  # vertices; elimination is tried up to here, and if a boundary has at most one in NARROW of them
 NARROW = 16
 IDLE = 2  # rounds without a gain before an order counts as final
 
@@ -416,7 +416,7 @@ def greedy_layout(
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n), look)
-    if n <= SMALL or best[1] * NARROW <= n:
+    if n <= SMALL_GRAPH or best[1] * NARROW <= n:
         best = _best(graph, _tree_orders(graph, look), best, look)
     return best[0]
 

@@ -171,7 +171,7 @@ _CODES = {
     "steep_ratio": kernel.STEEP_RATIO,
     "density": kernel.DENSITY,
 }
-WORK = 4_000_000
+FILL_WORK = 4_000_000
 """Entries read between two looks at the clock: about some hundredths of a second."""
 
 
@@ -315,7 +315,7 @@ class Run:
 
     def go_on(self) -> bool:
         """Eliminate for some hundredths of a second; return True if unfinished."""
-        self.state = self._kernel.run(WORK)
+        self.state = self._kernel.run(FILL_WORK)
         return self.state == kernel.GOING_ON
 
     @property

@@ -28,7 +28,7 @@ from remat_algos.files import write_whole
 from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.wording import first_line, format_bytes, shortened
 
-LOOK, SIGN = 0.05, 1.0  # seconds between checks of a job's memory, and of its process
+LOOK_AGAIN, SIGN = 0.05, 1.0  # seconds between checks of a job's memory, and of its process
 START = 120.0  # seconds for a process to import everything
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -132,7 +132,7 @@ class Child:
                 self.stop()
                 msg = f"it took more than {timeout:g} s"
                 raise Died(msg)
-            if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
+            if wait([self.process.stdout.fileno()], min(LOOK_AGAIN if memory is not None else SIGN, left or SIGN)):
                 return
             if self.has_ended():  # children may hold the pipe
                 raise Died(self._reason())

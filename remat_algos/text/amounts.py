@@ -150,7 +150,7 @@ def fine_percent(part: float, whole: float) -> str:
     return f"{share:.1f} %" if abs(share) >= 0.1 else f"{share:.1g} %"
 
 
-LONGEST = 4000  # digits that int() accepts
+LONGEST_AMOUNT = 4000  # digits that int() accepts
 
 Reading = Callable[[Any], int | Decimal]
 """`size_of` or `cost_of`."""
@@ -193,6 +193,6 @@ def _number(entry: Any) -> int | Decimal | None:
     else:
         return _number(str(entry)) if isinstance(entry, Real | Decimal | str) else None
     try:
-        return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST else decimal(text)
+        return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST_AMOUNT else decimal(text)
     except ValueError:
         return None

@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Int64, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
 
-LARGEST = 100  # seeded sizes and costs are 1 to this
+LARGEST_AMOUNT = 100  # seeded sizes and costs are 1 to this
 
 
 @checked_arguments
@@ -148,7 +148,7 @@ def layered_dag(
     dealt = rng.permuted(np.tile(np.arange(width), (layers, 1)), axis=1).ravel()[:n_nodes]
     columns = _distinct(layer_start - width + dealt - first, available, highest, rng)
     read = np.arange(highest) < counts[:, np.newaxis]
-    memory, compute = rng.integers(1, LARGEST, (2, n_nodes), endpoint=True)
+    memory, compute = rng.integers(1, LARGEST_AMOUNT, (2, n_nodes), endpoint=True)
     return ComputationGraph.from_arrays(
         read_indptr=indptr_of(counts),
         read_indices=(first[:, np.newaxis] + columns)[read],
@@ -173,7 +173,7 @@ def _amounts(seed: int | None, n: int) -> Int64:
     """int64[2, n]: sizes and costs, all 1 without a seed."""
     if seed is None:
         return np.ones((2, n), np.int64)
-    return np.random.default_rng(seed).integers(1, LARGEST, (2, n), endpoint=True)
+    return np.random.default_rng(seed).integers(1, LARGEST_AMOUNT, (2, n), endpoint=True)
 
 
 def _check_minimum(minimum: int, **numbers: int) -> None:

@@ -477,7 +477,7 @@ SCANS = {
 def _few_choices_for_each_scan():
     """Three points of the frontier of an iteration, not eight: most of the time of these tests goes into them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scans, "POINTS", 3)
+        patch.setattr(scans, "SCAN_POINTS", 3)
         yield
 
 

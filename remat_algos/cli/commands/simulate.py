@@ -37,7 +37,7 @@ from remat_algos.wording import comma_separated, counted, exact_bytes, format_by
 LISTED = 12
 TABLES = ("text", "markdown", "csv")
 NAMED = 8  # live values named per row
-MAX_STEPS = 10_000  # rows of a table
+MAX_PRINTED_STEPS = 10_000  # rows of a table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,10 +140,10 @@ def _check_table(arguments: argparse.Namespace) -> None:
 
 def _check_length(simulation: Any, steps: range | None) -> None:
     count = len(simulation.schedule) if steps is None else len(steps)
-    if count > MAX_STEPS:
+    if count > MAX_PRINTED_STEPS:
         raise RematError(
             "--table lists {max_steps:,} steps at most, and these are {count:,}; choose some: --steps 0:{max_steps}",
-            max_steps=MAX_STEPS,
+            max_steps=MAX_PRINTED_STEPS,
             count=count,
         )
 

@@ -14,7 +14,7 @@ from remat_algos.errors import warn
 from remat_algos.interop.torch.private_names import Break
 from remat_algos.wording import LONGEST_PATH, listed, shortened
 
-NAMED = 3  # parts that one warning describes
+CALLERS_NAMED = 3  # parts that one warning describes
 warn_user = partial(warn, skipped=("torch", "contextlib"))
 """Warn at the user's line, outside of PyTorch."""
 _TORCH, _PYTHON = str(Path(torch.__file__).parent), sysconfig.get_path("stdlib")
@@ -57,7 +57,7 @@ class UnplannedPart:
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
         reason = reason.rstrip(".") or "PyTorch gives no reason"
         if reason.startswith(HOOKS):
-            context = listed(hooked_modules(model), NAMED)
+            context = listed(hooked_modules(model), CALLERS_NAMED)
         parallel = [frame[0].startswith(_PARALLEL) for frame in graph_break.frames]
         users = [frame for frame in graph_break.frames if not frame[0].startswith((_TORCH, _PYTHON, "<"))]
         if any(parallel[-1:] if users else parallel):
@@ -97,9 +97,9 @@ def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
             "and make that call outside of dispatch modes and other compiled functions"
         )
         return
-    described = "; ".join(map(UnplannedPart.with_remedy, parts[:NAMED]))
-    if len(parts) > NAMED:
-        described += f"; and {len(parts) - NAMED:,} more, in reports[-1].graph_breaks"
+    described = "; ".join(map(UnplannedPart.with_remedy, parts[:CALLERS_NAMED]))
+    if len(parts) > CALLERS_NAMED:
+        described += f"; and {len(parts) - CALLERS_NAMED:,} more, in reports[-1].graph_breaks"
     if not planned:
         warn_user("remat plans nothing of the model: {parts!w}", parts=described)
         return

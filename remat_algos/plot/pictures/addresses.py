@@ -27,7 +27,7 @@ ROLE_NAMES = (*COMPUTED, LOADED)
 BUFFER = Style("buffer", BLUE, "█")
 # Outlines would hide the areas of more buffers than this.
 MAX_OUTLINED = 2000
-MAX_NAMED = 400
+MAX_NAMED_BUFFERS = 400
 # Points of the names of buffers.
 NAME_POINTS = 7
 
@@ -144,7 +144,7 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
     """Write names in the rectangles with enough room."""
     buffers = allocation.buffers
-    if len(buffers) > MAX_NAMED or (simulation is None and not buffers.names):
+    if len(buffers) > MAX_NAMED_BUFFERS or (simulation is None and not buffers.names):
         return
     width, height = axes.inches(ax)
     first, last = ax.get_xlim()

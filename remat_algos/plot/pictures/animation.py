@@ -23,14 +23,14 @@ from remat_algos.plot.layered_layout import layout
 from remat_algos.schedule.views import checked_steps
 from remat_algos.wording import format_bytes, shortened
 
-MAX_STEPS = MAX_NODES = 10_000
+MAX_DRAWN_STEPS = MAX_DRAWN_NODES = 10_000
 # Seconds of the shortest and the longest default loop, of the pause at its end, and of the longest loop.
-SHORTEST, LONGEST, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
+SHORTEST_CLIP, LONGEST_CLIP, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
 # Graphs of more nodes show no names, animations of more steps no captions.
 MAX_NAMES, MAX_CAPTIONS = 25, 400
 # Pixels. Below the graph and its curve are a line for the step and one for the legend.
-WIDTH, GRAPH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
-BASE = GRAPH + CURVE + GAP
+WIDTH, GRAPH_WIDTH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
+BASE = GRAPH_WIDTH + CURVE + GAP
 HEIGHT = BASE + 2 * LINE + GAP // 2
 # Width of graph and curve; the bar is to the right of them.
 ACROSS = WIDTH - 70
@@ -117,26 +117,26 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     3
     """
     lanes = Lanes.of(subject)
-    if (nodes := lanes.graph.n_nodes) > MAX_NODES:
+    if (nodes := lanes.graph.n_nodes) > MAX_DRAWN_NODES:
         raise PlanError(
             "an animation has {max_nodes:,} nodes at most, and the graph {nodes:node}; make a coarser graph, "
             "such as one of layers",
-            max_nodes=MAX_NODES,
+            max_nodes=MAX_DRAWN_NODES,
             nodes=nodes,
         )
     steps = checked_steps(steps, lanes.trace.size)
-    if len(steps) > MAX_STEPS:
+    if len(steps) > MAX_DRAWN_STEPS:
         raise PlanError(
             "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
             "steps=range(0, {max_steps}) or --steps 0:{max_steps}, or make a coarser graph, such as one "
             "of layers",
-            max_steps=MAX_STEPS,
+            max_steps=MAX_DRAWN_STEPS,
             n_steps=len(steps),
         )
     if seconds is not None and not 0 < seconds <= MAX_SECONDS:
         wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
         raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=MAX_SECONDS))
-    lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
+    lasts = min(LONGEST_CLIP, max(SHORTEST_CLIP, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
     return Animation(lanes, steps, lasts)
 
 
@@ -183,8 +183,8 @@ class _PixelPlaces:
         every = np.concatenate([points, pieces.reshape(-1, 2), np.zeros((1, 2))])
         low, high = every.min(axis=0), np.maximum(every.max(axis=0), every.min(axis=0) + 1)
         # A layer is at most 90 pixels wide.
-        scale = np.minimum(np.array([ACROSS - 4 * GAP, GRAPH - 4 * GAP]) / (high - low), 90)
-        shift = np.array([GAP + ACROSS / 2, GRAPH / 2]) - scale * (low + high) / 2
+        scale = np.minimum(np.array([ACROSS - 4 * GAP, GRAPH_WIDTH - 4 * GAP]) / (high - low), 90)
+        shift = np.array([GAP + ACROSS / 2, GRAPH_WIDTH / 2]) - scale * (low + high) / 2
         apart = scale * np.array([1.0, placed.apart if np.isfinite(placed.apart) else 1.0])
         self.points, self.pieces = shift + scale * points, shift + scale * pieces
         self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))

@@ -27,7 +27,7 @@ Float64 = NDArray[np.float64]
 
 # Inches of a level where sets have names.
 LEVEL = 0.42
-MAX_SETS = 500
+MAX_DRAWN_SETS = 500
 
 
 @checked_arguments
@@ -101,13 +101,13 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
     remedy = "at most {max_drawn} are; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
-            return lower_set_family(family, cap=MAX_SETS)
+            return lower_set_family(family, cap=MAX_DRAWN_SETS)
         except GraphError:
             many = "the lower sets of the graph are too many to be drawn, "
-            raise ArgumentError(many + remedy, max_drawn=MAX_SETS) from None
-    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_SETS:
+            raise ArgumentError(many + remedy, max_drawn=MAX_DRAWN_SETS) from None
+    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN_SETS:
         many = "{n_sets:,} lower sets are too many to be drawn, "
-        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_SETS)
+        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_DRAWN_SETS)
     return family
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 2000
 # Values of the live set that are listed.
-SHOWN = 8
+VALUES_SHOWN = 8
 # A budget above this many peaks is named, but not drawn.
 MAX_PEAKS = 2.5
 # Widest column of a step, in characters.
@@ -138,11 +138,11 @@ def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
         rows.append((None, f"residents, not included: {format_bytes(lanes.graph.resident_memory)}"))
     rows.append((None, "live there:"))
     live = live_set(lanes.simulation, step)
-    for one in live[:SHOWN]:
+    for one in live[:VALUES_SHOWN]:
         rows.append((axes.patch(ROLES[one.role]), f"{format_bytes(one.memory)}  {axes.label(one.name)}"))
-    if len(live) > SHOWN:
-        rest = sum(one.memory for one in live[SHOWN:])
-        rows.append((None, f"{len(live) - SHOWN:,} more, {format_bytes(rest)}"))
+    if len(live) > VALUES_SHOWN:
+        rest = sum(one.memory for one in live[VALUES_SHOWN:])
+        rows.append((None, f"{len(live) - VALUES_SHOWN:,} more, {format_bytes(rest)}"))
     return rows
 
 
@@ -187,12 +187,12 @@ def _live_lines(lanes: Lanes, width: int) -> list[str]:
         return []
     live = live_set(lanes.simulation, step)
     lines = [fitted(f"at the peak, step {step}, {lanes.name(step)}:", width).rstrip()]
-    for one in live[:SHOWN]:
+    for one in live[:VALUES_SHOWN]:
         amount = f"  {ROLES[one.role].character} {format_bytes(one.memory):>7}  "
         lines.append(amount + fitted(one.name, width - len(amount)).rstrip())
-    if len(live) > SHOWN:
-        rest = format_bytes(sum(one.memory for one in live[SHOWN:]))
-        lines.append(f"    {rest:>7}  in {len(live) - SHOWN:,} more")
+    if len(live) > VALUES_SHOWN:
+        rest = format_bytes(sum(one.memory for one in live[VALUES_SHOWN:]))
+        lines.append(f"    {rest:>7}  in {len(live) - VALUES_SHOWN:,} more")
     if lanes.graph.resident_memory:
         lines.append(f"    {format_bytes(lanes.graph.resident_memory):>7}  residents, not included")
     return lines

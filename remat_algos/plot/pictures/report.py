@@ -27,7 +27,7 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, shortened
 
 FORMAT, VERSION = "remat-report", 1
-MAX_NODES = 10_000
+MAX_DRAWN_NODES = 10_000
 # Characters of data; longer ones are compressed.
 MAX_PLAIN = 500_000
 
@@ -70,11 +70,11 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     if beside is not None:
         check_kind(beside, Plan, "beside", Simulation)
     graph = plan.graph
-    if graph.n_nodes > MAX_NODES:
+    if graph.n_nodes > MAX_DRAWN_NODES:
         raise PlanError(
             "a report steps through {max_nodes:,} nodes at most, and the graph has {n_nodes:node}; make a "
             "coarser graph, such as one of layers",
-            max_nodes=MAX_NODES,
+            max_nodes=MAX_DRAWN_NODES,
             n_nodes=graph.n_nodes,
         )
     if beside is not None and beside.graph.hash != graph.hash:

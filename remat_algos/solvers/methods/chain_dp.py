@@ -19,8 +19,8 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
 MAX_STAGES = 240  # stages of a table by default
 SLOTS = 500  # slots of memory at least,
 MAX_SLOTS = 4000  # and at most, by default
-WORK = 1_200_000_000  # entries read for a table with more slots than `SLOTS`
-PORTION = 40_000_000  # entries read between two checks of the deadline
+CHAIN_WORK = 1_200_000_000  # entries read for a table with more slots than `SLOTS`
+CHAIN_PORTION = 40_000_000  # entries read between two checks of the deadline
 MAX_TABLE = 2**31  # bytes of a table
 FEW = 96  # Pareto points up to which a limit tries all
 AROUND = 12  # otherwise, points tried below and above a limit
@@ -146,7 +146,7 @@ class ChainTable:
         clock.stage(rows, "table", part=0.5)
         while end:
             reads = 0
-            while begin and (reads == 0 or reads < PORTION):
+            while begin and (reads == 0 or reads < CHAIN_PORTION):
                 begin -= 1
                 reads += (k - begin) ** 2 // 2 * width
             fill_rows(entries, width, costs.columns, np.array(memory.arrays), unit, up, begin, end)
@@ -199,7 +199,7 @@ class ChainTable:
 
 
 def _default_slots(k: int) -> int:
-    return int(np.clip(6 * WORK // max(1, k) ** 3, SLOTS, MAX_SLOTS))
+    return int(np.clip(6 * CHAIN_WORK // max(1, k) ** 3, SLOTS, MAX_SLOTS))
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:

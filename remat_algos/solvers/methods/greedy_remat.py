@@ -28,7 +28,7 @@ MIN_WORK = 500_000
 MAX_WORK = 200_000_000  # all walks from one start, about 2 s
 MAX_NODES_RESTARTED = 100  # nodes up to which walks begin from other orders too
 TURNS, STARTS, START_BLOCKS = 3, 8, 5  # restarts: turns, lowest schedules per turn, block sizes each
-PAIRS_A_SECOND = 500_000_000
+SCANNED_A_SECOND = 500_000_000
 """Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
 
 
@@ -211,7 +211,7 @@ class _LimitSweep:
                 self.peak[limit, block] = peak
                 return
         left = self.walks.clock.left
-        if left is not None and self.graph.n_nodes**2 > PAIRS_A_SECOND * left:
+        if left is not None and self.graph.n_nodes**2 > SCANNED_A_SECOND * left:
             raise OutOfTime
         schedule, reached, work = walk(self.graph, self.start, limit, block, moves=self.walks.moves)
         self.work += work

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import BITS, MomentPotential, live_set_graph, moment_potentials, useful_values
+from remat_algos.bounds.live_sets import PRICE_BITS, MomentPotential, live_set_graph, moment_potentials, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
@@ -217,7 +217,7 @@ class _Searches:
         self.clock.stage(max_states, "states", part=0.5)  # its proof decides whether others follow
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
-            search.add_potential(each.node, each.need, each.share, BITS)
+            search.add_potential(each.node, each.need, each.share, PRICE_BITS)
         verdict = search.advance(PORTION, max_states)
         while verdict not in (SOLVED, EXHAUSTED) and search.n_states < max_states and not self.clock.late:
             verdict = search.advance(PORTION, max_states)

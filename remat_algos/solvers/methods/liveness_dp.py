@@ -18,7 +18,7 @@ from remat_algos.solvers.registry import Candidate, Details, Task, evaluated, so
 from remat_algos.structure.lower_sets import CAP, LowerSetFamily, lower_set_family, spread
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
-COARSE = 128  # sets tried first if there are many
+COARSE_PEAKS = 128  # sets tried first if there are many
 FEW_SETS = 316  # sets up to which many chains are tried, for both values of `lazy`
 SOME_SETS = 48  # of few sets, those whose best chains bound the search near a limit
 TINY = 60  # sets up to which all Pareto points are tried under a limit too
@@ -26,7 +26,7 @@ PROMISES = 16  # chains tried near a limit
 AROUND = 0.7, 1.1  # the lowest and the highest of their promises, as multiples of the limit,
 ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
 RAISE = 1.1  # factor from one promise to the next, as long as the simulation fits
-WIDER = 1.5  # peak within which blocks are simulated for these, as a multiple of such a promise
+WIDER_PROMISE = 1.5  # peak within which blocks are simulated for these, as a multiple of such a promise
 
 
 @solver(paper="kusumoto2019", needs=training_graph, price=0.4)
@@ -94,7 +94,7 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
     """Return the lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
-    max_sets = max(COARSE, math.isqrt(MAX_VISITS // max(1, n_nodes)))
+    max_sets = max(COARSE_PEAKS, math.isqrt(MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
     if len(sets) > 2 * max_sets:
         raise GraphError("{n_sets:,} lower sets are too many for this solver; use the family wide", n_sets=len(sets))
@@ -172,13 +172,13 @@ def _near(
             highest = min(int(highest * RAISE) + 1, max_peak)
             waiting = [highest]
             if highest > program.max_peak:
-                program = _program(sets, lazy, min(int(highest * WIDER), max_peak), clock, cheapest)
+                program = _program(sets, lazy, min(int(highest * WIDER_PROMISE), max_peak), clock, cheapest)
     return fits or lowest <= limit
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
     """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does."""
-    rows = spread(len(sets), COARSE)
+    rows = spread(len(sets), COARSE_PEAKS)
     some = sets.subset(rows)
     program = _program(some, lazy, min(limit, max_peak), clock)
     first = program.cheapest(program.max_peak)

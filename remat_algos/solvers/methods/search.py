@@ -42,7 +42,7 @@ ALONE = 100
 """On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
 ORDER_WORK = 1 / 8  # work for an order of one pass, relative to one limit
 ORDER_ROOM = 0.95  # search an order only if its bound is below this share of id order
-LOWEST_SHARE = 0.15  # frontier work for the lowest peak, and for its minimum compute
+LOWEST_PEAK_SHARE = 0.15  # frontier work for the lowest peak, and for its minimum compute
 BENDS_WORK = 0.06  # extra frontier work for limits where the curve bends
 BENDS = 2  # evenly spaced limits per limit at a bend
 
@@ -286,13 +286,13 @@ class _LimitSearch:
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
         # no frontier request, or no known plan: search the lowest peak first
         if lowest is None:
-            lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
+            lowest = yield from self._lowest(int(LOWEST_PEAK_SHARE * total), LOWEST_PEAK_SHARE)
         if lowest is None:
             return
-        work = int(LOWEST_SHARE * total)
-        lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_SHARE)) or lowest
+        work = int(LOWEST_PEAK_SHARE * total)
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_PEAK_SHARE)) or lowest
         limits = even_limits(lowest.figures[0], self.first.figures[0], n_limits)
-        share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
+        share = (1 - 2 * LOWEST_PEAK_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best, key = dict[int, Annealed](), self.first, self.annealer.key
         self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):

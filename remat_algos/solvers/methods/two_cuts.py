@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, training_graph
 
-LIMITS = 8  # limits of a whole frontier
+CURVE_LIMITS = 8  # limits of a whole frontier
 
 
 @solver(needs=training_graph, price=0.005)
@@ -37,7 +37,7 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
 def _limits(graph: ComputationGraph) -> list[int]:
     """Limits of a whole frontier, between the lower bound and the peak without recomputation."""
     low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
-    return sorted({low + (high - low) * i // LIMITS for i in range(LIMITS)}, reverse=True)
+    return sorted({low + (high - low) * i // CURVE_LIMITS for i in range(CURVE_LIMITS)}, reverse=True)
 
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:

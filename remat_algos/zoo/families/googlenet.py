@@ -28,7 +28,7 @@ INCEPTIONS: dict[str, Branches] = {
 
 POOLED_AFTER = ("3b", "4e")
 HEAD_AFTER = ("4a", "4d")
-STEM, HEAD, HIDDEN = (64, 64, 192), 128, 1024
+STEM, HEAD, AUXILIARY_HIDDEN = (64, 64, 192), 128, 1024
 
 
 @family({"googlenet": {}, "googlenet_bn": {"norm": True}}, grows={"image": range(96, 4097, 32)})
@@ -105,7 +105,7 @@ def _head(net: Layers, x: Tensor, classes: int, width: int, norm: bool) -> Tenso
     """Scores of an auxiliary classifier."""
     x = _unit(net, net.average_pool(x, 5, 3), scaled(HEAD, width), 1, "conv", norm)
     x = net.reshape(x, x.shape[0], prod(x.shape[1:]), name="flatten")
-    x = net.relu(net.linear(x, scaled(HIDDEN, width), name="fc1"), name="fc1.relu")
+    x = net.relu(net.linear(x, scaled(AUXILIARY_HIDDEN, width), name="fc1"), name="fc1.relu")
     return net.linear(net.dropout(x) if norm else x, classes, name="fc2")
 
 
