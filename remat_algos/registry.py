@@ -70,7 +70,7 @@ class Entries(list[Entry]):
 
 
 def check_brackets(decorator: str, function: object) -> None:
-    """TypeError if a decorator was given the function itself, as one without brackets is."""
+    """TypeError if a decorator was written without brackets, and so was given the function itself."""
     if function is not None:
         name = shortened(getattr(function, "__name__", function))
         raise ArgumentTypeError(
@@ -86,7 +86,7 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register, replacing an earlier entry of the same name, except one that a user registered before our own."""
+        """Register an entry in place of one of the same name; one of ours never replaces one that a user registered."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:

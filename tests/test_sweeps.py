@@ -426,7 +426,7 @@ def test_a_machine_that_starts_no_process_for_a_while_fails_no_job(tmp_path, mon
 
 def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkeypatch):
     monkeypatch.setattr(driver_module, "PAUSE", 0.01)
-    monkeypatch.setattr(driver_module, "NONE_STARTS", 0.2)
+    monkeypatch.setattr(driver_module, "START_PATIENCE", 0.2)
     failing_starts(monkeypatch, 60)
     with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=2)
@@ -435,7 +435,7 @@ def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkey
 
 def test_a_process_that_takes_long_to_start_is_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(driver_module, "PAUSE", 0.01)
-    monkeypatch.setattr(driver_module, "NONE_STARTS", 0.2)
+    monkeypatch.setattr(driver_module, "START_PATIENCE", 0.2)
     monkeypatch.setattr("remat_algos.sweeps.children.START", 0.02)
     with pytest.raises(SweepError, match=r"\(it took more than 0\.02 s\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=1)

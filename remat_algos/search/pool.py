@@ -122,9 +122,9 @@ class Pool:
         return found
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers; return the run and its best candidate. BudgetError if nothing fits, Interrupted after that.
+        """Run the solvers; return the run and its best candidate. BudgetError if nothing fits, or Interrupted.
 
-        The run for the lowest peak is not repeated.
+        A run for the lowest peak is made once.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted

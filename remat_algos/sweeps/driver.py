@@ -43,7 +43,7 @@ AHEAD = 2  # jobs submitted per worker
 WORKERS = 32  # assumed if an executor states none
 LOOK = 1.0  # seconds between counts of workers
 LOST = 20  # times that executors may lose a job, or break
-PAUSE, NONE_STARTS = 1.0, 120.0  # seconds until processes that did not start are retried, and until giving up
+PAUSE, START_PATIENCE = 1.0, 120.0  # seconds until processes that did not start are retried, and until giving up
 GRAPHS = 8  # graphs kept in memory
 
 ExecutorFactory = Callable[[], Executor]
@@ -360,15 +360,15 @@ class _Drive:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Wait before starting a process again; SweepError if none started for `NONE_STARTS` s and none is running."""
+        """Wait before starting a process again; SweepError if none started for `START_PATIENCE` s and none runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + PAUSE
-        if now - self.stuck_since > NONE_STARTS and not self.flying:
+        if now - self.stuck_since > START_PATIENCE and not self.flying:
             raise SweepError(
                 "for {patience:g} s no process that solves jobs has started ({reason!w}); free memory or disk "
                 "space, or use fewer processes, and run the sweep again: finished jobs are kept",
-                patience=NONE_STARTS,
+                patience=START_PATIENCE,
                 reason=reason,
             )
 
