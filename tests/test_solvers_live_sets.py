@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import PRICE_BITS, live_set_graph, moment_potentials
+from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -20,7 +20,14 @@ from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.solve import solve
-from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
+from remat_algos.solvers.methods.live_set_search import (
+    OPTIMAL,
+    PRICE_BITS,
+    STOPPED,
+    few_values,
+    live_set_search,
+    moment_potentials,
+)
 from remat_algos.solvers.registry import Candidate, Task, evaluated, get_solver, list_candidates
 from tests.oracles import live_sets
 from tests.oracles.plain import plain

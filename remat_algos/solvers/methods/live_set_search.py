@@ -1,18 +1,19 @@
 """The exact search over sets of live values: any order, any number of runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import PRICE_BITS, MomentPotential, live_set_graph, moment_potentials, useful_values
+from remat_algos.bounds.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
 from remat_algos.errors import ArgumentError
-from remat_algos.ir.arrays import as_whole, is_count
+from remat_algos.ir.arrays import Int64, as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
@@ -27,6 +28,8 @@ BEYOND = 20  # divisor of the sets on graphs of more values
 FRONTIER_SEARCHES = 2  # factor on the sets for a whole frontier
 MAX_STATES_ALONE = 100_000  # sets searched before potentials
 MAX_POTENTIALS = 5
+PRICE_BITS = 16  # fraction bits of need and shares
+MAX_COMPUTE = 2**36  # total, so that sums of need and shares fit in 64 bits
 PORTION = 20_000  # sets between deadline checks
 NO_CEILING = 2**62
 SCOPE = "any order"
@@ -86,6 +89,20 @@ class _SearchEnd:
     key: int
     proven: bool
     states: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentPotential:
+    """Before the first run of a node, the overhead still to come is at least `need` minus shares, in units of 2**-16.
+
+    The share of a node, int64[n], is subtracted if it has to run after the set, except for the moment's own node, whose
+    run after the moment is no overhead. A share is at most the node's compute: so the potential never falls by more
+    than the cost of a move.
+    """
+
+    node: int
+    need: int
+    share: Int64
 
 
 class _Searches:
@@ -230,3 +247,149 @@ class _Searches:
         """Report the sets so far; the search itself checks the deadline."""
         with suppress(OutOfTime):
             self.clock.progress(states)
+
+
+def moment_potentials(
+    graph: LiveSetGraph, limit: int, count: int, look: Callable[[], object] = bool
+) -> list[MomentPotential]:
+    """Return at most `count` potentials, of moments that prove most when each of the nodes is about to run.
+
+    For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
+    the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
+    whole numbers; the proof is computed from these, so nothing depends on the precision of the program.
+
+    Let v be the node, k(x) = 1 where value x is live when v first runs, and r(u) = 1 where u runs after that. A value x
+    of node u that is read later has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has k(x) + r(u)
+    >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room left by what must be live, priced p. If y(x)
+    and all z(x, w) are together at most p memory(x), then for all such k, r
+
+        sum of f(u) r(u) >= sum of y(x) - p room,
+
+    where f(u) is the sum of y and z over the values of u, minus z over its reads: its share, at most its compute.
+    """
+    found = list[MomentPotential]()
+    if int(graph.compute.sum()) > MAX_COMPUTE:
+        return found
+    for node in range(len(graph.reads)):
+        look()
+        moment = _Moment.of(graph, limit, node)
+        if moment is not None:
+            found.extend(moment.potentials())
+    return _chosen(graph, found, count)
+
+
+def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
+    """Choose potentials greedily by their gain in the sum over all nodes of the largest need.
+
+    A potential counts for the nodes before which its own need not have run: potentials of neighbouring nodes prove
+    nearly the same, and later ones hold longer.
+    """
+    largest, chosen = [0] * len(graph.reads), list[MomentPotential]()
+
+    def gain(each: MomentPotential) -> int:
+        return sum(
+            max(0, each.need - most)
+            for most, before in zip(largest, graph.ancestors, strict=True)
+            if each.node not in before
+        )
+
+    while len(chosen) < count and (best := max(candidates, key=gain, default=None)) is not None and gain(best) > 0:
+        chosen.append(best)
+        for v, before in enumerate(graph.ancestors):
+            if best.node not in before:
+                largest[v] = max(largest[v], best.need)
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moment:
+    """The first run of a node: its ancestors, their values that may be live, and those that are read later."""
+
+    graph: LiveSetGraph
+    node: int
+    room: int
+    ancestors: list[int]
+    producer: dict[int, int]  # by value that may be live
+    later: list[int]  # values that are read later
+    again: list[tuple[int, int]]  # (value, ancestor that reads it)
+
+    @classmethod
+    def of(cls, graph: LiveSetGraph, limit: int, node: int) -> "_Moment | None":
+        ancestors, after = sorted(graph.ancestors[node]), set(graph.values[node])
+        later = set[int]()
+        for w in range(node + 1, len(graph.reads)):
+            if after.intersection(graph.reads[w]):
+                after.update(graph.values[w])
+                later.update(graph.reads[w])
+        free = {x: u for u in ancestors for x in graph.values[u] if not graph.output[x]}
+        for x in graph.reads[node]:
+            free.pop(x, None)
+        live = {x for u in ancestors for x in graph.values[u] if x not in free}
+        room = limit - int(graph.own[node]) - sum(int(graph.memory[x]) for x in live)
+        asked = sorted(later.intersection(free))
+        if room < 0 or not asked or sum(int(graph.memory[x]) for x in free) <= room:
+            return None
+        again = [(x, w) for w in ancestors for x in graph.reads[w] if x in free]
+        return cls(graph, node, room, ancestors, free, asked, again)
+
+    def potentials(self) -> Iterator[MomentPotential]:
+        """Yield the potential of the best prices, if it proves anything."""
+        prices = self._prices()
+        if prices is None:
+            return
+        later, again = prices
+        graph, unit = self.graph, 1 << PRICE_BITS
+        priced, share = dict.fromkeys(self.producer, 0), dict.fromkeys(self.ancestors, 0)
+        for x, price in zip(self.later, later, strict=True):
+            priced[x] += price
+            share[self.producer[x]] += price
+        for (x, w), price in zip(self.again, again, strict=True):
+            priced[x] += price
+            share[self.producer[x]] += price
+            share[w] -= price
+        if any(priced[x] and not graph.memory[x] for x in priced):
+            return
+        byte = max((Fraction(priced[x], int(graph.memory[x])) for x in priced if priced[x]), default=Fraction(0))
+        need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
+        shares = np.zeros(len(graph.reads), np.int64)
+        for u in self.ancestors:
+            if not graph.once[u]:  # a node that has run once never has to run again
+                most = int(graph.compute[u]) * unit
+                need -= max(0, share[u] - most)
+                shares[u] = min(max(share[u], 0), most)
+        if need > 0:
+            yield MomentPotential(self.node, need, shares)
+
+    def _prices(self) -> tuple[list[int], list[int]] | None:
+        """Prices of values that are read later and of reads by recomputed nodes, rounded down."""
+        from scipy.optimize import linprog  # type: ignore[import-untyped]
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]
+
+        graph, n_later = self.graph, len(self.later)
+        row = {x: i for i, x in enumerate(self.producer)}
+        most = {u: len(row) + i for i, u in enumerate(self.ancestors)}  # rows: a share is at most the compute
+        least = {u: len(row) + len(most) + i for i, u in enumerate(self.ancestors)}  # and at least 0
+        entries = list[tuple[int, int, float]]()
+
+        def add(column: int, x: int) -> None:
+            u = self.producer[x]
+            entries.extend([(row[x], column, 1.0), (most[u], column, 1.0), (least[u], column, -1.0)])
+
+        for column, x in enumerate(self.later):
+            add(column, x)
+        for column, (x, w) in enumerate(self.again, n_later):
+            add(column, x)
+            entries.extend([(most[w], column, -1.0), (least[w], column, 1.0)])
+        last = n_later + len(self.again)
+        entries.extend((row[x], last, -float(graph.memory[x])) for x in row)
+        rows, columns, numbers = zip(*entries, strict=True)
+        total = 1.0 + float(graph.compute.sum())
+        above = [0.0] * len(row)
+        above += [total if graph.once[u] else float(graph.compute[u]) for u in self.ancestors] + [0.0] * len(least)
+        matrix = csr_array((numbers, (rows, columns)), shape=(len(above), last + 1))
+        goal = np.concatenate([np.full(n_later, -1.0), np.zeros(len(self.again)), [float(self.room)]])
+        result = linprog(goal, A_ub=matrix, b_ub=above, bounds=(0, None), method="highs")
+        if result.x is None or result.fun >= 0:
+            return None
+        whole = np.floor(np.maximum(result.x, 0) * (1 << PRICE_BITS)).astype(np.int64).tolist()
+        return whole[:n_later], whole[n_later:last]
