@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.bounds import link_bound, moments
 from remat_algos.bounds.bound import TIME, LowerBound, Prices
-from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.link_bound import time_bound, time_bounds
+from remat_algos.bounds.closure import cuts_of, overhead_bound
 from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.bounds.moments import choose_moments, moment_bound
 from remat_algos.bounds.rising import prove, rising
@@ -147,7 +146,7 @@ def test_no_plan_takes_less_than_prices_prove(data, timed):
     graph, times = timed
     limit = data.draw(limits(graph))
     best = least_time(graph, limit, times)
-    bounds = [LowerBound(graph.needed_compute, of=TIME), *time_bounds(graph, limit, times)]
+    bounds = [LowerBound(graph.needed_compute, of=TIME), *cuts_of(graph, times).bounds(limit, None, bool)]
     found = bounds[-1]
     assert [each.amount for each in bounds[:-1]] == sorted({each.amount for each in bounds[:-1]})
     assert best is None or (found.amount <= best and not found.infeasible)
@@ -164,7 +163,8 @@ def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch,
         times = LinkTimes(10 * graph.memory, graph.memory)
         for share in (0.5, 0.6):
             limit = int(share * baseline_peak(graph))
-            bounds = [each for each in time_bounds(graph, limit, times) if each.prices is not None]
+            found = cuts_of(graph, times).bounds(limit, None, bool)
+            bounds = [each for each in found if each.prices is not None]
             assert [prove(graph, limit, each, times=times).amount for each in bounds] == [
                 each.amount for each in bounds
             ]
@@ -195,7 +195,7 @@ def test_no_plan_takes_less_than_any_prices_prove(data, timed):
 def test_prices_prove_no_more_than_the_integer_program(data, timed):
     graph, times = timed
     limit = data.draw(limits(graph))
-    found = time_bound(graph, limit, times)
+    found = overhead_bound(graph, limit, link=times)
     if found.nodes:
         whole = moment_bound(graph, limit, found.nodes, times=times)
         assert whole.infeasible == found.infeasible
@@ -208,8 +208,17 @@ def test_prices_of_a_slow_link_prove_what_the_closure_does(data, graph):
     closure = overhead_bound(graph, limit)
     slow = LinkTimes(*np.full((2, graph.n_values), 10**6))
     if closure.nodes and not closure.infeasible:
-        found = time_bound(graph, limit, slow)
+        found = overhead_bound(graph, limit, link=slow)
         assert found.amount >= closure.amount - max(1, graph.needed_compute // 10)
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_a_search_that_starts_at_a_bound_proves_as_much(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    found = overhead_bound(graph, limit, link=times)
+    if found.prices is not None:
+        assert overhead_bound(graph, limit, link=times, start=found).amount >= found.amount
 
 
 def test_each_start_of_late_stores_raises_the_bound_of_a_moment(monkeypatch):

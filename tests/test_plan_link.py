@@ -339,7 +339,8 @@ def test_every_door_takes_a_link_as_solve_does(link):
     assert timeline(plan.simulation, link).time == timeline(plan.simulation, Link(1e9, 1e9)).time
     assert ra.execute(graph, plan, link=link).mismatches == []
     limit = plan.limit
-    assert ra.bounds.time_bound(graph, limit, link) == ra.bounds.time_bound(graph, limit, Link(1e9, 1e9).times(graph))
+    bound = ra.bounds.overhead_bound
+    assert bound(graph, limit, link=link) == bound(graph, limit, link=Link(1e9, 1e9).times(graph))
     for call in (lambda: timeline(plan.simulation, "fast"), lambda: ra.execute(graph, plan, link="fast")):
         with pytest.raises(GraphError, match="'fast'"):
             call()
@@ -403,7 +404,7 @@ def test_the_command_bounds_the_time_over_a_link(said):
     code, found = record(said, "bound", MODEL, "--budget", "40%,1%", "--link", "pcie4", "--effort", "fast")
     assert (code, found["link"]["share"]) == (0, 0.9)
     within, impossible = found["bounds"]
-    assert within["bound"] == ra.bounds.time_bound(graph, within["limit"], link.planned).amount
+    assert within["bound"] == ra.bounds.overhead_bound(graph, within["limit"], link=link.planned).amount
     assert impossible["feasible"] is False
 
 

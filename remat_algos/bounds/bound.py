@@ -17,9 +17,9 @@ CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
 LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
 """Sources of bounds on time: by minimum cuts, and by an integer program; without a link they are `PROVEN`."""
 TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
-# Maximum starts in a record; `time_bounds` needs fewer.
+# Maximum starts in a record; `LinkCuts` needs fewer.
 MAX_STARTS = 1000
-# Maximum price in a record; those of `time_bounds` are at most 1e6 times the compute of one pass.
+# Maximum price in a record; those of `LinkCuts` are at most 1e6 times the compute of one pass.
 MAX_RECORDED = 1e30
 BOUND_OF_ANOTHER = '"bound" in the details of the plan goes with another "bound_source"'
 

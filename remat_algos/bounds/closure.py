@@ -1,19 +1,26 @@
-"""The closure bound on the compute of every schedule within a memory limit."""
+"""Lower bounds on the compute or time of every schedule within a memory limit, by minimum cuts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.bound import COMPUTE, LowerBound, Prices, check_moment
+from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, Prices, check_moment
 from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above, runs_once
 from remat_algos.context import WHOLE
+from remat_algos.cost.devices import AnyLink, get_link
+from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
+
+if TYPE_CHECKING:
+    from remat_algos.bounds.link_bound import LinkCuts
 
 PATIENCE = 250_000_000  # work without a better moment before the search stops
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
@@ -42,32 +49,44 @@ def overhead_bound(
     graph: ComputationGraph,
     limit: int | None,
     *,
+    link: LinkTimes | AnyLink | None = None,
     start: LowerBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> LowerBound:
-    """Compute the closure bound: a lower bound on the compute of schedules with a peak of at most `limit`.
+    """Compute a lower bound on the compute of schedules with a peak of at most `limit`, with a link on their time.
 
     When node v runs for the first time, all nodes that it needs have run, and no node that needs it has; others may
     have. Each value that was made before and is read later is live at that step, or its node is recomputed. The
     cheapest way to keep within the limit at that step alone, over all choices of the others, is a lower bound on the
     overhead, for any order and any number of recomputations; here with a price on each byte instead of the limit, which
-    makes it a minimum cut.
+    makes it a minimum cut: the closure bound. Over a link a value may also be stored and loaded again, at a price of
+    the link's time: the linear relaxation of `moment_bound` with one moment.
 
     Parameters
     ----------
     graph : ComputationGraph
     limit : int or None
         Bytes of peak; None: any peak.
+    link : Link, Device, mapping, str, path or LinkTimes, optional
+        As `solve` takes it, at its full rates: `link.planned` has those of plans. Or the times of all copies.
     start : LowerBound, optional
-        The bound of a nearby limit: its node and price are tried first.
+        The bound of a nearby limit: its node and prices are tried first.
     look : callable, optional
-        Called about every ten milliseconds; an exception ends the search.
+        Called about every ten milliseconds, with a link before each node; an exception ends the search.
 
     Returns
     -------
     LowerBound
-        The maximum over v and price. Needed nodes with more live bytes than the limit in id order are tried, those with
-        the most first; the rest is left out after many without gain.
+        The maximum over v and prices. Needed nodes with more live bytes than the limit in id order are tried, those
+        with the most first; the rest is left out after many without gain. A time is rounded down to whole units of the
+        graph's costs; prices of a link are per tick (`Link.ticks`).
+
+    Raises
+    ------
+    GraphError
+        If it is no link, or the costs of the graph are no times.
+    ValueError
+        If the times are not those of the graph's values.
 
     Notes
     -----
@@ -88,66 +107,39 @@ def overhead_bound(
     [18, 18, 20]
     >>> overhead_bound(graph, 2).infeasible
     True
+
+    3 reads 0 and 2, but 0 does not fit beside 2. To copy it out takes 11 while 1 runs for 10, to run it again 10.
+
+    >>> graph = ComputationGraph.from_edges(
+    ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
+    >>> [overhead_bound(graph, 4, link=LinkTimes([t] * 4, [t] * 4)).amount for t in (5, 11, 16)]
+    [40, 41, 44]
     """
-    bound = LowerBound(graph.needed_compute)
-    advance = None if look is None else lambda _: look()
-    for higher in closure_bounds(graph, limit, start=start, advance=advance):
-        bound = higher
-    return bound
-
-
-def closure_bounds(
-    graph: ComputationGraph,
-    limit: int | None,
-    *,
-    start: LowerBound | None = None,
-    advance: Callable[[int], object] | None = None,
-) -> Iterator[LowerBound]:
-    """Yield the increasing bounds on the way to `overhead_bound`, all above one pass.
-
-    `advance` is called about every ten milliseconds, with the completed share of the search, out of `WHOLE`; an
-    exception ends the search.
-    """
+    ticks, times = 1, link if isinstance(link, LinkTimes) else None
+    if link is not None and not isinstance(link, LinkTimes):
+        link = get_link(link)
+        ticks, graph = link.ticks(graph), link.refined(graph)
+        times = link.times(graph, down=True)
+    bound = one_pass(graph, times)
     if limit is not None:
         limit = whole(limit, "limit in bytes")
-    if start is not None:
-        check_moment(graph, start.nodes, start.prices)
-    if limit is None or not graph.needed.any():
-        return
-    nodes = moments_above(graph, limit)
-    if not nodes.size:
-        return
-    one_pass, forced = graph.needed_compute, forced_bytes(graph)
-    most = int(forced.max())
-    if most > limit:
-        yield LowerBound(one_pass, (int(forced.argmax()),), infeasible=True, forced=most)
-        return
-    closure = _Closure.of(graph)
-    search = closure.search
-    search.aim(limit)
-    if start is not None and start.prices is not None:
-        search.start(start.nodes[0], *closure.scaled(start.prices))
-        nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
-    at = best = without_gain = 0
-    while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
-        if advance is not None:
-            advance(int(WHOLE * max(at / nodes.size, without_gain / PATIENCE)))
-        at = search.visit(nodes, at, PATHS_PORTION)
-        without_gain += int(search.work)
-        if search.node >= 0 and search.overhead > best:
-            best, without_gain = int(search.overhead), 0
-            yield LowerBound(one_pass + best, (int(search.node),), closure.prices)
-    if search.too_large >= 0:
-        yield LowerBound(one_pass, (int(search.too_large),), infeasible=True, forced=int(search.excessive))
+        for higher in cuts_of(graph, times).bounds(limit, start, lambda _: look and look()):
+            bound = higher
+    return replace(bound, amount=bound.amount // ticks)
 
 
-def closure_proof(graph: ComputationGraph, limit: int, bound: LowerBound) -> LowerBound:
-    """Return the bound that the node and the price of a closure bound prove, by a single cut."""
-    closure = _Closure.of(graph)
-    node, price = closure.moment(graph, bound)
-    closure.search.aim(max(0, min(limit, MAX_LIMIT)))
-    closure.search.start(node, *price)
-    return replace(bound, amount=graph.needed_compute + int(closure.search.overhead))
+def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
+    """The bound that every needed node runs once."""
+    return LowerBound(graph.needed_compute, of=COMPUTE if times is None else TIME)
+
+
+def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | LinkCuts":
+    """The minimum cuts of a graph, with the times of a link those in which values may also be copied."""
+    if times is None:
+        return ClosureCuts(graph)
+    from remat_algos.bounds.link_bound import LinkCuts  # imports SciPy
+
+    return LinkCuts(graph, times)
 
 
 @checked_arguments
@@ -176,9 +168,9 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: LowerBound) -> Closu
     """
     if bound.prices is None or bound.of != COMPUTE:
         return None
-    closure = _Closure.of(graph)
-    node, price = closure.moment(graph, bound)
-    forced, values, again, live, before = closure.search.side(node, *price)
+    cuts = ClosureCuts(graph)
+    node, *price = cuts.moment(bound)
+    forced, values, again, live, before = cuts.search.side(node, *price)
     return ClosureCut(node, forced, values, live, again, before)
 
 
@@ -191,48 +183,89 @@ def closure_sides(graph: ComputationGraph, limit: int, bound: LowerBound) -> tup
         raise ArgumentError(
             "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
         )
-    closure = _Closure.of(graph)
-    node, _ = closure.moment(graph, bound)
-    prices = [Prices(bound.prices.byte * Fraction(NEARLY_EQUAL + each, NEARLY_EQUAL)) for each in (-1, 1)]
-    low, high = (closure.search.side(node, *closure.scaled(each))[2] for each in prices)
+    cuts, step = ClosureCuts(graph), Fraction(1, NEARLY_EQUAL)
+    low, high = (cuts.search.side(*cuts.moment(bound, 1 + each))[2] for each in (-step, step))
     return low, high
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
     """Values that are live in every schedule during the first run of a needed node, see `forced_bytes`."""
     check_moment(graph, [node])
-    values: Int32 = _Closure.of(graph).search.side(node, 0, 0)[1]
+    values: Int32 = ClosureCuts(graph).search.side(node, 0, 0)[1]
     return values.tolist()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Closure:
-    """The search on a graph, and its unit of cost: 2**-bits units of compute."""
+@dataclass(frozen=True, eq=False)
+class ClosureCuts:
+    """Minimum cuts without copies, by a kernel that tries many nodes and prices."""
 
-    search: ClosureSearch
-    bits: int
+    graph: ComputationGraph
 
-    @classmethod
-    def of(cls, graph: ComputationGraph) -> "_Closure":
-        single = runs_once(graph)
+    @cached_property
+    def bits(self) -> int:
+        """The kernel counts costs in units of 2**-bits."""
+        parts = self.graph.n_values + 2  # upper limit of the terms of a sum
+        bits = 61 - self.graph.needed_compute.bit_length() - parts.bit_length()
+        return bits - min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
+
+    @cached_property
+    def search(self) -> ClosureSearch:
+        graph, bits, single = self.graph, self.bits, runs_once(self.graph)
         able = graph.needed & ~single
-        parts = graph.n_values + 2  # upper limit of the terms of a sum
-        bits = 61 - graph.needed_compute.bit_length() - parts.bit_length()
-        bits -= min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
         cost = graph.compute << bits if bits >= 0 else graph.compute >> -bits
         step = int(np.gcd.reduce(graph.compute[able])) if able.any() else 0
+        most = 2**61 // (graph.n_values + 2)
         cost = np.where(able, cost, 0)
-        search = ClosureSearch(
-            graph.arrays, single.view(np.uint8), cost, bits=bits, step=max(step, 1), most=2**61 // parts
-        )
-        return cls(search, bits)
+        return ClosureSearch(graph.arrays, single.view(np.uint8), cost, bits=bits, step=max(step, 1), most=most)
 
-    def moment(self, graph: ComputationGraph, bound: LowerBound) -> tuple[int, tuple[int, int]]:
-        """Return the node of a bound and its price of a byte, in units of the search; both are checked."""
-        check_moment(graph, bound.nodes, bound.prices)
-        return bound.nodes[0], self.scaled(bound.prices or Prices())
+    def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
+        """Yield increasing bounds, all above one pass.
 
-    def scaled(self, prices: Prices) -> tuple[int, int]:
+        `advance` is called about every ten milliseconds, with the completed share of the search, out of `WHOLE`; an
+        exception ends the search.
+        """
+        graph = self.graph
+        if start is not None:
+            check_moment(graph, start.nodes, start.prices)
+        nodes = moments_above(graph, limit)
+        if not nodes.size:
+            return
+        one_pass, forced = graph.needed_compute, forced_bytes(graph)
+        most = int(forced.max())
+        if most > limit:
+            yield LowerBound(one_pass, (int(forced.argmax()),), infeasible=True, forced=most)
+            return
+        search = self.search
+        search.aim(limit)
+        if start is not None and start.prices is not None:
+            search.start(start.nodes[0], *self._scaled(start.prices))
+            nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
+        at = best = without_gain = 0
+        while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
+            advance(int(WHOLE * max(at / nodes.size, without_gain / PATIENCE)))
+            at = search.visit(nodes, at, PATHS_PORTION)
+            without_gain += int(search.work)
+            if search.node >= 0 and search.overhead > best:
+                best, without_gain = int(search.overhead), 0
+                price = Fraction(int(search.price)) / Fraction(2) ** (int(search.shift) + self.bits)
+                yield LowerBound(one_pass + best, (int(search.node),), Prices(price))
+        if search.too_large >= 0:
+            yield LowerBound(one_pass, (int(search.too_large),), infeasible=True, forced=int(search.excessive))
+
+    def proof(self, limit: int, bound: LowerBound) -> LowerBound:
+        """Return the bound that the node and the price of a bound prove, by a single cut."""
+        node, *price = self.moment(bound)
+        self.search.aim(max(0, min(limit, MAX_LIMIT)))
+        self.search.start(node, *price)
+        return replace(bound, amount=self.graph.needed_compute + int(self.search.overhead))
+
+    def moment(self, bound: LowerBound, factor: Fraction | int = 1) -> tuple[int, int, int]:
+        """Return the node of a bound and its price of a byte times a factor, in units of the search."""
+        check_moment(self.graph, bound.nodes, bound.prices)
+        prices = bound.prices or Prices()
+        return bound.nodes[0], *self._scaled(Prices(prices.byte * factor))
+
+    def _scaled(self, prices: Prices) -> tuple[int, int]:
         """Return the price of a byte in units of the search, rounded down if too fine."""
         p, shift = prices.fraction
         shift -= self.bits
@@ -240,8 +273,3 @@ class _Closure:
         spare = max(0, p.bit_length() - 62, shift - 2**20)
         p, shift = p >> spare, shift - spare
         return (p, shift) if shift >= 0 else (MAX_PRICE, 0)
-
-    @property
-    def prices(self) -> Prices:
-        """The price of the best bound in units of compute."""
-        return Prices(int(self.search.price) / Fraction(2) ** (int(self.search.shift) + self.bits))

@@ -1,4 +1,4 @@
-"""A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
+"""Minimum cuts with copies to the host and back: bounds on the time of plans, by prices of bytes and of the link."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.bound import TIME, LowerBound, Prices, check_moment
 from remat_algos.bounds.memory import bytes_in_id_order, moments_above, runs_once
 from remat_algos.bounds.moments import ancestors, compute_up_to, descendants
 from remat_algos.context import WHOLE
-from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
@@ -34,110 +33,59 @@ MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
 MANY_NODES, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
-@checked_arguments
-def time_bound(
-    graph: ComputationGraph, limit: int, link: LinkTimes | AnyLink, *, look: Callable[[], object] | None = None
-) -> LowerBound:
-    """Compute a lower bound on the time of plans with a peak of at most `limit`, any copies included.
+@dataclass(frozen=True, eq=False)
+class LinkCuts:
+    """Minimum cuts in which values may be copied over a link; the case of a link too slow for any is `ClosureCuts`."""
 
-    It is the linear relaxation of `moment_bound` with one moment, by minimum cuts. Its proof is a node and prices,
-    exact in whole numbers and fractions.
+    graph: ComputationGraph
+    times: LinkTimes
 
-    Parameters
-    ----------
-    graph : ComputationGraph
-    limit : int
-        Bytes of the peak.
-    link : Link, Device, mapping, str, path or LinkTimes
-        As `solve` takes it, at its full rates: `link.planned` has those of plans. Or the times of all copies.
-    look : callable, optional
-        Called before each moment; an exception ends the search.
+    @cached_property
+    def begin(self) -> Int64:
+        """int64[n_values]: earliest compute at which any plan can store a value made before the node's first run.
 
-    Returns
-    -------
-    LowerBound
-        The highest of the moments tried: those of the most bytes in id order come first. Its time is rounded down to
-        whole units of the graph's costs; its prices are per tick (`Link.ticks`).
+        It is the same for all nodes, so that a bound can be proved again from its node alone. On large graphs only
+        nodes that do not come after the one with the most bytes in id order count.
+        """
+        graph, nodes = self.graph, self.graph.needed
+        if nodes.sum() > MANY_NODES:
+            nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
+        if nodes.sum() > TOO_MANY:
+            return np.zeros(graph.n_values, np.int64)
+        return compute_up_to(graph, nodes)[graph.producer]
 
-    Raises
-    ------
-    GraphError
-        If it is no link, or the costs of the graph are no times.
-    ValueError
-        If the times are not those of the graph's values.
-
-    Examples
-    --------
-    3 reads 0 and 2, but 0 does not fit beside 2. To copy it out takes 11 while 1 runs for 10, to run it again 10.
-
-    >>> graph = ComputationGraph.from_edges(
-    ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
-    >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).amount for t in (5, 11, 16)]
-    [40, 41, 44]
-    """
-    ticks = 1
-    if isinstance(link, LinkTimes):
-        times = link
-    else:
-        link = get_link(link)
-        ticks, graph = link.ticks(graph), link.refined(graph)
-        times = link.times(graph, down=True)
-    bound = LowerBound(graph.needed_compute, of=TIME)
-    for higher in time_bounds(graph, limit, times, advance=None if look is None else lambda _: look()):
-        bound = higher
-    return replace(bound, amount=bound.amount // ticks)
-
-
-def time_bounds(
-    graph: ComputationGraph, limit: int, times: LinkTimes, *, advance: Callable[[int], object] | None = None
-) -> Iterator[LowerBound]:
-    """Yield the rising bounds on the way to `time_bound`, all above one pass.
-
-    `advance` is called before each moment, with the completed share of the search, out of `WHOLE`.
-    """
-    best, prices = graph.needed_compute, Prices()
-    cuts = arcs = 0
-    begin: Int64 | None = None
-    for node in moments_above(graph, limit).tolist():
-        if cuts >= ROUNDS_WITHOUT_GAIN or arcs > MAX_ARCS:
-            return
-        if advance is not None:
+    def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
+        """Yield increasing bounds, all above one pass; `advance` is called as by `ClosureCuts`, before each node."""
+        graph = self.graph
+        best, prices = graph.needed_compute, Prices()
+        nodes = moments_above(graph, limit).tolist()
+        if start is not None and start.prices is not None:
+            check_moment(graph, start.nodes, start.prices)
+            nodes, prices = [*start.nodes, *nodes], start.prices
+        cuts = arcs = 0
+        for node in nodes:
+            if cuts >= ROUNDS_WITHOUT_GAIN or arcs > MAX_ARCS:
+                return
             advance(int(WHOLE * max(cuts / ROUNDS_WITHOUT_GAIN, arcs / MAX_ARCS)))
-        if begin is None:
-            begin = _begin(graph)
-        moment = _PricedMoment(graph, limit, times, node, begin)
-        if moment.over > 0:
-            yield LowerBound(graph.needed_compute, (node,), of=TIME, infeasible=True, forced=moment.over + limit)
-            return
-        ascent = _Ascent(moment, prices)
-        if ascent.best >= best - LOW * (best - graph.needed_compute):
-            ascent.climb(best)
-        cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
-        if ascent.best > best:
-            best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
-            yield LowerBound(best, (node,), prices, TIME)
+            moment = _PricedMoment(graph, limit, self.times, node, self.begin)
+            if moment.over > 0:
+                forced = moment.over + limit
+                yield LowerBound(graph.needed_compute, (node,), of=TIME, infeasible=True, forced=forced)
+                return
+            ascent = _Ascent(moment, prices)
+            if ascent.best >= best - LOW * (best - graph.needed_compute):
+                ascent.climb(best)
+            cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
+            if ascent.best > best:
+                best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
+                yield LowerBound(best, (node,), prices, TIME)
 
-
-def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: LowerBound) -> LowerBound:
-    """Return the bound on time that the node and prices of a bound prove, by a single cut."""
-    (node,) = bound.nodes
-    check_moment(graph, [node])
-    moment = _PricedMoment(graph, limit, times, node, _begin(graph))
-    return replace(bound, amount=max(graph.needed_compute, moment.cut(bound.prices or Prices())[0]))
-
-
-def _begin(graph: ComputationGraph) -> Int64:
-    """int64[n_values]: earliest compute at which any plan can store a value made before the node's first run.
-
-    It is the same for all nodes, so that a bound can be proved again from its node alone. On large graphs only nodes
-    that do not come after the one with the most bytes in id order count.
-    """
-    nodes = graph.needed
-    if nodes.sum() > MANY_NODES:
-        nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
-    if nodes.sum() > TOO_MANY:
-        return np.zeros(graph.n_values, np.int64)
-    return compute_up_to(graph, nodes)[graph.producer]
+    def proof(self, limit: int, bound: LowerBound) -> LowerBound:
+        """Return the bound that the node and the prices of a bound prove, by a single cut."""
+        (node,) = bound.nodes
+        check_moment(self.graph, [node])
+        moment = _PricedMoment(self.graph, limit, self.times, node, self.begin)
+        return replace(bound, amount=max(self.graph.needed_compute, moment.cut(bound.prices or Prices())[0]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from remat_algos.bounds.bound import CLOSURE, COMPUTE, RESULTS, TIME, TWO_PATHS, LowerBound
-from remat_algos.bounds.closure import closure_bounds, closure_proof
+from remat_algos.bounds.bound import CLOSURE, RESULTS, TIME, TWO_PATHS, LowerBound
+from remat_algos.bounds.closure import cuts_of, one_pass
 from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
@@ -43,13 +43,13 @@ def rising(
     if none_fits is not None:
         yield none_fits
         return
-    best = start or closure or _one_pass(graph, times)
+    best = start or closure or one_pass(graph, times)
     yield best
     integers = limit is not None and count > 0 and graph.n_nodes <= allowed.moment_nodes
     cut = closure
     if cut is None and limit is not None:
         clock.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
-        for cut in _cuts(graph, limit, times, start, clock):
+        for cut in cuts_of(graph, times).bounds(limit, start, clock.progress):
             if cut.infeasible or cut.amount > best.amount:
                 best = cut
                 yield best
@@ -73,10 +73,6 @@ def rising(
             yield best
 
 
-def _one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
-    return LowerBound(graph.needed_compute, of=COMPUTE if times is None else TIME)
-
-
 def _excess(graph: ComputationGraph, limit: int, copies: bool) -> LowerBound | None:
     """Return the proof that no schedule fits, by bytes that no cut counts; None if there is none."""
     if copies:
@@ -86,17 +82,6 @@ def _excess(graph: ComputationGraph, limit: int, copies: bool) -> LowerBound | N
     if limit >= peak or peak <= forced_bytes(graph).max(initial=0):
         return None
     return LowerBound(graph.needed_compute, tuple(nodes), infeasible=True, forced=peak)
-
-
-def _cuts(
-    graph: ComputationGraph, limit: int, times: LinkTimes | None, start: LowerBound | None, clock: Clock
-) -> Iterator[LowerBound]:
-    """Yield the increasing bounds by minimum cuts."""
-    if times is None:
-        return closure_bounds(graph, limit, start=start, advance=clock.progress)
-    from remat_algos.bounds.link_bound import time_bounds
-
-    return time_bounds(graph, limit, times, advance=clock.progress)
 
 
 def prove(
@@ -120,16 +105,12 @@ def prove(
     (20, (3,), 20, 18)
     """
     if not bound.nodes:
-        return _one_pass(graph, times)
+        return one_pass(graph, times)
     if bound.prices is None:
         from remat_algos.bounds.moments import moment_bound
 
         return moment_bound(graph, limit, bound.nodes, times=times, seconds=seconds)
-    if times is None:
-        return closure_proof(graph, limit, bound)
-    from remat_algos.bounds.link_bound import time_proof
-
-    return time_proof(graph, limit, times, bound)
+    return cuts_of(graph, times).proof(limit, bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,8 +159,8 @@ def bound_curve(
     if link is not None:
         in_ticks, ticks = link.refined(graph), link.ticks(graph)
         times = link.times(in_ticks, down=True)
-    one_pass, closure, stop = _one_pass(graph, times), None, Stop.DONE
-    best = one_pass
+    first, closure, stop = one_pass(graph, times), None, Stop.DONE
+    best = first
     found, closures = [best] * len(ordered), [best] * len(ordered)
     with until_stopped() as ending:
         for place, limit in reversed([*enumerate(ordered)]):
@@ -188,8 +169,8 @@ def bound_curve(
                 own = clock.share(part, clock.within_stage(part, name))
                 for fine in rising(in_ticks, limit, times=times, effort=effort, start=closure, clock=own):
                     bound = replace(fine, amount=fine.amount // ticks)
-                    if not bound.infeasible and bound.amount <= one_pass.amount:
-                        bound = one_pass
+                    if not bound.infeasible and bound.amount <= first.amount:
+                        bound = first
                     if bound.infeasible or bound.amount >= best.amount:
                         best = bound
                     found[place] = best

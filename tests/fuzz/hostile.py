@@ -169,7 +169,7 @@ OWN = {
     ("solve", "solver"): lambda: "no_remat",
     ("solve", "start"): lambda: None,
     **{(f"Link.{each}", "graph"): lambda: worlds()[0].graph for each in ("times", "ticks", "refined")},
-    ("time_bound", "link"): lambda: LinkTimes(*[[1] * worlds()[0].graph.n_values] * 2),
+    ("overhead_bound", "link"): lambda: LinkTimes(*[[1] * worlds()[0].graph.n_values] * 2),
     ("train", "steps"): lambda: 1,
     ("validate", "repeats"): lambda: 1,
     ("value_id", "name"): lambda: "x",
