@@ -404,7 +404,11 @@ class PathDecomposition(Bags):
 
 
 def greedy_layout(
-    graph: UndirectedGraph, *, starts: int = 16, seed: int = 0, look: Callable[[], None] | None = None
+    graph: UndirectedGraph,
+    random: np.random.Generator | None = None,
+    *,
+    starts: int = 16,
+    look: Callable[[], None] | None = None,
 ) -> Int32:
     """Find an order of the vertices, int32[n], with small boundaries: the best of many improved ones.
 
@@ -415,7 +419,7 @@ def greedy_layout(
     boundary: small bags do not exist there. `look` is called between portions of the work; it may raise.
     """
     n = graph.n_vertices
-    best = _best(graph, _sweeps(graph, starts, seed), (np.arange(n, dtype=np.int32), n), look)
+    best = _best(graph, _sweeps(graph, _start_vertices(graph, starts, random)), (np.arange(n, dtype=np.int32), n), look)
     if n <= SMALL_GRAPH or best[1] * NARROW <= n:
         best = _best(graph, _tree_orders(graph, look), best, look)
     return best[0]
@@ -428,11 +432,11 @@ def _best(
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
-def _sweeps(graph: UndirectedGraph, starts: int, seed: int) -> Iterator[Int32]:
+def _sweeps(graph: UndirectedGraph, starts: Iterable[int]) -> Iterator[Int32]:
     ids = np.arange(graph.n_vertices, dtype=np.int32)
     yield ids
     yield ids[::-1].copy()
-    for start in _start_vertices(graph, starts, seed):
+    for start in starts:
         yield kernel.breadth_first_layout(graph.indptr, graph.indices, start)
 
 
@@ -443,13 +447,13 @@ def _tree_orders(graph: UndirectedGraph, look: Callable[[], None] | None) -> Ite
         yield kernel.branch_layout(elimination.order, elimination.bag_indptr, elimination.bag_indices)
 
 
-def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]:
+def _start_vertices(graph: UndirectedGraph, starts: int, random: np.random.Generator | None) -> list[int]:
     n = graph.n_vertices
     if not n:
         return []
     least = int(np.argmin(graph.degree))
     furthest = int(kernel.breadth_first_layout(graph.indptr, graph.indices, least)[-1])
-    others = np.random.default_rng(seed).permutation(n)[:starts].tolist()
+    others = (random or np.random.default_rng(0)).permutation(n)[:starts].tolist()
     return list(dict.fromkeys([least, furthest, 0, n - 1, *others]))[:starts]
 
 

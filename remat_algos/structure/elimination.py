@@ -287,7 +287,7 @@ def eliminate(
     >>> eliminate(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (0, 3)])).order.tolist()
     [1, 2, 0, 3]
     """
-    run = Run(graph, rule, seed)
+    run = Run(graph, rule, None if seed is None else np.random.default_rng(as_seed(seed)))
     while run.go_on():
         if look is not None:
             look()
@@ -295,20 +295,22 @@ def eliminate(
 
 
 class Run:
-    """An elimination by a rule that may be interrupted (`eliminate`); it stops once the width reaches `below`."""
+    """An elimination in portions (`eliminate`), with random ties if given, until the width reaches `below`."""
 
-    def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
+    def __init__(
+        self, graph: UndirectedGraph, rule: str, ties: np.random.Generator | None, below: int | None = None
+    ) -> None:
         check_undirected(graph)
         if rule not in _CODES:
             raise GraphError("unknown elimination rule {rule!r}; use {codes!w}", rule=rule, codes=", ".join(_CODES))
         self._n_vertices = n = graph.n_vertices
-        rank = np.arange(n) if seed is None else np.random.default_rng(as_seed(seed)).permutation(n)
+        rank = np.arange(n) if ties is None else ties.permutation(n)
         self._kernel = kernel.EliminationRun(
             graph.indptr,
             graph.indices,
             rank.astype(np.int32),
             _CODES[rule],
-            seed is None,
+            ties is None,
             n if below is None else below,
         )
         self.state = kernel.GOING_ON

@@ -1,6 +1,6 @@
 """Upper and lower bounds of treewidth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,17 +171,20 @@ def width_bounds(
     """
     if seeds < 0:
         raise about("seeds", ArgumentError("seeds is {seeds}; give 0 or more", seeds=seeds))
+    rules = ("fill", *RATIOS, "degree")
+    by_chance = ((rules[i % len(rules)], seed + i) for i in range(seeds))
+    orders = [*((rule, None) for rule in RULES + RATIOS), *by_chance]
     clock = Clock(time_limit, progress)
     low = _quick_bound(graph, clock)
     if not (exact or reduced):
-        return _Search(graph, low, clock).run(_orders(seeds, seed))
+        return _Search(graph, low, clock).run(orders)
     start = reduce(graph, low)
     if start.remaining.n_vertices <= MAX_EXACT:
         best = minimum_width(start.remaining)
         bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
         low = max(start.low, _quick_bound(start.remaining, clock))
-        bounds = _Search(start.remaining, low, clock).run(_orders(seeds, seed))
+        bounds = _Search(start.remaining, low, clock).run(orders)
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.stop.complete and not bounds.proven:
@@ -204,10 +207,8 @@ def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
     return contraction_bound(graph)
 
 
-def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
-    rules = ("fill", *RATIOS, "degree")
-    by_chance = ((rules[i % len(rules)], seed + i) for i in range(seeds))
-    return [*((rule, None) for rule in RULES + RATIOS), *by_chance]
+Order = tuple[str, int | None]
+"""A rule, and the seed of its random ties."""
 
 
 class _Search:
@@ -218,10 +219,10 @@ class _Search:
         self.low = low
         self.clock = clock
         self.best: Elimination | None = None
-        self.chosen: tuple[str, int | None] = ("", None)
+        self.chosen: Order = ("", None)
         self.unfinished: Run | None = None  # the first
 
-    def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
+    def run(self, orders: Sequence[Order]) -> WidthBounds:
         n_tried = 0
         self.clock.stage(len(orders), "orders")
         with until_stopped() as ending:
@@ -231,7 +232,7 @@ class _Search:
                         ending.stop = Stop.PROVEN
                         break
                     self.clock.progress(n_tried, f"best {self.best.width} · bound {self.low}")
-                self.eliminate(*order)
+                self.eliminate(order)
                 n_tried += 1
             self.clock.finish()
         if self.best is None:
@@ -242,11 +243,13 @@ class _Search:
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
         return WidthBounds(self.best, self.low, ending.stop, details)
 
-    def eliminate(self, rule: str, seed: int | None) -> None:
+    def eliminate(self, order: Order) -> None:
         """Try one order, and keep it if it is better."""
-        run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
+        rule, ties = order
+        random = None if ties is None else np.random.default_rng(ties)
+        run = Run(self.graph, rule, random, None if self.best is None else self.best.width)
         self.unfinished = run if self.best is None else None
         while run.go_on():
             self.clock.check()
         if run.done:
-            self.best, self.chosen = run.elimination(), (rule, seed)
+            self.best, self.chosen = run.elimination(), order

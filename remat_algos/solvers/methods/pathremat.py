@@ -1,7 +1,8 @@
 """Batched recursion on a path decomposition."""
 
 from collections.abc import Iterator
-from functools import partial
+
+import numpy as np
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
@@ -35,9 +36,19 @@ def pathremat(
     ----------
     kumar2019, section 5, which this replaces.
     """
+
+    def trees(part: Part) -> Iterator[Tree]:
+        """Yield the middle bags of one path decomposition."""
+        layout = greedy_layout(part.undirected, np.random.default_rng(task.seed), look=clock.check)
+        if separation(part.undirected, layout) > MAX_WIDTH:
+            yield None, {}
+        else:
+            path = PathDecomposition.of(part.undirected, layout)
+            yield SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}
+
     return by_recursion(
         graph,
-        partial(_trees, seed=task.seed, clock=clock),
+        trees,
         1,
         task.limit,
         clock,
@@ -45,13 +56,3 @@ def pathremat(
         batching=batching,
         length_limit=length_limit,
     )
-
-
-def _trees(part: Part, seed: int, clock: Clock) -> Iterator[Tree]:
-    """Yield the middle bags of one path decomposition."""
-    layout = greedy_layout(part.undirected, seed=seed, look=clock.check)
-    if separation(part.undirected, layout) > MAX_WIDTH:
-        yield None, {}
-    else:
-        path = PathDecomposition.of(part.undirected, layout)
-        yield SeparatorTree.middle(path, part.nodes.size), {"pathwidth": path.width}

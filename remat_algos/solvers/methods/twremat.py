@@ -1,7 +1,8 @@
 """Recursion on balanced separators of a tree decomposition."""
 
 from collections.abc import Iterator
-from functools import partial
+
+import numpy as np
 
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
@@ -54,31 +55,33 @@ def twremat(
         orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
         raise ArgumentError("orders is {orders!r}; give a whole number of elimination orders, 1 or more", orders=orders)
+    n_orders = int(orders)
+
+    def trees(part: Part) -> Iterator[Tree]:
+        """Yield separators for each elimination order, balanced and with few bytes."""
+        for number in range(n_orders):
+            turn, which = divmod(number, len(ORDER_RULES))
+            rule, seed = ORDER_RULES[which], task.seed + turn - 1
+            # The first turn breaks ties by the rules themselves.
+            order, ties = (f"{rule}, seed {seed}", np.random.default_rng(seed)) if turn else (rule, None)
+            run = Run(part.undirected, rule, ties, MAX_WIDTH)
+            while run.go_on():
+                clock.check()
+            if run.done:
+                found = TreeDecomposition.of(run.elimination()).reduce()
+                about = {"order": order, "width": found.width}
+                yield SeparatorTree.balanced(found, part.nodes.size), {**about, "separators": "balanced"}
+                yield SeparatorTree.cheapest(found, part.memory), {**about, "separators": "cheapest"}
+            else:
+                yield from 2 * [(None, {})]
+
     return by_recursion(
         graph,
-        partial(_trees, orders=int(orders), seed=task.seed, clock=clock),
-        2 * int(orders),
+        trees,
+        2 * n_orders,
         task.limit,
         clock,
         recursion_limit=recursion_limit,
         batching=batching,
         length_limit=length_limit,
     )
-
-
-def _trees(part: Part, orders: int, seed: int, clock: Clock) -> Iterator[Tree]:
-    """Yield separators for each elimination order, balanced and with few bytes."""
-    for number in range(orders):
-        turn, which = divmod(number, len(ORDER_RULES))
-        rule, ties = ORDER_RULES[which], None if turn == 0 else seed + turn - 1  # at first with its own ties
-        order = rule if ties is None else f"{rule}, seed {ties}"
-        run = Run(part.undirected, rule, ties, MAX_WIDTH)
-        while run.go_on():
-            clock.check()
-        if run.done:
-            found = TreeDecomposition.of(run.elimination()).reduce()
-            about = {"order": order, "width": found.width}
-            yield SeparatorTree.balanced(found, part.nodes.size), {**about, "separators": "balanced"}
-            yield SeparatorTree.cheapest(found, part.memory), {**about, "separators": "cheapest"}
-        else:
-            yield from 2 * [(None, {})]
