@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, fullest_step, refuse, whole_numbers
-from remat_algos.allocate.offsets import PACKING_PATIENCE, OffsetSearch, Packing, PackingBlocks, packing_clock
-from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
+from remat_algos.allocate.offsets import PACKING_PATIENCE, OffsetSearch, Packing, PackingBlocks
+from remat_algos.arguments import as_list, as_seed, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, extended
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields
@@ -179,10 +179,10 @@ def pack_arenas(
     CapacityError
         If no split exists, or none was found in time; it names buffers that cause it.
     AllocationError
-        If a capacity, the alignment or the time limit is invalid; if a fixed offset is not a multiple of the
-        alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
+        If a capacity or the alignment is invalid; if a fixed offset is not a multiple of the alignment or ends beyond
+        its arena, or a buffer belongs to an unknown arena.
     TypeError, ValueError
-        If `buffers`, `capacities` or `seed` is invalid.
+        If `buffers`, `capacities`, `seed` or the time limit is invalid.
 
     Examples
     --------
@@ -195,11 +195,11 @@ def pack_arenas(
 8 bytes; give an arena of 11 bytes or more
     """
     lengths = _capacities(capacities)
-    clock = packing_clock(time_limit, progress)
+    clock, random = Clock(time_limit, progress), np.random.default_rng(as_seed(seed))
     row = _ArenaRow.of(buffers, lengths, alignment)
     row.check()
     seconds = None if clock.left is None else SEARCHED * clock.left
-    packing = ArenaPacking(row.blocks, row.total, Clock(seconds, progress), seed)
+    packing = ArenaPacking(row.blocks, row.total, Clock(seconds, progress), random)
     with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
         with until_stopped() as ending:
             packing.greedy()
@@ -222,8 +222,10 @@ def pack_arenas(
 class ArenaPacking(Packing):
     """A search for any placement within the capacity; larger ones are useless."""
 
-    def __init__(self, blocks: PackingBlocks, capacity: int, clock: Clock, seed: int = 0) -> None:
-        super().__init__(blocks, capacity, clock, seed)
+    def __init__(
+        self, blocks: PackingBlocks, capacity: int, clock: Clock, random: np.random.Generator | None = None
+    ) -> None:
+        super().__init__(blocks, capacity, clock, random)
         if (self.offset > blocks.high).any():  # in the wrong arena
             self.size = max(self.size, capacity + 1)
 

@@ -11,7 +11,7 @@ import numpy as np
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena, is_byte_count, refuse
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
-from remat_algos.errors import AllocationError, about
+from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Bool, Int64, interval_sums
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
@@ -156,10 +156,10 @@ def pack(
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity or the time limit is invalid; if a fixed offset is
-        not a multiple of the alignment, or ends beyond the capacity.
+        If the alignment is not a power of two, or the capacity is invalid; if a fixed offset is not a multiple of the
+        alignment, or ends beyond the capacity.
     TypeError, ValueError
-        If the seed is invalid.
+        If the seed or the time limit is invalid.
 
     Notes
     -----
@@ -196,7 +196,8 @@ def pack(
             end=end,
             capacity=int(capacity),
         )
-    packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
+    random = np.random.default_rng(as_seed(seed))
+    packing = Packing(PackingBlocks.of(rounded), capacity, Clock(time_limit, progress), random)
     with until_stopped() as ending:
         packing.run()
     if ending.stop is not Stop.INTERRUPTED:
@@ -210,22 +211,14 @@ def pack(
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
 
 
-def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
-    """Return the clock of a packing; AllocationError if the time limit is invalid."""
-    if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise about(
-            "time_limit",
-            AllocationError("the time limit is {time_limit!r}; give seconds, 0 or more", time_limit=time_limit),
-        )
-    return Clock(time_limit, progress)
-
-
 class Packing:
     """The best placement of blocks so far, and the methods that improve it; `capacity` as for `pack`."""
 
-    def __init__(self, blocks: PackingBlocks, capacity: int | None, clock: Clock, seed: int = 0) -> None:
+    def __init__(
+        self, blocks: PackingBlocks, capacity: int | None, clock: Clock, random: np.random.Generator | None = None
+    ) -> None:
         self.blocks, self.capacity, self.clock = blocks, int(capacity or 0), clock
-        self.rng = np.random.default_rng(as_seed(seed))
+        self.rng = random or np.random.default_rng(0)
         fixed = blocks.fixed
         self.any_fixed = bool(fixed.any())
         reach = int((blocks.low + blocks.size).max(initial=0, where=fixed))
