@@ -358,11 +358,14 @@ def test_schedules_are_plain_or_in_batches_as_asked(batching, said):
 
 
 def test_the_seed_matters_to_the_orders_with_random_ties_alone():
+    def candidates(graph, seed, orders):
+        return list(SOLVERS["twremat"](graph, Task(seed=seed), Clock(), orders=orders))
+
     graph = differentiate(chain(24))
-    first, second = (list_candidates(graph, "twremat", orders=3, seed=seed) for seed in (0, 1))
+    first, second = (candidates(graph, seed, 3) for seed in (0, 1))
     assert [each.schedule.order.tolist() for each in first] == [each.schedule.order.tolist() for each in second]
     graph = differentiate(zigzag(6, 8))
-    names = {each.details["order"] for each in list_candidates(graph, "twremat", orders=4, seed=7)[1:]}
+    names = {each.details["order"] for each in candidates(graph, 7, 4)[1:]}
     assert names == {"fill", "degree", "density", "fill, seed 7"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import TIMEOUT_MAX, Lock, Thread
@@ -37,8 +38,8 @@ class ThreadEngine:
     (CPython 3.11).
     """
 
-    def __init__(self, host: Array, way: str, link: Link | None, events: list[Action]) -> None:
-        self._host, self._way, self._link, self._events = host, way, link, events
+    def __init__(self, host: Array, way: str, latency: float, rate: float, events: list[Action]) -> None:
+        self._host, self._way, self._latency, self._rate, self._events = host, way, latency, rate, events
         self._jobs: SimpleQueue[Any] = SimpleQueue()
         self._running = Lock()  # released to stop
         self._running.acquire()
@@ -85,18 +86,13 @@ class ThreadEngine:
             if error is not None:
                 raise error
         self._events.append((self._way, value))
-        self._stopped = self._stopped or self._running.acquire(timeout=self._seconds(array.size))
+        seconds = min(self._latency + array.size / self._rate, TIMEOUT_MAX) if array.size else 0
+        self._stopped = self._stopped or self._running.acquire(timeout=seconds)
         if self._stopped:
             return
         place = self._host[offset : offset + array.size]
         np.copyto(*((place, array) if self._way == "store" else (array, place)))
         self._events.append((ENDED[self._way], value))
-
-    def _seconds(self, size: int) -> float:
-        if self._link is None or size == 0:
-            return 0
-        seconds = self._link.latency + size / (self._link.out if self._way == "store" else self._link.into)
-        return min(seconds, TIMEOUT_MAX)
 
 
 class StreamEngine:
@@ -212,7 +208,10 @@ class HostCopies:
     def _engine(self, host: Any, way: str) -> Engine:
         if self._on.stream is not None:
             return StreamEngine(self._on, host, way)
-        return ThreadEngine(host, way, self._link, self.events)
+        latency, rate = 0.0, math.inf
+        if self._link is not None:
+            latency, rate = self._link.latency, self._link.out if way == "store" else self._link.into
+        return ThreadEngine(host, way, latency, rate, self.events)
 
     def load(self, i: int, array: Array) -> None:
         """Begin the copy of an instance from the host, when its store has ended."""

@@ -108,9 +108,8 @@ class SyntheticOperators:
         n = graph.n_nodes
         self._graph = graph
         self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)
-        self._number = _numbers(seed, 1, graph.n_values)
-        self._scratch = _numbers(seed, 2, n)
         self._seed = seed
+        self._number, self._scratch = self._numbers(1, graph.n_values), self._numbers(2, n)
         self._first: list[int] = graph.value_indptr.tolist()
         self._changes = _changes(graph)
         self._mixer: Mixer | None = None
@@ -134,7 +133,7 @@ class SyntheticOperators:
         """Residents of the graph's sizes, filled from the seed."""
         resident = self._graph.resident
         arrays = [] if resident is None else [backend.empty(size) for size in resident.memory.tolist()]
-        for array, number in zip(arrays, _numbers(self._seed, 3, len(arrays)), strict=True):
+        for array, number in zip(arrays, self._numbers(3, len(arrays)), strict=True):
             self._mix(array, number, [], 1, 0)
         return arrays
 
@@ -169,6 +168,15 @@ class SyntheticOperators:
     def _mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
+    def _numbers(self, kind: int, count: int) -> list[int]:
+        """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
+        numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
+        # Each step is invertible, so distinct numbers stay distinct.
+        for part in (0, self._seed & _MASK, self._seed >> 32 & _MASK):
+            numbers = (numbers ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
+            numbers ^= numbers >> 13
+        return numbers.tolist()
+
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
         """Compute values written over a read last; if there are several, copy such reads first."""
         over = [any(value is read for read in inputs) for value in values]
@@ -190,15 +198,6 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
         )
     by_node: list[int] = array.tolist()
     return by_node
-
-
-def _numbers(seed: int, kind: int, count: int) -> list[int]:
-    """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
-    numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
-    for part in (0, seed & _MASK, seed >> 32 & _MASK):  # each step is invertible, so distinct numbers stay distinct
-        numbers = (numbers ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
-        numbers ^= numbers >> 13
-    return numbers.tolist()
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:

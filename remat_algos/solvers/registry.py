@@ -327,15 +327,13 @@ def in_order(solvers: Iterable[Solver]) -> list[Solver]:
     return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
-def list_candidates(
-    graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
-) -> list[Candidate]:
+def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = None, **options: Any) -> list[Candidate]:
     """All candidates of one solver that violate no mark, simulated, in the order in which it yields them."""
     known = get_solver(solver)
     reason = known.needs(graph)
     if reason:
         raise GraphError("{solver} does not serve this graph: {reason!w}", solver=known.name, reason=reason)
-    stream = known.candidates(graph, Task(limit, seed=seed), Clock(), options)
+    stream = known.candidates(graph, Task(limit), Clock(), options)
     found = []
     for each in stream:
         candidate = each if isinstance(each, Candidate) else Candidate(each)

@@ -62,12 +62,14 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
     inner = np.arange(1, join)
     source = np.where((inner - 1) % length == 0, 0, inner - 1)
     ends = np.arange(length, join, length)
-    memory, compute = _amounts(seed, join + 1)
+    amounts = np.ones((2, join + 1), np.int64)
+    if seed is not None:
+        amounts = np.random.default_rng(seed).integers(1, LARGEST_AMOUNT, amounts.shape, endpoint=True)
     return ComputationGraph.from_arrays(
         read_indptr=np.concatenate([[0], np.arange(join), [join - 1 + chains]]),
         read_indices=np.concatenate([source, ends]),
-        memory=memory,
-        compute=compute,
+        memory=amounts[0],
+        compute=amounts[1],
     )
 
 
@@ -167,13 +169,6 @@ def _distinct(first: Int64, available: Int64, n_columns: int, rng: np.random.Gen
             drawn += drawn >= used
         columns[:, k] = drawn
     return columns
-
-
-def _amounts(seed: int | None, n: int) -> Int64:
-    """int64[2, n]: sizes and costs, all 1 without a seed."""
-    if seed is None:
-        return np.ones((2, n), np.int64)
-    return np.random.default_rng(seed).integers(1, LARGEST_AMOUNT, (2, n), endpoint=True)
 
 
 def _check_minimum(minimum: int, **numbers: int) -> None:
