@@ -288,7 +288,7 @@ def half(reference=MODEL, budget="40%", **options):
 def test_time_and_bound_of_a_plan_hold_at_the_planned_share(share):
     link = Link.of("pcie4", share)
     plan = half(link=link)
-    assert (plan.link.share, plan.timeline.link) == (planned_share(share), link.planned)
+    assert (plan.link.share, plan.timeline.share, plan.timeline.link) == (planned_share(share),) * 2 + (link,)
     assert link.planned.out == pytest.approx(planned_share(share) * 25e9)
     assert plan.bound.amount <= plan.time == timeline(plan.simulation, link.planned).time
     assert timeline(plan.simulation, link).time <= plan.time <= timeline(plan.simulation, link.planned.at(0.5)).time

@@ -20,7 +20,7 @@ from remat_algos.schedule.annealing import Annealer
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.timeline import evict, linger, timeline
+from remat_algos.schedule.timeline import evict, timeline
 from remat_algos.search import with_copies as offloading
 from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain, layered_dag
@@ -107,7 +107,7 @@ def test_a_store_that_can_wait_lets_an_urgent_one_pass(effort, sizes, costs, lim
     assert plan.time == sum(costs) == least_time(graph, limit, sizes, sizes)
     assert plan.schedule.stores.size
     early = Schedule(plan.schedule.order, plan.schedule.loads)
-    assert timeline(simulate(graph, linger(graph, early, plan.link, limit)), plan.link).time > plan.time
+    assert timeline(simulate(graph, early), plan.link).with_late_stores(limit, trials=0).time > plan.time
 
 
 def test_a_mark_to_recompute_goes_with_a_link():
@@ -273,14 +273,14 @@ def test_the_largest_and_longest_leaves_first(graph):
 
 def test_memory_that_lingers_is_no_reason_for_another_load():
     one_pass = simulate(CHAIN, np.flatnonzero(CHAIN.needed))
-    bare = evict(one_pass, one_pass.peak_memory * 6 // 10)
-    lingering = linger(CHAIN, bare, replace(LINK, out=2e8), one_pass.peak_memory)
-    assert lingering.lingering.size
-    limit = simulate(CHAIN, bare).peak_memory
-    assert simulate(CHAIN, lingering).peak_memory > limit
-    again = evict(simulate(CHAIN, lingering), limit)
-    assert simulate(CHAIN, again).peak_memory <= limit
-    assert sorted(again.loads[:, 1]) == sorted(set(bare.loads[:, 1]))
+    bare = simulate(CHAIN, evict(one_pass, one_pass.peak_memory * 6 // 10))
+    slow = timeline(bare, replace(LINK, out=2e8))
+    lingering = slow.with_late_stores(one_pass.peak_memory, trials=0).simulation
+    assert lingering.schedule.lingering.size
+    assert lingering.peak_memory > bare.peak_memory
+    again = evict(lingering, bare.peak_memory)
+    assert simulate(CHAIN, again).peak_memory <= bare.peak_memory
+    assert sorted(again.loads[:, 1]) == sorted(set(bare.schedule.loads[:, 1]))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pytest
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
-from remat_algos.schedule.annealing import with_late_stores
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.timeline import linger, timeline
+from remat_algos.schedule.timeline import timeline
 from tests.oracles import copies
 from tests.strategies import rows
 
@@ -64,9 +63,9 @@ def compared(seed):
     assert line.stores.tolist() == [x for kind, x in actions if kind == "store"]
     assert line.busy == {engine: busy / (clock.time or 1) for engine, busy in clock.busy.items()}
 
-    bare = copies.actions(graph, order, loads, placed=placed)
-    limit = max(copies.play(graph, bare)[0]) + random.randint(0, 12)
-    schedule = linger(graph, Schedule(order, loads, stores=placed), link, limit)
+    limit = max(copies.play(graph, copies.actions(graph, order, loads, placed=placed))[0]) + random.randint(0, 12)
+    bare = simulate(graph, Schedule(order, loads, stores=placed))
+    schedule = timeline(bare, link).with_late_stores(limit, trials=0).simulation.schedule
     left, lingering, still_placed = copies.linger(ticks, order, loads, limit, *times, placed)
     assert list(map(tuple, schedule.loads.tolist())) == left
     assert sorted(map(tuple, schedule.lingering.tolist())) == sorted(lingering)
@@ -96,8 +95,8 @@ def compared_late_stores(graph, order, loads, random):
     """Compare stores that wait with those that begin at once; return whether the former take less time."""
     link, schedule = Link(*random.choices([3e5, 5e5, 1e6, 4e6], k=2), latency=0, share=1), Schedule(order, loads)
     limit = simulate(graph, schedule).peak_memory + random.randint(0, 6)
-    early = timeline(simulate(graph, linger(graph, schedule, link, limit)), link)
-    found = with_late_stores(graph, schedule, link, limit)
+    played = timeline(simulate(graph, schedule), link)
+    early, found = played.with_late_stores(limit, trials=0), played.with_late_stores(limit)
     assert found.time == timeline(simulate(graph, found.simulation.schedule), link).time <= early.time
     assert found.simulation.peak_memory <= limit
     assert found.simulation.schedule.order.tolist() == order
@@ -127,11 +126,12 @@ def test_late_stores_of_five_random_queues_are_the_best_of_all_places():
         graph, order, loads = queued_copies(Random(seed))
         link, schedule = Link(1e6, 1e6, 0, share=1), Schedule(order, loads)
         limit = simulate(graph, schedule).peak_memory
-        found = with_late_stores(graph, schedule, link, limit)
+        found = timeline(simulate(graph, schedule), link).with_late_stores(limit)
         for stores in all_late_stores(loads, order):
-            placed = simulate(graph, linger(graph, Schedule(order, loads, stores=stores), link, limit))
-            if placed.peak_memory <= limit and len(placed.schedule.loads) == len(loads):
-                assert found.time <= timeline(placed, link).time
+            at_places = simulate(graph, Schedule(order, loads, stores=stores))
+            placed = timeline(at_places, link).with_late_stores(limit, trials=0)
+            if placed.simulation.peak_memory <= limit and len(placed.load_begin) == len(loads):
+                assert found.time <= placed.time
 
 
 def test_orders_of_stores_are_counted():
@@ -140,16 +140,15 @@ def test_orders_of_stores_are_counted():
     edges = [*((i, i + 1) for i in range(7)), (0, 4), (1, 7), (0, 7)]
     graph = ComputationGraph.from_edges(edges, memory=memory, compute=compute, labels=Labels(compute_unit="us"))
     schedule, link = Schedule(range(8), loads=[(6, 1), (6, 0)]), Link(1e6, 1e6, 0, share=1)
-    rows = [
-        with_late_stores(graph, schedule, link, 27, trials).simulation.schedule.stores.tolist() for trials in (0, 1)
-    ]
+    played = timeline(simulate(graph, schedule), link)
+    rows = [played.with_late_stores(27, trials).simulation.schedule.stores.tolist() for trials in (0, 1)]
     assert rows == [[], [[2, 0]]]
-    late = with_late_stores(graph, schedule, link, 27)
+    late = played.with_late_stores(27)
     assert repr(late) == "<Timeline: time 107, overhead in time 0.0 %, waits 0.0 %, 2 stores, 2 loads>"
-    early = timeline(simulate(graph, linger(graph, schedule, link, 27)), link)
+    early = played.with_late_stores(27, trials=0)
     assert repr(early) == "<Timeline: time 113, overhead in time 5.6 %, waits 5.6 %, 2 stores, 2 loads>"
     assert (early.waiting, early.overhead, early.waits.tolist()) == (6, 6, [0, 0, 0, 6, 0, 0, 0, 0])
-    again = with_late_stores(graph, late.simulation.schedule, link, 27)  # begins at the places that are given
+    again = late.with_late_stores(27)  # begins at the places that are given
     assert again.simulation.schedule.stores.tolist() == [[2, 0]]
 
 

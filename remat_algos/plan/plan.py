@@ -55,8 +55,6 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
 FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # a binary form
-OTHER_SHARES = (1.0, 0.8)
-"""Shares of a link's rates at which the time of a plan is printed, besides the planned one."""
 # Names that users try first, and the attributes that they mean.
 ELSEWHERE = {
     "compute": "simulation.compute",
@@ -218,7 +216,7 @@ class Plan:
     def timeline(self) -> Timeline | None:
         """When each run and copy begins, at the planned share of the link's rates; None without a link."""
         if self.link is not None and self._timeline is None:
-            object.__setattr__(self, "_timeline", timeline(self.simulation, self.link.planned))
+            object.__setattr__(self, "_timeline", timeline(self.simulation, self.link, self.link.share))
         return self._timeline
 
     @property
@@ -512,8 +510,8 @@ def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"{labels.compute(simulation.compute)}, "
         f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
     )
-    if plan.timeline is not None and plan.link is not None:
-        yield from time_rows(plan.timeline, plan.link)
+    if plan.timeline is not None:
+        yield from plan.timeline.rows()
     yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
     if plan.constraints is not None:
         yield "constraints", str(plan.constraints)
@@ -528,34 +526,6 @@ def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield from ended
     else:
         yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
-
-
-def time_rows(played: Timeline, link: Link) -> Iterator[tuple[str, str]]:
-    """Yield rows: the time of a schedule over a link, also at other shares of its rates, and the bytes copied."""
-    simulation = played.simulation
-    graph, one_pass = simulation.graph, simulation.graph.needed_compute
-    waits, used = percent(played.waiting, one_pass), played.link.out / link.out if played.link else 1.0
-    waiting = f"; compute waits {waits} of one pass for copies" if played.waiting else ""
-    rate = f" at {100 * used:g} % of the rate" if used < 1 else ""
-    extra = f"{percent(played.overhead, one_pass)} more than one pass{rate}"
-    yield "time", f"{graph.labels.compute(played.time)}, {extra}{waiting}"
-    if not simulation.stores.size:
-        yield "copies", f"none over {link}"
-        return
-    yield (
-        "",
-        ", ".join(
-            f"{percent(timeline(simulation, link.at(share)).overhead, one_pass)} at {100 * share:g} % of the rate"
-            for share in OTHER_SHARES
-            if share != used
-        ),
-    )
-    out = format_bytes(int(graph.memory[simulation.stores].sum()))
-    back = format_bytes(int(graph.memory[simulation.schedule.loads[:, 1]].sum()))
-    n_loads = counted(len(simulation.schedule.loads), "load")
-    yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {link}"
-    busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items())
-    yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Simulated annealing over schedules: rounds of searches that cool down, each from the best of the round before."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remat_algos.context import Clock, Ending, Stop, until_stopped
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.ir.arrays import Bool, Float64, Int32, Int64, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph, updates_and_readers
 from remat_algos.ir.parts import KEEP, RECOMPUTE
@@ -19,7 +19,7 @@ from remat_algos.kernels.timeline import Engines
 from remat_algos.schedule.constraints import Constraints, may_leave
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.timeline import Timeline, linger, timeline
+from remat_algos.schedule.timeline import timeline
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,14 +44,14 @@ class SearchKernel:
         graph: ComputationGraph,
         *,
         max_runs: int,
-        seed: int | Sequence[int] = 0,
+        random: np.random.SeedSequence | None = None,
         constraints: Constraints | None = None,
-        link: Link | None = None,
+        times: LinkTimes | None = None,
         leaving: Bool | None = None,
     ) -> "SearchKernel":
         """Return the kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
 
-        With a link, values (or only those of `leaving`) may be copied to the host, and a schedule costs its time.
+        With the times of copies, values (or only those of `leaving`) may be on the host, and a schedule costs its time.
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
         values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
@@ -94,12 +94,12 @@ class SearchKernel:
             reader=reader[both],
         )
         loadable, engines = np.empty(0, np.uint8), None
-        if link is not None:
+        if times is not None:
             # The search never copies values that have a limit of their own.
             movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
             loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
-            engines = Engines(*(times[values] for times in link.times(graph)), memory)
-        first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
+            engines = Engines(*(each[values] for each in times), memory)
+        first = int((random or np.random.SeedSequence(0)).generate_state(1, np.uint32)[0])
         weights = np.sqrt(memory.astype(np.float64))
         state = ScheduleSearch(arrays, rules, weights, _exponentials(), first, loadable=loadable, engines=engines)
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
@@ -139,69 +139,6 @@ def _exponentials() -> Float64:
     """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
     middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
     return np.round(-np.log(middle) * 2**16) / 2**16
-
-
-TRIALS = 64
-"""Orders of stores that are simulated for one schedule."""
-
-
-def with_late_stores(
-    graph: ComputationGraph, schedule: Schedule, link: Link, limit: int, trials: int = TRIALS
-) -> Timeline:
-    """Linger as far as memory fits and start stores later while that shortens the schedule; never slower than `linger`.
-
-    Where compute waits for a store, the stores queued right before it whose memory is freed later are moved behind it:
-    the step of Carlier's algorithm for one machine with release and due dates. Ignores the `lingering` of the schedule.
-    """
-
-    def play(stores: Int32) -> Timeline:
-        placed = Schedule(schedule.order, schedule.loads, stores=stores)
-        return timeline(simulate(graph, linger(graph, placed, link, limit)), link)
-
-    best = play(schedule.stores)
-    if best.stores.size < 2:
-        return best
-    bare = simulate(graph, Schedule(schedule.order, schedule.loads)).lifetimes
-    release = np.zeros(graph.n_values, np.int64)  # where the first instance of each value is freed
-    value, first = np.unique(bare.value, return_index=True)
-    release[value] = bare.end[first]
-    while trials > 0:
-        for stores in _moved_back(best, release):
-            trials -= 1
-            found = play(stores)
-            fits = found.simulation.peak_memory <= max(limit, best.simulation.peak_memory)
-            if fits and found.last < best.last:
-                best = found
-                break
-            if trials <= 0:
-                return best
-        else:
-            return best
-    return best
-
-
-def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
-    """Yield rows of stores in which one store is moved behind a later one whose end a node or load waits for."""
-    values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
-    steps = played.simulation.store_instances[1].tolist()
-    awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])
-    rows = played.simulation.schedule.stores.tolist()
-    for urgent in np.flatnonzero(np.isin(end, awaited)).tolist():
-        at = urgent - 1
-        while at >= 0 and begin[at + 1] == end[at]:
-            if release[values[at]] > release[values[urgent]]:
-                yield _behind(rows, values[at], (steps[urgent], values[urgent]))
-            at -= 1
-
-
-def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
-    """Return the rows with the store of `moved` right behind that of `urgent`, which may have no row."""
-    left = [row for row in rows if row[1] != moved]
-    place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
-    if place is None:
-        place = sum(row[0] < urgent[0] for row in left)
-    left.insert(place, [urgent[0], moved])
-    return np.array(left, np.int32)
 
 
 WORK_OF_MOVE = 30  # work of a typical move
@@ -274,10 +211,11 @@ class Annealer:
     ) -> None:
         self.graph, self.clock, self.seed, self.link = graph, clock, seed, link
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
+        times = None if link is None else link.times(graph)
         self._kernel = partial(
-            SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, link=link, leaving=leaving
+            SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, times=times, leaving=leaving
         )
-        self.kernel, self.done = self._kernel(seed=seed), 0
+        self.kernel, self.done = self._kernel(random=np.random.SeedSequence(seed)), 0
         self.so_far = ""  # text for the progress; the caller sets it when it has a better result
         self.n_others = 0  # kernels
 
@@ -285,7 +223,7 @@ class Annealer:
         """Simulate a schedule; with a link, also let memory linger and stores wait where that saves time."""
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
-        played = with_late_stores(self.graph, schedule, self.link, limit)
+        played = timeline(simulate(self.graph, schedule), self.link).with_late_stores(limit)
         return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
@@ -365,7 +303,7 @@ class Annealer:
             i, limit, number, start = search
             if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
-            kernel, one = self._kernel(seed=(self.seed, number)), work // len(points[i][1])
+            kernel, one = self._kernel(random=np.random.SeedSequence((self.seed, number))), work // len(points[i][1])
             found, ending = self._search(kernel, start, limit, goal, one, WARM, None)
             self.clock.note(ending.stop)
             return found

@@ -1,5 +1,6 @@
 """Times of a schedule: compute, copies to the host and copies back, on three concurrent engines."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,32 +10,39 @@ from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import PER_SECOND, Link, in_units
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, sealed
-from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.timeline import timeline as play
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import percent
-from remat_algos.wording import counted, one_line
+from remat_algos.wording import counted, format_bytes, one_line
 
 ENGINES = ("compute", "out", "in")
+OTHER_SHARES = (1.0, 0.8)
+"""Shares of a link's rates at which the time is printed too."""
+TRIALS = 64
+"""Orders of stores that are simulated for one schedule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
     """Begins of all runs and copies of a schedule, in ticks: `Link.ticks` make a unit of the costs.
 
-    `time`, `overhead` and `waiting` are in the unit of the costs. `load_begin` is in the order of `schedule.loads`;
-    `stores` are the values copied to the host, in this order; `last` is the end of the last run or copy.
+    `time`, `overhead` and `waiting` are in the unit of the costs. Loads are in the order of `schedule.loads`; `stores`
+    are the values copied to the host, in this order; `last` is the end of the last run or copy. The link has `share` of
+    its rates.
     """
 
     simulation: Simulation
     link: Link | None
     begin: Int64
     load_begin: Int64
+    load_end: Int64
     stores: Int32
     store_begin: Int64
+    store_end: Int64
     last: int
     ticks: int = 1
+    share: float = 1.0
 
     __reduce__ = by_fields
 
@@ -79,21 +87,6 @@ class Timeline:
         return self.begin - np.concatenate([[0], self.end[:-1]]) if self.begin.size else self.begin
 
     @property
-    def load_end(self) -> Int64:
-        """int64[k]: end of each load."""
-        return self.load_begin + self._copy_times[1][self.simulation.schedule.loads[:, 1]]
-
-    @property
-    def store_end(self) -> Int64:
-        """int64[s]: end of each store."""
-        return self.store_begin + self._copy_times[0][self.stores]
-
-    @property
-    def _copy_times(self) -> tuple[Int64, Int64]:
-        """int64[n_values] each: the time of a store and of a load."""
-        return _copy_times(self.simulation.graph, self.link)
-
-    @property
     def step_begin(self) -> Int64:
         """int64[m]: time when memory of each step is allocated: after earlier runs and the stores of what they free."""
         simulation, lives = self.simulation, self.simulation.lifetimes
@@ -125,13 +118,77 @@ class Timeline:
         )
         return {engine: amount / self.last if self.last else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield rows: the time over the link, also at other shares of its rates, and the bytes copied."""
+        simulation, graph = self.simulation, self.simulation.graph
+        one_pass, loads = graph.needed_compute, self.simulation.schedule.loads[:, 1]
+        waits = percent(self.waiting, one_pass)
+        waiting = f"; compute waits {waits} of one pass for copies" if self.waiting else ""
+        rate = f" at {100 * self.share:g} % of the rate" if self.share < 1 else ""
+        extra = f"{percent(self.overhead, one_pass)} more than one pass{rate}"
+        yield "time", f"{graph.labels.compute(self.time)}, {extra}{waiting}"
+        if not simulation.stores.size:
+            yield "copies", f"none over {self.link}"
+            return
+        others = (timeline(simulation, self.link, share) for share in OTHER_SHARES if share != self.share)
+        at = (f"{percent(each.overhead, one_pass)} at {100 * each.share:g} % of the rate" for each in others)
+        yield "", ", ".join(at)
+        out, back = (format_bytes(int(graph.memory[copied].sum())) for copied in (simulation.stores, loads))
+        stored, n_loads = counted(simulation.stores.size, "value"), counted(loads.size, "load")
+        yield "copies", f"{stored} stored ({out}), {n_loads} ({back}) over {self.link}"
+        busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in self.busy.items())
+        yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
-def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
+    def with_late_stores(self, limit: int, trials: int = TRIALS) -> "Timeline":
+        """Let memory linger while its store runs, within `limit` bytes, and start stores later where that saves time.
+
+        Lingering spares loads; where memory must be free before its store ends, compute waits. Where compute waits for
+        a store, the stores queued right before it whose memory is freed later are moved behind it: the step of
+        Carlier's algorithm for one machine with release and due dates. Ignores the `lingering` of the schedule.
+        """
+        graph, schedule = self.simulation.graph, self.simulation.schedule
+
+        def play(rows: Int32) -> Timeline:
+            loads = schedule.loads
+            while True:
+                stores = rows[np.isin(rows[:, 1], loads[:, 1])]
+                simulation = simulate(graph, Schedule(schedule.order, loads, stores=stores))
+                _, lingering, dropped = _played(simulation, self.link, self.share, limit)
+                if not dropped.any():
+                    break
+                loads = loads[~dropped]
+            instances, lives = simulation.store_instances[0][lingering[:, 0]], simulation.lifetimes
+            stays = np.stack([lives.value[instances], lives.made_at[instances], lingering[:, 1]], axis=1)
+            return timeline(simulate(graph, Schedule(schedule.order, loads, stays, stores)), self.link, self.share)
+
+        best = play(schedule.stores)
+        if best.stores.size < 2:
+            return best
+        bare = simulate(graph, Schedule(schedule.order, schedule.loads)).lifetimes
+        release = np.zeros(graph.n_values, np.int64)  # where the first instance of each value is freed
+        value, first = np.unique(bare.value, return_index=True)
+        release[value] = bare.end[first]
+        while trials > 0:
+            for stores in _moved_back(best, release):
+                trials -= 1
+                found = play(stores)
+                fits = found.simulation.peak_memory <= max(limit, best.simulation.peak_memory)
+                if fits and found.last < best.last:
+                    best = found
+                    break
+                if trials <= 0:
+                    return best
+            else:
+                return best
+        return best
+
+
+def timeline(simulation: Simulation, link: AnyLink | None = None, share: float = 1.0) -> Timeline:
     """Play a schedule on three in-order engines (compute, store, load), or without a link on the first alone.
 
     A store starts after its step in the schedule, a load when its step starts and its store has ended; a run waits for
-    the loads that it reads, and for stores of memory freed before it. The link has its full rates (`link.planned` has
-    those of plans). Without one, loads are a ScheduleError; with one, costs without a time unit are a GraphError.
+    the loads that it reads, and for stores of memory freed before it. The link has `share` of its rates; those of plans
+    are at `link.share`. Without a link, loads are a ScheduleError; with one, costs without a time unit a GraphError.
     """
     link = None if link is None else get_link(link)
     if link is None and simulation.schedule.loads.size:
@@ -142,44 +199,21 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
             step=step,
             node=-1,
         )
-    stores = simulation.lifetimes.value[simulation.store_instances[0]]
-    begin, load_begin, store_begin, _, _, last = _played(simulation, link, -1)
-    begin, load_begin, stores, store_begin = map(sealed, (begin, load_begin, stores, store_begin))
-    ticks = 1 if link is None else link.ticks(simulation.graph)
-    return Timeline(simulation, link, begin, load_begin, stores, store_begin, last, ticks)
+    return _played(simulation, link, share, -1)[0]
 
 
-def _copy_times(graph: ComputationGraph, link: Link | None) -> tuple[Int64, Int64]:
-    """int64[n_values] each: the time of a store and of a load, in ticks."""
-    none = np.zeros(graph.n_values, np.int64)
-    return (none, none) if link is None else link.times(link.refined(graph))
-
-
-def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) -> Schedule:
-    """Let memory linger while its store runs, as far as it fits `limit` bytes, and drop the loads that this spares.
-
-    Where memory must be free before its store ends, compute waits. Ignores the `lingering` of the schedule.
-    """
-    loads = schedule.loads
-    while True:
-        stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]
-        simulation = simulate(graph, Schedule(schedule.order, loads, stores=stores))
-        *_, lingering, dropped, _ = _played(simulation, link, limit)
-        if not dropped.any():
-            break
-        loads = loads[dropped == 0]
-    instances = simulation.store_instances[0][lingering[:, 0]]
-    made = simulation.lifetimes.value[instances], simulation.lifetimes.made_at[instances]
-    return Schedule(schedule.order, loads, np.stack([*made, lingering[:, 1]], axis=1), stores)
-
-
-def _played(simulation: Simulation, link: Link | None, limit: int) -> tuple:
+def _played(simulation: Simulation, link: Link | None, share: float, limit: int) -> tuple[Timeline, Int32, Bool]:
+    """Play a schedule; also return where memory that lingers within a limit is freed, and the loads it spares."""
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     instances, steps = simulation.store_instances
-    values = lives.value[instances]
-    out_time, in_time = _copy_times(graph, link)
-    return play(
-        (graph if link is None else link.refined(graph)).arrays,
+    values, loaded = lives.value[instances], schedule.loads[:, 1]
+    ticks, out_time, in_time = 1, *np.zeros((2, graph.n_values), np.int64)
+    if link is not None:
+        rates = link.at(share) if share != 1 else link
+        ticks, graph = rates.ticks(graph), rates.refined(graph)
+        out_time, in_time = rates.times(graph)
+    begin, load_begin, store_begin, lingering, dropped, last = play(
+        graph.arrays,
         schedule.order,
         schedule.loads,
         stores=values,
@@ -192,6 +226,34 @@ def _played(simulation: Simulation, link: Link | None, limit: int) -> tuple:
         trace=simulation.memory_trace,
         limit=limit,
     )
+    loads = sealed(load_begin), sealed(load_begin + in_time[loaded])
+    stores = sealed(values), sealed(store_begin), sealed(store_begin + out_time[values])
+    played = Timeline(simulation, link, sealed(begin), *loads, *stores, last, ticks, share)
+    return played, lingering, dropped.view(np.bool_)
+
+
+def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
+    """Yield rows of stores in which one store is moved behind a later one whose end a node or load waits for."""
+    values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
+    steps = played.simulation.store_instances[1].tolist()
+    awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])
+    rows = played.simulation.schedule.stores.tolist()
+    for urgent in np.flatnonzero(np.isin(end, awaited)).tolist():
+        at = urgent - 1
+        while at >= 0 and begin[at + 1] == end[at]:
+            if release[values[at]] > release[values[urgent]]:
+                yield _behind(rows, values[at], (steps[urgent], values[urgent]))
+            at -= 1
+
+
+def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
+    """Return the rows with the store of `moved` right behind that of `urgent`, which may have no row."""
+    left = [row for row in rows if row[1] != moved]
+    place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
+    if place is None:
+        place = sum(row[0] < urgent[0] for row in left)
+    left.insert(place, [urgent[0], moved])
+    return np.array(left, np.int32)
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:

@@ -23,12 +23,11 @@ from remat_algos.cli.shared_options import (
 )
 from remat_algos.errors import GraphError, RematError
 from remat_algos.formats.csv_tables import write_table
-from remat_algos.plan.plan import time_rows
 from remat_algos.questions.what_if import what_if
 from remat_algos.result import UNIT, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.timeline import timeline
+from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.schedule.views import COLUMNS, live_set, stage_matrices, step_table
 from remat_algos.text.amounts import percent
 from remat_algos.text.markdown import code, markdown_table
@@ -85,7 +84,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise RematError("--step {step}: steps are 0 to {last}", step=step, last=len(simulation.schedule) - 1)
     link = link_of(arguments, None if order is None else order.link)
     of_plan = arguments.link is None or arguments.link_share is not None
-    played = None if link is None else timeline(simulation, link.planned if of_plan else link)
+    played = None if link is None else timeline(simulation, link, link.share if of_plan else 1.0)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     budget = arguments.budget
@@ -105,8 +104,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             else:
                 _print_matrices(simulation, form)
     else:
-        record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played, link)
-        rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played, link)
+        record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played)
+        rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played)
         print_result(arguments, record, note, rows)
         _print_live(simulation, step)
     picture = arguments.picture or "memory"
@@ -227,12 +226,12 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
     }
 
 
-def _copies(simulation: Any, played: Any, link: Any) -> dict[str, Any]:
+def _copies(simulation: Any, played: Timeline | None) -> dict[str, Any]:
     """Keys of a plan with a link, or of actions with loads."""
     if played is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
     times = entries(played, "time overhead_in_time=overhead waits=waiting simulation.host_peak")
-    return times | {"link": link.record(), "share": played.link.out / link.out}
+    return times | entries(played, "link share")
 
 
 def _fit(limit: int, reserved: Any) -> str:
@@ -260,7 +259,7 @@ def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
 
 
 def _rows(
-    simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any, link: Any
+    simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Timeline | None
 ) -> list[tuple[str, str]]:
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)
@@ -272,8 +271,8 @@ def _rows(
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
     if played is not None:
-        rows += time_rows(played, link)
-        if (host := played.link.host) is not None:
+        rows += played.rows()
+        if played.link is not None and (host := played.link.host) is not None:
             fits = "it fits" if simulation.host_peak <= host else "it does not fit"
             rows.append(("host", f"{exact_bytes(simulation.host_peak)} of {exact_bytes(host)}: {fits}"))
     elif simulation.stores.size:

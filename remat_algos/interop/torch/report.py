@@ -12,7 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.interop.torch.device_bytes import gradient_bytes
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.storages import allocations
-from remat_algos.plan.plan import Plan, time_rows
+from remat_algos.plan.plan import Plan
 from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent
@@ -220,7 +220,7 @@ class GraphReport:
             ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
-            *(() if plan.timeline is None or plan.link is None else time_rows(plan.timeline, plan.link)),
+            *(() if plan.timeline is None else plan.timeline.rows()),
             *self.references.rows(),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
             (
