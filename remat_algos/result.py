@@ -15,8 +15,9 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.files import write_whole
 from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
-from remat_algos.wording import COLUMNS as LINE
-from remat_algos.wording import labelled, printable, tabulated
+from remat_algos.wording import folded, labelled, tabulated
+
+NOTHING = ("", "0")
 
 UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
 """Entries of results that have costs of a graph."""
@@ -45,17 +46,16 @@ def _plain(value: Any) -> Any:
 
 
 class Result:
-    """A result with rows of text and a JSON record.
+    """A result with a text and a JSON record.
 
-    `columns` are the headings of the rows; without any, rows are labels and texts. `notes` follow below them. `ENTRIES`
-    are the entries of the record.
+    The text is `heading`, a table of `columns` and `rows`, and `notes`. Without columns, rows are labels and texts.
+    `ENTRIES` are the entries of the record.
     """
 
     __slots__ = ()
 
     ENTRIES: ClassVar[str] = ""
     COLUMNS: ClassVar[tuple[str, ...]] = ()
-    WIDTH: ClassVar[int] = LINE
 
     __reduce__ = by_fields
     _repr_html_ = html
@@ -64,6 +64,10 @@ class Result:
     def columns(self) -> tuple[str, ...]:
         """The headings of `rows`."""
         return self.COLUMNS
+
+    def heading(self) -> Iterable[str]:
+        """Return the lines above the rows."""
+        return ()
 
     def rows(self) -> Iterable[Sequence[str]]:
         """Return the cells under `columns`, or labels and texts."""
@@ -82,7 +86,17 @@ class Result:
         """Write the record as JSON, whole or not at all."""
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
+    def lines(self, *more: tuple[str, str]) -> list[str]:
+        """Lines of at most 80 columns, with `more` labels and texts; columns with no entry but "0" are left out."""
+        columns, rows = self.columns, [*self.rows()]
+        if columns:
+            shown = [i for i in range(len(columns)) if any(row[i] not in NOTHING for row in rows)]
+            table = tabulated([columns[i] for i in shown], [[row[i] for i in shown] for row in rows]) if rows else []
+            below = labelled(more)
+        else:
+            table, below = labelled((label, text) for label, text in (*rows, *more)), []
+        above, notes = ([line for text in part for line in folded(text)] for part in (self.heading(), self.notes()))
+        return [*above, *table, *notes, *below]
+
     def __str__(self) -> str:
-        rows = self.rows()
-        lines = tabulated(self.columns, rows, self.WIDTH) if self.columns else labelled((a, b) for a, b in rows)
-        return "\n".join([*lines, *map(printable, self.notes())]) or repr(self)
+        return "\n".join(self.lines()) or repr(self)

@@ -223,6 +223,24 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
     return [*lines, line.rstrip()]
 
 
+def folded(text: str, width: int = COLUMNS) -> list[str]:
+    """The lines of a text, each broken at the width; what follows the break is indented."""
+    lines = []
+    for line in text.split("\n"):
+        begin = " " * (len(line) - len(line.lstrip(" ")))
+        lines += wrapped(line.lstrip(" "), width, first=begin, indent=f"{begin}    ")
+    return lines
+
+
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """Lines of names and their reason, "a, b: too large"; names without a reason are left out."""
+    return [
+        f"{', '.join(name for name in reasons if reasons[name] == reason)}: {reason}"
+        for reason in dict.fromkeys(reasons.values())
+        if reason
+    ]
+
+
 def _narrowest(word: str, limit: int) -> int:
     """Columns that a word of a table needs: above `limit` it is broken after `?` and `&`."""
     return len(word) if len(word) <= limit else max(limit, *map(len, WORD.findall(word)))

@@ -356,7 +356,7 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
     assert record["complete"] is False
     said = {entry["solver"]: entry.get("interrupted") for entry in record["solvers"]}
     assert said == {"chen_sqrt": False, "chen_greedy": True, "chen_recursive": None, "greedy_remat": None}
-    assert {row[0]: row[-1] for row in found.rows()} == {
+    assert {entry.solver: entry.note for entry in found.entries} == {
         "chen_sqrt": "",
         "chen_greedy": "interrupted, the best so far",
         "chen_recursive": "not tried: interrupted",

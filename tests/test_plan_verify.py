@@ -13,7 +13,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.parts import Labels
-from remat_algos.plan.plan import Plan, bound_cells
+from remat_algos.plan.plan import Plan, cells
 from remat_algos.plan.record import KINDS, LINK_KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
@@ -243,7 +243,7 @@ def test_what_is_not_proven_here_is_called_a_claim(claimed):
     text = " ".join(str(claimed).split())
     assert "lower bound 15 us, 15.4 % more than one pass: claimed by believer, not proven here" in text
     assert "optimal" not in text + repr(claimed) + claimed._repr_html_()
-    assert bound_cells(claimed) == ("15.4 % claimed", "not proven")
+    assert cells(claimed, ("bound", "gap")) == ("15.4 % claimed", "not proven")
     assert not claimed.bound.proven
     with raises(ra.errors.ClaimError, bound=15, prover="believer", seconds=30):
         verify(GRAPH, claimed)

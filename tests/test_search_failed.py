@@ -42,7 +42,7 @@ def test_a_comparison_has_the_word_too(failing):
     found = ra.compare(GRAPH, "90%", solvers=["half_done", "no_remat"])
     failed = {entry.solver: entry for entry in found.entries}["half_done"]
     assert (failed.record()["feasible"], failed.record()["failed"]) == (True, True)
-    assert "failed, the best so far" in [row[-1] for row in found.rows()]
+    assert "half_done: failed, the best so far" in found.notes()
 
 
 def test_without_a_plan_within_the_budget_its_error_is_the_answer(failing, request):

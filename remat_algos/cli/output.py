@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, TextIO
 
 from remat_algos.errors import RematError
-from remat_algos.wording import labelled, printable, tabulated, wrapped
+from remat_algos.wording import folded, labelled, printable, tabulated, wrapped
 
 TEXT = "-"
 """A picture, or a decomposition, on standard output."""
@@ -48,8 +48,18 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
         yield
 
 
-def print_result(arguments: argparse.Namespace, result: Any, *texts: object) -> None:
-    """Print a result: with --json its record, else texts, each of which may be a list of labels and their texts."""
+def print_result(arguments: argparse.Namespace, result: Any, /, *rows: Any, **entries: Any) -> None:
+    """Print a result with the rows of the command; with --json its record with the entries of the command."""
+    if not hasattr(result, "lines"):
+        return _print_parts(arguments, result, *rows)
+    if arguments.json:
+        with contextlib.redirect_stdout(arguments.stdout):
+            print_json(result.record() | entries)
+    else:
+        _print(result.lines(*rows))
+
+
+def _print_parts(arguments: argparse.Namespace, result: Any, *texts: object) -> None:
     if arguments.json:
         with contextlib.redirect_stdout(arguments.stdout):
             print_json(result if isinstance(result, dict) else result.record())
@@ -65,11 +75,7 @@ def print_result(arguments: argparse.Namespace, result: Any, *texts: object) -> 
 
 def print_text(text: object = "") -> None:
     """Print text in lines of at most 80 columns, with colour on a terminal."""
-    lines = []
-    for line in str(text).split("\n"):
-        begin = " " * (len(line) - len(line.lstrip(" ")))
-        lines += wrapped(line.lstrip(" "), first=begin, indent=f"{begin}    ")
-    _print(lines)
+    _print(folded(str(text)))
 
 
 def print_error(text: str) -> None:

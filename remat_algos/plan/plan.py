@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -449,15 +449,65 @@ def bounded(plan: Plan) -> Plan:
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
 
 
-def bound_cells(plan: Plan) -> tuple[str, str]:
-    """Two cells of a table: the bound in % beyond one pass, and the excess of the plan in % of the bound."""
+def _share_cell(plan: Plan) -> str:
+    """The share of the base: of the reserved bytes, if the allocator has a base of its own, else of the peak."""
+    allocator = get_allocator(plan.reservation.allocator)
+    size = plan.reservation.memory if allocator.own_base else plan.peak_memory
+    return percent(size, max(1, allocator.base(plan.graph)))
+
+
+def _bound_cell(plan: Plan) -> str:
+    """The bound in % beyond one pass."""
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
-        return "", ""
-    extra, above = percent(max(0, bound.amount - one_pass), one_pass), plan.time - bound.amount
-    if not bound.proven:
-        return f"{extra} claimed", "not proven"
-    return extra, "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, bound.amount)
+        return ""
+    return f"{percent(max(0, bound.amount - one_pass), one_pass)}{'' if bound.proven else ' claimed'}"
+
+
+def _gap_cell(plan: Plan) -> str:
+    """The excess of the plan in % of the bound."""
+    bound = plan.bound
+    if bound is None or bound.scope != ANY_ORDER:
+        return ""
+    above = plan.time - bound.amount
+    optimal = above <= plan.graph.needed_compute * TOLERANCE
+    return "not proven" if not bound.proven else "optimal" if optimal else fine_percent(above, bound.amount)
+
+
+CELLS: Mapping[str, Callable[[Plan], str]] = {
+    "peak": lambda plan: format_bytes(plan.peak_memory),
+    "reserved": lambda plan: format_bytes(plan.reservation.memory),
+    "of base": _share_cell,
+    "residents": lambda plan: _resident_cell(plan, 0),
+    "with residents": lambda plan: _resident_cell(plan, plan.peak_memory),
+    "overhead": lambda plan: percent(plan.overhead_in_time, max(1, plan.graph.needed_compute)),
+    "bound": _bound_cell,
+    "gap": _gap_cell,
+    "extra runs": lambda plan: str(plan.simulation.extra_runs),
+    "time (s)": lambda plan: f"{plan.seconds:.2f}",
+}
+"""The cells of a plan in tables, by column."""
+
+
+def cells(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the cells of a plan in the columns of a table."""
+    return tuple(CELLS[name](plan) for name in columns)
+
+
+def conditions(graph: ComputationGraph | None, plans: Sequence[Plan]) -> Iterator[str]:
+    """Yield the lines above a table of plans: residents of their graph, constraints, and the link."""
+    if graph is not None and graph.resident_memory:
+        yield f"residents: {format_bytes(graph.resident_memory)}"
+    for plan in plans[:1]:
+        if plan.constraints is not None:
+            yield f"constraints: {plan.constraints}"
+        if plan.link is not None:
+            yield f"overheads in time, with copies over {plan.link}"
+
+
+def _resident_cell(plan: Plan, peak: int) -> str:
+    resident = plan.graph.resident_memory
+    return format_bytes(peak + resident) if resident else ""
 
 
 def reordered(plan: Plan) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from remat_algos.result import Result
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.views import live_at
+from remat_algos.text.amounts import percent
 from remat_algos.wording import format_bytes
 
 BY = ("layer", "operation")
@@ -86,7 +86,6 @@ class Breakdown(Result):
     compute_scale: int
 
     ENTRIES = "by peak_step peak_memory resident_memory footprint structures compute_unit compute_scale types=_types"
-    WIDTH = sys.maxsize
 
     __repr__ = brief
 
@@ -148,32 +147,26 @@ class Breakdown(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The headings of `rows`: structures without bytes are left out."""
-        structures = (name for name, size in self.structures.items() if size)
-        return (self.by, *structures, "together", "share", "compute", *self._headings)
-
-    @property
-    def _headings(self) -> tuple[str, ...]:
-        return ("recomputed",) if self.compute[:, PARTS.index("again")].any() else ()
+        """The headings of `rows`."""
+        return (self.by, *STRUCTURES, "together", "share", "compute", "recomputed")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the bytes of each type by structure, with shares of memory and compute; then the sums and shares."""
-        structure_total, type_total = self.memory.sum(axis=0), self.memory.sum(axis=1)
-        shown = np.flatnonzero(structure_total).tolist()
-        cost, again = self.compute.sum(axis=1), self.compute[:, PARTS.index("again")]
+        footprint, total = max(1, self.footprint), max(1, int(self.compute.sum()))
+        recomputed = self.compute[:, PARTS.index("again")].any()
 
-        def row(name: str, sizes: Int64, cost: int, more: int) -> tuple[str, ...]:
-            bytes_of = [format_bytes(int(sizes[i])) if sizes[i] else "" for i in shown]
-            total = int(self.compute.sum())
-            shares = [_percent(cost, total), *(_percent(more, total) for _ in self._headings)]
-            whole = int(sizes.sum())
-            return (name, *bytes_of, format_bytes(whole), _percent(whole, self.footprint), *shares)
+        def row(name: str, sizes: Int64, costs: Int64) -> tuple[str, ...]:
+            bytes_of = [format_bytes(size) if size else "" for size in sizes.tolist()]
+            whole, again = int(sizes.sum()), costs[PARTS.index("again")]
+            shares = percent(whole, footprint), percent(costs.sum(), total), percent(again, total) if recomputed else ""
+            return (name, *bytes_of, format_bytes(whole), *shares)
 
-        for i, name in enumerate(self.types):
-            if type_total[i] or cost[i]:
-                yield row(name, self.memory[i], int(cost[i]), int(again[i]))
-        yield row("all", structure_total, int(cost.sum()), int(again.sum()))
-        shares = [_percent(int(structure_total[i]), self.footprint) for i in shown]
+        for name, sizes, costs in zip(self.types, self.memory, self.compute, strict=True):
+            if sizes.any() or costs.any():
+                yield row(name, sizes, costs)
+        sizes = self.memory.sum(axis=0)
+        yield row("all", sizes, self.compute.sum(axis=0))
+        shares = [percent(size, footprint) if size else "" for size in sizes.tolist()]
         yield ("share", *shares, *[""] * (len(self.columns) - 1 - len(shares)))
 
 
@@ -352,7 +345,3 @@ def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
     found = np.zeros((n_types, len(PARTS)), np.int64)
     np.add.at(found, (of_node[order], part), graph.compute[order])
     return found
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / max(1, whole):.1f} %"

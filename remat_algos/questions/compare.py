@@ -15,7 +15,7 @@ from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan, bound_cells, bounded, reordered
+from remat_algos.plan.plan import Plan, bounded, cells, conditions, reordered
 from remat_algos.plan.record import RESERVED, SHOWN
 from remat_algos.result import Result, entries
 from remat_algos.schedule.constraints import Constraints
@@ -27,8 +27,8 @@ from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
 from remat_algos.search.solver_run import RAN_OUT, SolverRun
 from remat_algos.solvers.registry import BASELINE, Solver
-from remat_algos.text.amounts import percent
-from remat_algos.wording import counted, format_bytes, one_line
+from remat_algos.text.amounts import fine_percent, percent
+from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows
 
@@ -41,6 +41,14 @@ class Entry:
     plan: Plan | None
     reason: str = ""
     reached: int | None = None
+
+    @property
+    def note(self) -> str:
+        """Why there is no plan, or how its search ended."""
+        if self.plan is None:
+            return self.reason.removeprefix(f"{self.solver} cannot serve this graph: ")
+        ended = (f"{word}, the best so far" for word, so in self.plan.report.cut_short.items() if so)
+        return next(ended, "reordered" if reordered(self.plan) else "")
 
     def record(self) -> dict[str, Any]:
         if self.plan is None:
@@ -59,7 +67,7 @@ class Comparison(Result):
     stop: Stop = Stop.DONE
     allocator: str = PEAK
 
-    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "time (s)", "")
+    COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "time (s)")
 
     def __repr__(self) -> str:
         fitting = sum(entry.plan is not None for entry in self.entries)
@@ -81,40 +89,52 @@ class Comparison(Result):
         return get_allocator(self.allocator).base(self.graph)
 
     @property
+    def plans(self) -> list[Plan]:
+        return [entry.plan for entry in self.entries if entry.plan is not None]
+
+    @property
+    def bound(self) -> LowerBound | None:
+        """The bound of all plans; None if they have several, as with copies."""
+        bounds = {(plan.bound.amount, plan.bound.source): plan.bound for plan in self.plans if plan.bound is not None}
+        return next(iter(bounds.values())) if len(bounds) == 1 else None
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, and one for the reserved bytes if the budget limits these."""
-        return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
+        """`COLUMNS` without a common bound, and one for the reserved bytes if the budget limits these."""
+        columns = (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
+        return columns if self.bound is None else tuple(name for name in columns if name != "bound")
+
+    def heading(self) -> Iterator[str]:
+        yield f"budget: {self.budget}"
+        yield from conditions(self.graph, self.plans)
+        if (bound := self.bound) is not None:
+            one_pass = self.graph.needed_compute
+            extra = fine_percent(bound.amount - one_pass, one_pass)
+            yield f"lower bound: {extra} more than one pass, by {bound.source}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        one_pass, base = max(1, self.graph.needed_compute), max(1, self.base)
-        limit = self.budget.memory_limit(base, self.graph.resident_memory)
+        """Yield the figures of each plan, and the lowest peak of solvers without one."""
+        graph = self.graph
         for entry in self.entries:
-            plan = entry.plan
-            if plan is not None:
-                ended = (f"{word}, the best so far" for word, so in plan.report.cut_short.items() if so)
-                yield (
-                    entry.solver,
-                    *self._peak(plan.peak_memory, base, plan),
-                    percent(plan.overhead_in_time, one_pass),
-                    *bound_cells(plan),
-                    str(plan.simulation.extra_runs),
-                    f"{plan.seconds:.2f}",
-                    next(ended, "reordered" if reordered(plan) else ""),
-                )
+            if entry.plan is not None:
+                names = ("reserved" if name == self.noun else name for name in self.columns[1:])
+                yield (entry.solver, *cells(entry.plan, names))
             elif entry.reached is not None:
-                within = self.noun and limit is not None and entry.reached <= limit
-                why = f"does not fit as {self.noun}" if within else "does not fit"
-                yield (entry.solver, *self._peak(entry.reached, base), "", "", "", "", "", why)
-            else:
-                yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
+                share = "" if get_allocator(self.allocator).own_base else percent(entry.reached, max(1, self.base))
+                together = format_bytes(entry.reached + graph.resident_memory) if graph.resident_memory else ""
+                found = {"peak": format_bytes(entry.reached), "of base": share, "with residents": together}
+                yield (entry.solver, *(found.get(name, "") for name in self.columns[1:]))
 
-    def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """Cells of a peak: bytes, reserved bytes if shown, share of the base, sum with the residents."""
-        reserved = None if plan is None else plan.reservation.memory
-        cells = ("" if reserved is None else format_bytes(reserved),) if self.noun else ()
-        part = reserved if get_allocator(self.allocator).own_base else peak
-        share = "" if part is None else percent(part, base)
-        return format_bytes(peak), *cells, share, format_bytes(peak + self.graph.resident_memory)
+    def notes(self) -> list[str]:
+        """Return the reasons why solvers have no plans, each reason once."""
+        return by_reason({entry.solver: self._note(entry) for entry in self.entries})
+
+    def _note(self, entry: Entry) -> str:
+        limit = self.budget.memory_limit(max(1, self.base), self.graph.resident_memory)
+        if entry.reached is None:
+            return entry.note
+        within = self.noun and limit is not None and entry.reached <= limit
+        return f"does not fit as {self.noun}" if within else "does not fit"
 
     def record(self) -> dict[str, Any]:
         reserved = "reserved_without_rematerialization=base" if get_allocator(self.allocator).own_base else ""

@@ -1,9 +1,10 @@
 """The largest model of a family that has a plan within a budget."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
+from operator import or_
 from typing import Any
 
 from remat_algos.arguments import as_seed, checked_arguments
@@ -15,15 +16,15 @@ from remat_algos.errors import ArgumentError, BudgetError, GraphError, ScheduleE
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, cells, conditions
 from remat_algos.plan.record import SHOWN
-from remat_algos.result import entries
+from remat_algos.result import Result, entries
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.infeasible import budget_error
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, get_solver
-from remat_algos.wording import format_bytes
+from remat_algos.wording import by_reason, format_bytes
 
 CACHED_GRAPHS = 32
 MAX_VALUE = 4096
@@ -72,6 +73,53 @@ class Fit:
         return record
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits(Result, Sequence[Fit]):
+    """The fits of several solvers; `refused` has the values whose graph cannot be built, and why."""
+
+    budget: Budget
+    fits: tuple[Fit, ...]
+    refused: Mapping[int, str]
+
+    COLUMNS = ("solver", "largest", "peak", "residents", "with residents", "overhead", "too large")
+
+    __repr__ = brief
+
+    def __len__(self) -> int:
+        return len(self.fits)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.fits[i]
+
+    @property
+    def stop(self) -> Stop:
+        return reduce(or_, (entry.stop for entry in self.fits), Stop.DONE)
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record."""
+        return {**entries(self, "budget stop.complete"), "solvers": [entry.record() for entry in self.fits]}
+
+    def heading(self) -> Iterator[str]:
+        yield f"budget: {self.budget}"
+        yield from conditions(None, [entry.plan for entry in self.fits if entry.plan is not None])
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        for entry in self.fits:
+            plan, shown = entry.plan, self.COLUMNS[2:-1]
+            solver = entry.solver if plan is None or plan.method == entry.solver else f"{entry.solver} ({plan.method})"
+            largest = "none" if entry.value is None else f"{entry.value}{' or more' if entry.at_least else ''}"
+            figures = [""] * len(shown) if plan is None else cells(plan, shown)
+            yield (solver, largest, *figures, "" if entry.too_much is None else str(entry.too_much))
+
+    def notes(self) -> Iterator[str]:
+        """Yield why solvers fit no value, why the next larger one cannot be built, and why the search stopped."""
+        yield from by_reason({entry.solver: entry.reason for entry in self.fits if entry.value is None})
+        for value in sorted(self.refused.keys() & {entry.too_much for entry in self.fits}):
+            yield f"{value} cannot be built: {self.refused[value]}"
+        if reason := self.stop.reason:
+            yield f"{reason}; these are the largest values found so far"
+
+
 @checked_arguments
 def fit(
     build: Build,
@@ -85,7 +133,7 @@ def fit(
     seed: int = 0,
     link: AnyLink | None = None,
     progress: Progress | None = None,
-) -> list[Fit]:
+) -> Fits:
     """Find, for each solver, the largest value whose graph has a plan within a budget.
 
     If a value fits, all smaller ones are taken to fit: values are doubled until one does not, then bisected. Each
@@ -113,8 +161,8 @@ def fit(
 
     Returns
     -------
-    list of Fit
-        One for each solver. If interrupted, or cut short by the time limit, the results so far.
+    Fits
+        A sequence with one `Fit` for each solver. If interrupted, or cut short by the time limit, the results so far.
 
     Raises
     ------
@@ -133,7 +181,8 @@ def fit(
     """
     tried = _between(range(least, (most or MAX_VALUE) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
-    graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0])
+    refused: dict[int, str] = {}
+    graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0], refused)
     clock = Clock(time_limit, progress)
     plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), None if link is None else get_link(link))
     found: dict[str, Fit] = {}
@@ -149,7 +198,7 @@ def fit(
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
     if not any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
         clock.finish()
-    return [found[name] for name in names]
+    return Fits(Budget.of(budget), tuple(found[name] for name in names), refused)
 
 
 def _names(solvers: Sequence[str] | None) -> list[str]:
@@ -199,20 +248,17 @@ def _largest(
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 
 
-def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:
+def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[int], ComputationGraph | str]:
     """A builder of graphs that returns the reason if a value cannot be built; for the smallest value it raises."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
             return build(value)
-        except GraphError as error:
+        except (GraphError, MemoryError) as error:
             if value == least:
                 raise
-            return str(error)
-        except MemoryError:
-            if value == least:
-                raise
-            return "not enough memory to build the graph"
+            reason = str(error) if isinstance(error, GraphError) else "not enough memory to build the graph"
+            return refused.setdefault(value, reason)
 
     return graph
 

@@ -16,7 +16,7 @@ from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.errors import ArgumentError, BudgetError, about
 from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan, bound_cells, reordered
+from remat_algos.plan.plan import Plan, cells, conditions, reordered
 from remat_algos.plan.record import POINT
 from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.constraints import Constraints
@@ -27,8 +27,7 @@ from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
 from remat_algos.search.solver_run import Outcome, SolverRun, lowest_run
 from remat_algos.solvers.registry import BASELINE, pareto
-from remat_algos.text.amounts import percent
-from remat_algos.wording import counted, format_bytes, one_line
+from remat_algos.wording import by_reason, counted, exact_bytes, format_bytes, one_line
 
 POINTS = 20
 NEAR_SOLVED = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans
@@ -56,6 +55,8 @@ class Frontier(Result):
         Why a solver has no curve.
     stop : Stop
         How the search ended.
+    points : int
+        Number of plans in the text.
     """
 
     graph: ComputationGraph
@@ -65,6 +66,7 @@ class Frontier(Result):
     base: int
     reasons: Mapping[str, str] = field(default_factory=dict)
     stop: Stop = Stop.DONE
+    points: int = POINTS
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 
@@ -104,19 +106,24 @@ class Frontier(Result):
         plans = self.plans
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
-    def rows(self, points: int = POINTS) -> Iterator[tuple[str, ...]]:
+    def heading(self) -> Iterator[str]:
+        yield f"no schedule goes below {exact_bytes(self.bound_memory)}"
+        yield from conditions(self.graph, self.plans)
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield cells under `COLUMNS`, one row for each of the sampled plans."""
-        base, one_pass = max(1, self.base), max(1, self.bound_compute)
-        for plan in self.sampled(points):
-            yield (
-                format_bytes(plan.peak_memory),
-                percent(plan.peak_memory, base),
-                format_bytes(plan.peak_memory + self.graph.resident_memory),
-                percent(plan.overhead_in_time, one_pass),
-                *bound_cells(plan),
-                str(plan.simulation.extra_runs),
-                f"{plan.method} (reordered)" if reordered(plan) else plan.method,
-            )
+        for plan in self.sampled(self.points):
+            method = f"{plan.method} (reordered)" if reordered(plan) else plan.method
+            yield (*cells(plan, self.COLUMNS[:-1]), method)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the number of plans left out, and why solvers or the search stopped."""
+        plans, shown = self.plans, len(self.sampled(self.points))
+        if shown < len(plans):
+            yield f"{shown} of {len(plans)} plans"
+        yield from by_reason(self.reasons)
+        if reason := self.stop.reason:
+            yield f"{reason}{'; these are the plans found so far' if plans else ' before any plan was found'}"
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record: every point of every curve."""
@@ -249,6 +256,7 @@ def frontier(
         base=limits.base,
         reasons=reasons,
         stop=run.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
+        points=int(points),
     )
 
 
@@ -284,6 +292,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
         base=base,
         reasons={} if plans else {name: reason or stop.reason},
         stop=stop,
+        points=points,
     )
 
 

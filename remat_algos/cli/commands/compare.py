@@ -6,13 +6,10 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import print_reasons, print_result, print_table, print_text
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add, budget_of, constraints_of, link_of, searching
 from remat_algos.ir.budget import LEAST
-from remat_algos.questions.compare import Comparison, compare
-from remat_algos.schedule.constraints import Constraints
-from remat_algos.text.amounts import fine_percent
-from remat_algos.wording import format_bytes
+from remat_algos.questions.compare import compare
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,28 +36,5 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     with searching(arguments) as search:
         comparison = compare(graph, budget, polish=not arguments.raw, constraints=constraints, link=link, **search)
     print_result(arguments, comparison)
-    if link is not None:
-        print_text(f"overheads in time, with copies over {link}")
-    _print(comparison, constraints)
     code = ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
     return ExitCode.of(comparison.stop, ExitCode.DONE if any(entry.plan for entry in comparison.entries) else code)
-
-
-def _print(comparison: Comparison, constraints: Constraints | None) -> None:
-    graph = comparison.graph
-    print_text(f"budget: {comparison.budget}")
-    if constraints is not None:
-        print_text(f"constraints: {constraints}")
-    if graph.resident_memory:
-        print_text(f"residents: {format_bytes(graph.resident_memory)}")
-    rows, hidden = list(comparison.rows()), set() if graph.resident_memory else {"with residents"}
-    found = [entry.plan.bound for entry in comparison.entries if entry.plan is not None]
-    bounds = {(bound.amount, bound.source) for bound in found if bound is not None}
-    if len(bounds) == 1:  # one limit for all plans
-        ((bound, source),) = bounds
-        extra = fine_percent(bound - graph.needed_compute, graph.needed_compute)
-        print_text(f"lower bound: {extra} more than one pass, by {source}")
-        hidden.add("bound")
-    hidden.add(comparison.columns[-1])  # the notes, which follow the table
-    print_table(comparison.columns, [row for row in rows if row[1]], hidden=hidden)
-    print_reasons({row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]})

@@ -20,4 +20,4 @@ def run(arguments: argparse.Namespace) -> None:
     stems = [Path(plan).name for plan in arguments.plans]
     first, second = stems if stems[0] != stems[1] else arguments.plans
     difference = Difference(plan, other, (first, second))
-    print_result(arguments, difference, difference)
+    print_result(arguments, difference)

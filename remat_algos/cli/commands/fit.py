@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import encode_bits
-from remat_algos.cli.output import print_reasons, print_result, print_table, print_text
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
-from remat_algos.context import Stop
 from remat_algos.errors import ArgumentError, GraphError, RematError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.questions.fit import Fit, fit
-from remat_algos.text.amounts import percent
-from remat_algos.wording import did_you_mean, format_bytes, listed, shortened
+from remat_algos.questions.fit import fit
+from remat_algos.wording import did_you_mean, listed, shortened
 from remat_algos.zoo.reference import PREFIX
 from remat_algos.zoo.registry import build, get_family, options_of, read_reference
 
@@ -54,17 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
-    refused: dict[int, str] = {}
     budget, link = Budget(overhead=overhead_of(arguments), device=arguments.memory), link_of(arguments)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
     print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
-    print_text(f"budget: {budget}")
     with searching(arguments) as search:
-        fits = fit(
-            _builder(model, options, arguments.vary, refused, bits),
+        found = fit(
+            _builder(model, options, arguments.vary, bits),
             budget,
             values=values,
             least=1 if values is None else values[0],
@@ -72,14 +66,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             link=link,
             **search,
         )
-    stop = reduce(or_, (entry.stop for entry in fits), Stop.DONE)
-    request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
-    print_result(arguments, {**request, **stop.record(), "solvers": [entry.record() for entry in fits]})
-    _print(arguments.vary, fits, refused)
-    if stop.reason:
-        print_text(f"{stop.reason}; these are the largest values found so far")
-    fitting = any(entry.value is not None for entry in fits)
-    return ExitCode.of(stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
+    print_result(arguments, found, model=model, options=options, vary=arguments.vary)
+    fitting = any(entry.value is not None for entry in found)
+    return ExitCode.of(found.stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
 
 
 def _numbers(text: str) -> list[int]:
@@ -128,10 +117,8 @@ def _counting(options: Mapping[str, Any]) -> str:
     return "gradients of parameters are not counted (parameter_gradients=true counts them)"
 
 
-def _builder(
-    model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str], bits: int
-) -> Callable[[int], ComputationGraph]:
-    """A function from a value of the varied option to a training graph; `refused` gets the impossible ones.
+def _builder(model: str, options: Mapping[str, Any], vary: str, bits: int) -> Callable[[int], ComputationGraph]:
+    """A function from a value of the varied option to a training graph.
 
     Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """
@@ -145,36 +132,8 @@ def _builder(
                 return graph
             return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
-            refused[value] = str(error)
             raise GraphError(
                 "{vary}={value}: {error!w} (--values names the values to try)", vary=vary, value=value, error=error
             ) from error
 
     return training
-
-
-def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:
-    overhead = "overhead in time" if any(entry.plan is not None and entry.plan.link for entry in fits) else "overhead"
-    columns = ("solver", f"largest {vary}", "peak", "residents", "together", overhead, "too large")
-    print_table(columns, map(_row, fits))
-    print_reasons({entry.solver: entry.reason for entry in fits if entry.value is None and entry.reason})
-    for value in sorted(refused.keys() & {entry.too_much for entry in fits}):
-        print_text(f"{vary} {value} cannot be built: {refused[value]} (--values names the values to try)")
-
-
-def _row(fits: Fit) -> tuple[str, ...]:
-    too_much = "" if fits.too_much is None else str(fits.too_much)
-    if fits.plan is None:
-        return (fits.solver, "none", "", "", "", "", too_much)
-    peak, resident = fits.plan.peak_memory, fits.plan.graph.resident_memory
-    sizes = (format_bytes(peak), format_bytes(resident), format_bytes(peak + resident))
-    overhead = percent(fits.plan.overhead_in_time, fits.plan.graph.needed_compute)
-    largest = f"{fits.value} or more" if fits.at_least else str(fits.value)
-    method = fits.plan.method
-    return (
-        fits.solver if method == fits.solver else f"{fits.solver} ({method})",
-        largest,
-        *sizes,
-        overhead,
-        too_much,
-    )

@@ -6,11 +6,9 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_reasons, print_result, print_table, print_text
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot, constraints_of, link_of, searching, whole_number
-from remat_algos.questions.frontier import Frontier, frontier
-from remat_algos.schedule.constraints import Constraints
-from remat_algos.wording import exact_bytes, format_bytes
+from remat_algos.questions.frontier import frontier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,29 +29,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     graph, note = graph_of(arguments)
     constraints = constraints_of(arguments, graph)
     print_text(note)
-    if link is not None:
-        print_text(f"overheads in time, with copies over {link}")
     with searching(arguments) as search:
         found = frontier(graph, points=arguments.points, constraints=constraints, link=link, **search)
     print_result(arguments, found)
-    _print(found, arguments.points, constraints)
     if found.plans:
         draw(arguments, "frontier", found)
     return ExitCode.of(found.stop, ExitCode.DONE if found.plans else ExitCode.BAD_INPUT)
-
-
-def _print(curve: Frontier, points: int, constraints: Constraints | None) -> None:
-    print_text(f"no schedule goes below {exact_bytes(curve.bound_memory)}")
-    resident = curve.graph.resident_memory
-    if resident:
-        print_text(f"residents: {format_bytes(resident)}")
-    if constraints is not None:
-        print_text(f"constraints: {constraints}")
-    if curve.plans:
-        print_table(curve.COLUMNS, curve.rows(points), hidden=() if resident else ("with residents",))
-    shown = len(curve.sampled(points))
-    if shown < len(curve.plans):
-        print_text(f"{shown} of {len(curve.plans)} plans; --json lists all")
-    print_reasons(curve.reasons)
-    if reason := curve.stop.reason:
-        print_text(f"{reason}{'; these are the plans found so far' if curve.plans else ' before any plan was found'}")

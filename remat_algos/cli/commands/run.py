@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         graph, plan, arguments.backend, arena=arguments.arena, repeats=arguments.repeats, seed=arguments.seed
     )
     planned = {name: getattr(plan, name, None) for name in ("solver", "method", "limit")}
-    print_result(arguments, found.record() | planned | {"shrink": arguments.shrink}, found.rows())
+    print_result(arguments, found, **planned, shrink=arguments.shrink)
     draw(arguments, "validation", found)
     return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
 

@@ -6,7 +6,7 @@ from typing import Any
 from remat_algos.allocate.allocators import get_allocator
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of
-from remat_algos.cli.output import draw, print_result, print_table, print_text
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import PEAK, add, add_plot, refuse_used
 from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
@@ -72,9 +72,10 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> None:
     step = found.peak_step
     node = graph.labels[int(simulation.schedule.order[step])] if step >= 0 else None
     whole, peak, resident = map(format_bytes, (found.footprint, found.peak_memory, found.resident_memory))
-    print_result(arguments, {"graph_hash": graph.source_hash, "peak_node": node, **found.record()}, note)
-    print_text(f"footprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}")
-    print_table(found.columns, found.rows())
+    print_text(
+        f"{note}\nfootprint {whole}: peak {peak}{'' if order else ' without rematerialization'}, residents {resident}"
+    )
+    print_result(arguments, found, graph_hash=graph.source_hash, peak_node=node)
     subjects = {"breakdown": found, "graph": graph, "memory": simulation}
     draw(arguments, picture, subjects[picture])
 
