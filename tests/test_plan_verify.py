@@ -274,9 +274,9 @@ def test_tables_records_and_pictures_do_not_call_a_claim_optimal(claimed):
     base = {"bound_memory": 1, "bound_compute": graph.needed_compute, "base": 8}
     proven = ra.Frontier(graph, {"chen_greedy": (plan("auto"),)}, **base)
     doubted = ra.Frontier(graph, {"chen_greedy": (claimed,)}, **base)
-    for found, cells, optimal in ((proven, ("15.4 %", "optimal"), 1), (doubted, ("15.4 % claimed", "not proven"), 0)):
+    for found, shown, optimal in ((proven, ("15.4 %", "optimal"), 1), (doubted, ("15.4 % claimed", "not proven"), 0)):
         (row,) = found.rows()
-        assert row[4:6] == cells
+        assert row[4:6] == shown
         assert found.record()["points"][0]["bound_proven"] is bool(optimal)
         texts = [text for _, text in _bounds(Axes(), found, slice(None))]
         assert f"{optimal} of 1 plan proven optimal" in texts
