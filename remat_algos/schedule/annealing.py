@@ -42,9 +42,9 @@ class SearchKernel:
     def of(
         cls,
         graph: ComputationGraph,
+        random: np.random.SeedSequence | None = None,
         *,
         max_runs: int,
-        random: np.random.SeedSequence | None = None,
         constraints: Constraints | None = None,
         times: LinkTimes | None = None,
         leaving: Bool | None = None,
@@ -215,7 +215,7 @@ class Annealer:
         self._kernel = partial(
             SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, times=times, leaving=leaving
         )
-        self.kernel, self.done = self._kernel(random=np.random.SeedSequence(seed)), 0
+        self.kernel, self.done = self._kernel(np.random.SeedSequence(seed)), 0
         self.so_far = ""  # text for the progress; the caller sets it when it has a better result
         self.n_others = 0  # kernels
 
@@ -303,7 +303,7 @@ class Annealer:
             i, limit, number, start = search
             if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
-            kernel, one = self._kernel(random=np.random.SeedSequence((self.seed, number))), work // len(points[i][1])
+            kernel, one = self._kernel(np.random.SeedSequence((self.seed, number))), work // len(points[i][1])
             found, ending = self._search(kernel, start, limit, goal, one, WARM, None)
             self.clock.note(ending.stop)
             return found
