@@ -18,6 +18,7 @@ from remat_algos.text.amounts import ABSURD
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Given = TypeVar("Given")
 Check = Callable[[Any, str], Any]
 """Converts an argument for its function; raises TypeError with the name of the parameter."""
 
@@ -70,6 +71,35 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
     # doctest finds the module of a function by its globals
     wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
     return functools.wraps(function)(wrapper)
+
+
+def takes(of: Callable[Parameters, Given]) -> Callable[[Callable[[Given], Result]], Callable[Parameters, Result]]:
+    """Let a function of one value take the arguments of `of`, which makes that value."""
+
+    def decorate(function: Callable[[Given], Result]) -> Callable[Parameters, Result]:
+        signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                given = of(*arguments, **options)
+            except TypeError:
+                try:
+                    signature.bind(*arguments, **options)
+                except TypeError as error:
+                    msg = f"{function.__name__}(): {error}"
+                    raise TypeError(msg) from None
+                raise
+            return function(given)
+
+        # doctest finds the module of a function by its globals
+        wrapper: Any = types.FunctionType(
+            call.__code__, function.__globals__, function.__name__, None, call.__closure__
+        )
+        functools.update_wrapper(wrapper, function)
+        wrapper.__signature__, wrapper.__annotations__ = signature, dict(of.__annotations__)
+        return wrapper
+
+    return decorate
 
 
 def check_fields(instance: Any) -> None:

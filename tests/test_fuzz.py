@@ -166,8 +166,8 @@ def wordy(plan):
         (above_the_budget, "plan above its budget"),
         (one_run_more, "worse than no rematerialization"),
         (not_run, "schedule that cannot be run"),
-        (lambda plan: replace(plan, bound=LowerBound(plan.simulation.compute + 1)), "bound above the plan"),
-        (lambda plan: replace(plan, bound=LowerBound(plan.simulation.compute)), "bound above the optimum"),
+        (lambda plan: replace(plan, bound_or_search=LowerBound(plan.simulation.compute + 1)), "bound above the plan"),
+        (lambda plan: replace(plan, bound_or_search=LowerBound(plan.simulation.compute)), "bound above the optimum"),
         (refused, "refused though no rematerialization fits"),
         (high_bound, "lower bound above the least peak"),
         (below_the_bound, "reached below the lower bound"),
@@ -231,7 +231,9 @@ def lazy(graph, budget, **options):
 
 def boastful(graph, budget, **options):
     plan = real_solve(graph, budget, **options)
-    return replace(plan, bound=LowerBound(plan.simulation.compute + 1)) if options["solver"] == "auto" else plan
+    return (
+        replace(plan, bound_or_search=LowerBound(plan.simulation.compute + 1)) if options["solver"] == "auto" else plan
+    )
 
 
 @pytest.mark.parametrize(

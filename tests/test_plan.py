@@ -163,8 +163,8 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan) if field.init] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "seconds", "details", "report", "reservation", "constraints"),
-        *("narrower", "solver_peak_bound", "loaded", "bound_search", "link"),
+        *("options", "bound_or_search", "seconds", "details", "report", "reservation", "constraints"),
+        *("narrower", "solver_peak_bound", "loaded", "link"),
     ]
     for name in ("budget", "limit", "solver", "method", "solver_peak_bound"):
         assert getattr(loaded, name) == getattr(plan, name), name

@@ -59,7 +59,7 @@ def planned(
     order = [*range(16), 0, 16, 17] if runs_again else range(18)
     simulation = simulate(graph, with_copies(graph, Schedule(order), loads, lingering, stores))
     plan = ra.solve(graph, "100%", solver="no_remat", raw=True)
-    return replace(plan, simulation=simulation, reservation=None, bound=plan.bound, link=link)
+    return replace(plan, simulation=simulation, reservation=None, bound_or_search=plan.bound, link=link)
 
 
 def files(plan, tmp_path):
@@ -160,7 +160,7 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
     if source == "integer program with a link":
         program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LINK.times(GRAPH))
         assert program.amount >= plan.bound.amount
-        plan = replace(plan, bound=program)
+        plan = replace(plan, bound_or_search=program)
     again = read_plan(files(plan, tmp_path), GRAPH, strict=True)
     assert again.bound.proven
     assert again.record() == plan.record()

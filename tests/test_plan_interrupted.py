@@ -18,7 +18,8 @@ from remat_algos.questions.compare import compare
 from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.emission import baseline_peak, checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search import bounding, limits
+from remat_algos.search import limits
+from remat_algos.search import pool as bounding
 from remat_algos.search import solver_run as run_module
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import solve

@@ -10,8 +10,8 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.simulation import simulate
-from remat_algos.search.bounding import compute_bound
 from remat_algos.search.limits import Limits
+from remat_algos.search.pool import compute_bound
 from remat_algos.solvers.registry import Candidate
 from remat_algos.zoo.random import chain
 

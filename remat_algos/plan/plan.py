@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from remat_algos.plan.blocks import Blocks
     from remat_algos.plan.policy import Policy
 
+BoundSearch = Callable[[], tuple[LowerBound, Stop]]
+"""Computes the bound of a plan; returns it with the end of its search."""
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
@@ -87,10 +89,11 @@ class Plan:
         The solver whose schedule this is: the best of "auto", or no_remat where that is no worse.
     options : mapping
         Options of the solver.
-    bound : LowerBound or None
-        Lower bound on the compute of every schedule of its `scope` within the limit; without a limit, or for the budget
-        "least", of every schedule within this plan's own peak. `solve` gives one for schedules of any order, and may
-        leave its computation to the first time that it is read.
+    bound_or_search : LowerBound, callable or None
+        What `bound` gives: a lower bound on the compute of every schedule of its `scope` within the limit; without a
+        limit, or for the budget "least", of every schedule within this plan's own peak. A function computes it, and how
+        its search ended, when `bound` is first read: also to print, save or pickle the plan. After an interrupt the
+        bound so far stays, and Interrupted is raised.
     seconds : float
         Time that solving took.
     details : mapping
@@ -109,9 +112,6 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
-    bound_search : callable, optional
-        Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
-        pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
     link : Link, optional
         Over which values may be copied to the host and back. The time is then that at the planned share of its rates
         (`Link.planned`), and the bound one on the time of every schedule with copies at these rates.
@@ -124,7 +124,7 @@ class Plan:
     solver: str
     method: str
     options: Mapping[str, Any]
-    bound: LowerBound | None
+    bound_or_search: LowerBound | BoundSearch | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
     report: SearchReport = field(default_factory=SearchReport)
@@ -133,7 +133,6 @@ class Plan:
     narrower: LowerBound | None = None
     solver_peak_bound: int | None = None
     loaded: bool = False
-    bound_search: Callable[[], tuple[LowerBound, Stop]] | None = None
     link: Link | None = None
     _timeline: Timeline | None = field(default=None, init=False, repr=False)
 
@@ -152,39 +151,43 @@ class Plan:
             "interrupted" if self.report.stop is Stop.INTERRUPTED and not self.loaded else "",
         )
 
-    __reduce__ = by_fields
+    def __reduce__(self) -> tuple[Any, ...]:
+        _ = self.bound  # a function is not pickled
+        return by_fields(self)
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
         if self.link is None and self.schedule.loads.size:
             raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
-        if self.bound is not None:
-            self.bound.record(self.graph)  # ValueError for nodes of another graph
-            object.__setattr__(self, "bound_search", None)
-        elif self.bound_search is not None:
-            object.__delattr__(self, "bound")  # `__getattr__` then finds it
+        if isinstance(self.bound_or_search, LowerBound):
+            self.bound_or_search.record(self.graph)  # ValueError for nodes of another graph
         object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 
     if not TYPE_CHECKING:  # type checkers know the fields
 
-        def __getattr__(self, name: str) -> LowerBound:
-            if name != "bound":
-                known = [each for each in dir(type(self)) if not each.startswith("_")]
-                near = "" if name.startswith("_") else did_you_mean(name, known, limit=1)
-                near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else near
-                msg = f"a plan has no attribute {quoted(name)}{near}"
-                raise AttributeError(msg)
-            search = self.bound_search
-            if search is None:  # another thread has computed it since
-                return object.__getattribute__(self, "bound")
-            bound, stop = search()
-            object.__setattr__(self, "bound", bound)
-            object.__setattr__(self, "bound_search", None)
-            stop.check("interrupted while the lower bound was computed")
-            return bound
+        def __getattr__(self, name: str) -> Any:
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            near = "" if name.startswith("_") else did_you_mean(name, known, limit=1)
+            near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else near
+            msg = f"a plan has no attribute {quoted(name)}{near}"
+            raise AttributeError(msg)
+
+    @property
+    def bound(self) -> LowerBound | None:
+        """Lower bound on the compute of every schedule within the limit; computed when it is first read, if it was not.
+
+        Without a limit, or for the budget "least", of every schedule within this plan's own peak.
+        """
+        known = self.bound_or_search
+        if known is None or isinstance(known, LowerBound):
+            return known
+        bound, stop = known()
+        object.__setattr__(self, "bound_or_search", bound)
+        stop.check("interrupted while the lower bound was computed")
+        return bound
 
     @property
     def schedule(self) -> Schedule:
@@ -429,7 +432,7 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
         solver=record["solver"],
         method=record["method"],
         options=record["options"],
-        bound=found.bound,
+        bound_or_search=found.bound,
         seconds=record["seconds"],
         details=own_details(details),
         report=SearchReport.claimed(details),

@@ -20,9 +20,8 @@ from remat_algos.plan.record import RESERVED, SHOWN
 from remat_algos.result import Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
-from remat_algos.search.bounding import BOUNDING, Bounds, compute_bound
 from remat_algos.search.infeasible import RULED_OUT, budget_error
-from remat_algos.search.pool import Pool
+from remat_algos.search.pool import BOUNDING, Pool, compute_bound
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
 from remat_algos.search.solver_run import RAN_OUT, SolverRun
@@ -203,17 +202,18 @@ def compare(
     request = Request.of(
         graph,
         budget,
-        solvers=solvers,
         effort=effort,
+        time_limit=time_limit,
         seed=seed,
         raw=link is None,
         polish=polish,
         allocator=allocator,
         alignment=alignment,
         constraints=constraints,
+        progress=progress,
         link=link,
-    )
-    clock = Clock(time_limit, progress)
+    ).with_solvers(solvers)
+    clock = request.clock
     together = request.allocator.name == PEAK and request.link is None
     entries, stop = (_together if together else _one_by_one)(request, clock)
     if stop is not Stop.INTERRUPTED:
@@ -224,10 +224,8 @@ def compare(
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run all solvers together; return their entries and the Stop of the run."""
-    limits = request.limits()
-    limits.check_regions()
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
-    run = Pool(request, limits, shared, Bounds(request, limits, shared)).run(limits)
+    run = Pool(request, shared).run()
     return _entries(run, request.solvers, clock), run.stop
 
 

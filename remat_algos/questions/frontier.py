@@ -213,15 +213,21 @@ def frontier(
     """
     if points < 2:
         raise about("points", ArgumentError("points is {points}; give a whole number, 2 or more", points=points))
-    if link is not None:
-        lowest_first = Request.of(
-            graph, LEAST, solvers=solvers, effort=effort, seed=seed, constraints=constraints, link=link
-        )
-        return _with_copies(lowest_first, int(points), Clock(time_limit, progress))
     request = Request.of(
-        graph, solvers=solvers, effort=effort, seed=seed, raw=True, polish=True, constraints=constraints
-    )
-    limits, clock = request.limits(), Clock(time_limit, progress)
+        graph,
+        None if link is None else LEAST,
+        effort=effort,
+        time_limit=time_limit,
+        seed=seed,
+        raw=link is None,
+        polish=True,
+        constraints=constraints,
+        progress=progress,
+        link=link,
+    ).with_solvers(solvers)
+    if link is not None:
+        return _with_copies(request, int(points), request.clock)
+    limits, clock = request.limits(), request.clock
     limits.check_regions()
     lowest = lowest_run(request, limits, clock.share(FLOOR_SHARE, clock.within_stage(FLOOR_SHARE)))
     run = SolverRun(limits, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))

@@ -1,6 +1,6 @@
 """What a plan must keep to, in bytes and compute, and how candidates rank within it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,12 +8,11 @@ from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_al
 from remat_algos.bounds.bound import ANY_ORDER, MOMENTS, LowerBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import BoundSearch, Plan
 from remat_algos.plan.record import BOUND_DETAILS, SearchReport
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
@@ -130,7 +129,7 @@ class Limits:
         options: Mapping[str, Any],
         seconds: float,
         report: SearchReport,
-        bound: LowerBound | Callable[[], tuple[LowerBound, Stop]],
+        bound: LowerBound | BoundSearch,
         reservation: Reservation | None = None,
     ) -> Plan:
         """Return the plan of a candidate; by default its peak is the reservation.
@@ -141,7 +140,6 @@ class Limits:
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
             narrower = LowerBound(own, scope=candidate.scope, solver=candidate.solver)
-        known = self.proven(candidate, bound) if isinstance(bound, LowerBound) else None
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -150,7 +148,7 @@ class Limits:
             solver=solver,
             method=candidate.solver,
             options=options,
-            bound=known,
+            bound_or_search=self.proven(candidate, bound) if isinstance(bound, LowerBound) else bound,
             seconds=seconds,
             details={name: value for name, value in candidate.details.items() if name not in BOUND_DETAILS},
             report=report,
@@ -158,7 +156,6 @@ class Limits:
             constraints=self.constraints,
             narrower=narrower,
             solver_peak_bound=peak_bound if (peak_bound or 0) > least_peak_bound(self.graph)[0] else None,
-            bound_search=None if isinstance(bound, LowerBound) else bound,
         )
 
     def check_regions(self) -> None:

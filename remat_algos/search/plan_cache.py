@@ -17,7 +17,6 @@ import remat_algos.plan as package
 from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.arguments import checked_arguments
 from remat_algos.cache_folder import cache_folder
-from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import RematError
@@ -29,7 +28,7 @@ from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.request import Request
-from remat_algos.search.solve import answered, near_lowest
+from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import AUTO, list_solvers
 
 MAX_PLANS = 200  # files kept in the folder
@@ -57,25 +56,25 @@ def solve_cached(
 def answered_before(request: Request) -> Plan:
     """Return the best plan for a request with only a solver, an effort and a link, from the cache or stored in it."""
     graph, budget = request.graph, request.budget
-    if budget.above_lowest is not None:
-        return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
-    canonical = _canonical(graph, timed=request.link is not None)
-    limits = _in_bytes(budget, graph, canonical)
+    # A plan for "least+1%" has a budget of bytes, that of its search.
+    canonical, near_lowest = _canonical(graph, timed=request.link is not None), budget.above_lowest is not None
+    limits = budget if near_lowest else _in_bytes(budget, graph, canonical)
     folder = _folder()
     if folder is None:
-        return answered(request, Clock())
+        return answered(request, request.clock)
     question, limit = _question(canonical, request), _hash(limits.record())
-    found = _loaded(folder.glob(f"{question}-{limit}-*.json"), canonical, request, limits)
+    found = _loaded(folder.glob(f"{question}-{limit}-*.json"), canonical, request, None if near_lowest else limits)
     if found is not None:
         found = _cheapest(found, folder, question, canonical, request)
-        return replace(_carried_over(found, graph, budget), link=request.link)
-    plan = answered(request, Clock())
+        return replace(_carried_over(found, graph, found.budget if near_lowest else budget), link=request.link)
+    plan = answered(request, request.clock)
     if plan.report.stop.complete:
         plan = _cheapest(plan, folder, question, canonical, request)
         peak, compute = plan.peak_memory, plan.simulation.compute
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _carried_over(plan, canonical, limits).save(folder / f"{question}-{limit}-{peak}-{compute}.json")
+            stored = _carried_over(plan, canonical, plan.budget if near_lowest else limits)
+            stored.save(folder / f"{question}-{limit}-{peak}-{compute}.json")
             _evict(folder)
     return plan
 

@@ -1,20 +1,26 @@
 """All that the searches of one request find, and the searches: repeated at lower peaks until reserved bytes fit."""
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from remat_algos.allocate.allocation import NO_LIMIT
 from remat_algos.allocate.allocators import PEAK, Reservation
-from remat_algos.context import Clock, Interrupted, Stop, until_stopped
-from remat_algos.effort import FAST
+from remat_algos.bounds.bound import ANY_ORDER, LowerBound
+from remat_algos.bounds.integer_program import TOLERANCE
+from remat_algos.bounds.rising import rising
+from remat_algos.context import Clock, Interrupted, Stop, interrupted_as, until_stopped
+from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
+from remat_algos.forks import cached_property
+from remat_algos.plan.plan import BoundSearch, Plan
 from remat_algos.plan.record import SearchReport
-from remat_algos.search.bounding import Bounds
 from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.search.limits import Limits
-from remat_algos.search.request import Request
+from remat_algos.search.request import STOPPED, Request
 from remat_algos.search.solver_run import SolverRun, lowest_run
 from remat_algos.solvers.registry import START, Candidate, Solver
 
@@ -23,7 +29,102 @@ PROGRESS_LOWEST = 0.4  # share of the remaining progress for the lowest peak
 SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # shares of the progress; the rest is for the bound, and for addresses
 MAX_SEARCHES = 6  # per limit, each at another peak
 MAX_FITTING = 2  # further searches after the first whose reservation fits, at peaks closer to the limit
-STOPPED = "interrupted before a plan within the budget was found"
+BOUND_SHARE = 0.25  # time share of a bound before the search
+BOUNDING = "lower bound: "  # prefix of progress text
+
+
+def compute_bound(
+    limits: Limits,
+    clock: Clock,
+    *,
+    effort: str,
+    peak: int | None = None,
+    closure: LowerBound | None = None,
+    goal: int | None = None,
+) -> tuple[LowerBound, Stop]:
+    """Lower bound on the compute of every schedule within the limit, and how the search ended.
+
+    If the peak is minimized, of every schedule within `peak`, if given. A bound that meets the `goal`, the compute of a
+    schedule that was found, ends the search.
+    """
+    bound = closure or LowerBound(limits.graph.needed_compute)
+    limit = peak if limits.minimizes_peak else limits.limit
+    with until_stopped() as ending:
+        last = goal is not None
+        for bound in rising(limits.graph, limit, effort=effort, closure=closure, last=last, clock=clock):
+            if goal is not None and bound.amount >= goal - int(TOLERANCE * limits.graph.needed_compute):
+                ending.stop = Stop.PROVEN
+                break
+    return bound, ending.stop
+
+
+class Bounds:
+    """Lower bounds on compute: quick ones before the search, at which it may end, and longer ones after it.
+
+    They are computed at once if the search may end at them, else when they are first read.
+    """
+
+    def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
+        self.request, self.limits, self.clock = request, limits, clock
+        self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
+        known = self.best if request.ends_at_bound else LowerBound(request.graph.needed_compute)
+        self.goal = None if request.raw else limits.goal(known)
+        """Compute at which the search may end; None if compute alone does not decide."""
+
+    @cached_property
+    def closure(self) -> LowerBound:
+        """The closure bound."""
+        quick = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.02, BOUNDING))
+        bound, self.stop = compute_bound(self.limits, quick, effort=FAST)
+        return bound
+
+    @cached_property
+    def best(self) -> LowerBound:
+        """The bound before the search: of one moment if it may pay, else the closure bound."""
+        bound = self.closure
+        pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
+        if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
+            longer = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.05, BOUNDING))
+            bound, self.stop = compute_bound(self.limits, longer, effort=DEFAULT, closure=bound)
+        return bound
+
+    def on_demand(self, best: Candidate, stop: Stop) -> BoundSearch:
+        """Return a function that computes the bound of the best plan, and its Stop, in the time left now.
+
+        Threads that call it wait for the first.
+        """
+        seconds, lock = self.clock.left, threading.Lock()
+
+        @cache
+        def computed() -> tuple[LowerBound, Stop]:
+            self.clock = Clock(seconds)
+            bound = self.best
+            bound = bound if self.stop is Stop.INTERRUPTED else self.raised(best, stop)
+            return self.limits.proven(best, bound), self.stop
+
+        def once() -> tuple[LowerBound, Stop]:
+            with lock:
+                return computed()
+
+        return once
+
+    def raised(self, best: Candidate, stop: Stop) -> LowerBound:
+        """Raise the bound towards the compute of the best plan in the remaining time."""
+        limits, clock, interrupted = self.limits, self.clock, stop is Stop.INTERRUPTED
+        proven = limits.own_bound(best) if best.scope == ANY_ORDER else None
+        peak, compute = best.figures
+        untried = self.effort.bounds_last or self.best is self.closure
+        if not untried or compute <= max(self.best.amount, proven or 0):
+            return self.best
+        tighter, self.stop = compute_bound(
+            limits,
+            clock.share(progress=None if interrupted else clock.within_stage(name=BOUNDING)),
+            effort=FAST if interrupted else self.request.task.effort,
+            peak=peak,
+            closure=None if limits.minimizes_peak else self.closure,
+            goal=compute,
+        )
+        return max(tighter, self.best, key=lambda each: each.amount)
 
 
 class Pool:
@@ -37,10 +138,11 @@ class Pool:
     these. If nothing fits after an interrupt, the candidates known by then are tried once more.
     """
 
-    def __init__(
-        self, request: Request, limits: Limits, clock: Clock, bounds: Bounds, whole_lowest: SolverRun | None = None
-    ) -> None:
-        self.request, self.limits, self.clock, self.bounds = request, limits, clock, bounds
+    @interrupted_as(STOPPED)
+    def __init__(self, request: Request, clock: Clock, whole_lowest: SolverRun | None = None) -> None:
+        self.request, self.limits, self.clock = request, request.limits(), clock
+        self.limits.check_regions()
+        self.bounds = Bounds(request, self.limits, clock)
         self.whole_lowest = whole_lowest  # the run for "least", if it was made before
         self.lowest_run: SolverRun | None = None  # the whole run for "least", if a run found nothing within its limit
         self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
@@ -51,7 +153,7 @@ class Pool:
         self.lowest: tuple[Candidate, Reservation] | None = None  # of the fewest reserved bytes
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # by solver, in the first run
-        self.stop: Stop = bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE
+        self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
         self.out_of_memory = False  # the allocator
 
     def search(self) -> tuple[Candidate, Reservation]:
@@ -59,6 +161,30 @@ class Pool:
 
         BudgetError if nothing fits; Interrupted, or MemoryError, if that ended the search before anything did.
         """
+        try:
+            return self._found()
+        except BudgetError as error:
+            if error.plan is not None:
+                own = {"solver": self.request.name, "options": self.request.options}
+                error.plan = replace(error.plan, seconds=self.clock.elapsed, **own)
+            raise
+
+    def plan(self, best: tuple[Candidate, Reservation], *, bound_later: bool = False) -> Plan:
+        """Return the plan of what `search` found; its bound is computed now, or when it is first read."""
+        candidate, reservation = best
+        now = self.request.ends_at_bound and not bound_later
+        bound = (self.bounds.raised if now else self.bounds.on_demand)(candidate, self.stop)
+        return self.limits.plan(
+            candidate,
+            solver=self.request.name,
+            options=self.request.options,
+            seconds=self.clock.elapsed,
+            report=self.report(candidate, self.stop | self.bounds.stop),
+            bound=bound,
+            reservation=reservation,
+        )
+
+    def _found(self) -> tuple[Candidate, Reservation]:
         failure = self._until_stopped(self._search) or self._until_stopped(self._reserve_known)
         self.out_of_memory = isinstance(failure, MemoryError)
         if self.best is not None:
@@ -74,7 +200,7 @@ class Pool:
             raise reserved_error(self.limits, *self.lowest, self._lowest_report)
         raise failure or budget_error(self.limits, [], {})
 
-    def run(self, limits: Limits) -> SolverRun:
+    def run(self, limits: Limits | None = None) -> SolverRun:
         """Run the solvers of the request within limits; after an interrupt, only what needs no search.
 
         If none of those that find schedules of their own meets the limit, the lowest peak is searched before others
@@ -82,7 +208,7 @@ class Pool:
         met.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
-        run = self._run(limits)
+        run = self._run(limits or self.limits)
         if interrupted:
             run.note(self.stop)
             run.begin(request.starting, request.options)

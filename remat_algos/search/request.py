@@ -6,8 +6,8 @@ from typing import Any
 
 from remat_algos.allocate.allocation import check_alignment
 from remat_algos.allocate.allocators import PEAK, Allocator, get_allocator
-from remat_algos.arguments import as_seed
-from remat_algos.context import Clock
+from remat_algos.arguments import as_seed, checked_arguments
+from remat_algos.context import Clock, Progress, interrupted_as
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
@@ -33,6 +33,7 @@ from remat_algos.solvers.registry import (
 )
 from remat_algos.wording import listed
 
+STOPPED = "interrupted before a plan within the budget was found"
 POINTS_OF_PASS = 100  # points of overhead in one pass
 
 
@@ -54,31 +55,37 @@ class Request:
     allocator: Allocator
     allocator_options: Mapping[str, Any]
     constraints: Constraints | None
+    clock: Clock
     start: tuple[Simulation, ...] = ()
     link: Link | None = None
 
     @classmethod
+    @checked_arguments
+    @interrupted_as(STOPPED)
     def of(
         cls,
         graph: ComputationGraph,
         budget: Budget | Amount | None = None,
         *,
         solver: str | Callable[..., Any] = AUTO,
-        solvers: Sequence[str] | None = None,
         effort: str = DEFAULT,
+        time_limit: float | None = None,
         seed: int = 0,
         raw: bool = False,
         polish: bool | None = None,
         allocator: str = PEAK,
         alignment: int = 1,
         constraints: Constraints | Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
         start: Order | None = None,
         gap: float | None = None,
         link: AnyLink | None = None,
         **options: Any,
     ) -> "Request":
-        """Check the arguments of `solve`, with its errors; `solvers` names several."""
-        budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
+        """Check the arguments of `solve`, with its errors."""
+        clock = Clock(time_limit, progress)
+        budget, seed = Budget.of(budget), as_seed(seed)
+        named = None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
         if named is None and options:
             raise about(
                 "options",
@@ -112,6 +119,7 @@ class Request:
             reserving,
             allocator_options,
             Constraints.of(graph, constraints),
+            clock,
             own_start,
             link,
         )
@@ -120,6 +128,13 @@ class Request:
     def name(self) -> str:
         """The name of the requested solver."""
         return AUTO if self.named is None else listed([each.name for each in self.named])
+
+    @property
+    def least(self) -> bool:
+        """True if the plan of the fewest bytes is wanted, at the least compute within them."""
+        budget = self.budget  # a raw plan is the solver's own for the lowest peak
+        lowest = budget.least or (budget.memory is None and budget.device is None)
+        return lowest and budget.overhead is None and not self.raw
 
     @property
     def ends_at_bound(self) -> bool:
@@ -140,6 +155,16 @@ class Request:
             yield from (Candidate(each.schedule, simulation=each) for each in self.start)
 
         return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
+
+    def with_solvers(self, names: Sequence[str] | None) -> "Request":
+        """Return the request for solvers of these names; None: as it is."""
+        if names is None:
+            return self
+        if AUTO in names:
+            raise about(
+                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
+            )
+        return replace(self, named=tuple(_registered(each) for each in dict.fromkeys(names)))
 
     def started(self, schedule: Order) -> "Request":
         """Return the request with one more schedule to begin at."""
@@ -191,17 +216,6 @@ def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = F
     for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if given:
             raise about("link", ArgumentError("a link does not go with {name}; leave one of them out", name=name))
-
-
-def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
-    """Return the solvers that were named; None for "auto"."""
-    if solvers is not None:
-        if AUTO in solvers:
-            raise about(
-                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
-            )
-        return tuple(_registered(each) for each in dict.fromkeys(solvers))
-    return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:

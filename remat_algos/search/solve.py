@@ -1,46 +1,24 @@
-"""From a graph and a budget to the best plan found, simulated."""
+"""From a request to the best plan found: without copies, with copies, and of the lowest peak."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from remat_algos.allocate.allocators import PEAK
-from remat_algos.arguments import checked_arguments
-from remat_algos.context import Clock, Progress, Stop, interrupted_as
-from remat_algos.cost.devices import AnyLink
-from remat_algos.effort import DEFAULT
+from remat_algos.arguments import takes
+from remat_algos.context import Clock, Interrupted, Stop
 from remat_algos.errors import BudgetError
-from remat_algos.ir.budget import LEAST, Amount, Budget
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Order
-from remat_algos.search.pool import STOPPED
+from remat_algos.search.pool import Pool
 from remat_algos.search.request import Request
-from remat_algos.search.without_copies import searched
-from remat_algos.solvers.registry import AUTO
+from remat_algos.search.solver_run import SolverRun
+
+# Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
+NEARLY = 0.9
+# Share of the time for the lowest bytes; the rest is for the search within them.
+FEWEST_BYTES_SHARE = 0.5
 
 
-@checked_arguments
-def solve(
-    graph: ComputationGraph,
-    budget: Budget | Amount | None = None,
-    *,
-    solver: str | Callable[..., Any] = AUTO,
-    effort: str = DEFAULT,
-    time_limit: float | None = None,
-    seed: int = 0,
-    raw: bool = False,
-    polish: bool | None = None,
-    allocator: str = PEAK,
-    alignment: int = 1,
-    constraints: Constraints | Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    start: Order | None = None,
-    gap: float | None = None,
-    link: AnyLink | None = None,
-    **options: Any,
-) -> Plan:
+@takes(Request.of)
+def solve(request: Request) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
 
     Parameters
@@ -131,60 +109,108 @@ def solve(
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    clock = Clock(time_limit, progress)
-    with interrupted_as(STOPPED):
-        request = Request.of(
-            graph,
-            budget,
-            solver=solver,
-            effort=effort,
-            seed=seed,
-            raw=raw,
-            polish=polish,
-            allocator=allocator,
-            alignment=alignment,
-            constraints=constraints,
-            start=start,
-            gap=gap,
-            link=link,
-            **options,
-        )
-    return answered(request, clock)
+    return answered(request, request.clock)
 
 
 def answered(request: Request, clock: Clock) -> Plan:
-    """Return the best plan for a request; the errors are those of `solve`."""
+    """Return the best plan for a request; the errors are those of `solve`.
 
-    def one(part: Request, clock: Clock) -> Plan:
-        if part.link is None:
-            return searched(part, clock)
-        from remat_algos.search.with_copies import plan_with_copies
-
-        return plan_with_copies(part, part.link, clock)
-
-    if request.budget.above_lowest is None:
-        return one(request, clock)
-
-    def half(part: Budget, lowest: Plan | None) -> Plan:
-        share = 0.5 if lowest is None else 1.0
-        begun = request if lowest is None or request.named is not None else request.started(lowest.schedule)
-        return one(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
-
-    return near_lowest(request.budget, half)
-
-
-def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:
-    """The cheaper of two plans: of the lowest peak, and of at most a share above it, for a budget such as "least+0.1%".
-
-    `run` solves for a budget; the second time with the plan of the lowest peak.
+    For a budget such as "least+1%" it is the cheaper of the plan for "least" and one within that share above its bytes,
+    whose search begins at it.
     """
-    assert budget.above_lowest is not None
-    lowest = run(replace(budget, memory=LEAST), None)
-    used = lowest.reservation.memory
+    share = request.budget.above_lowest
+    if share is None:
+        return _answered(request, clock)
+    half = clock.share(0.5, clock.within_stage(0.5))
+    lowest = _answered(replace(request, budget=replace(request.budget, memory=LEAST)), half)
     if lowest.report.stop is Stop.INTERRUPTED:
         return lowest
+    used = lowest.reservation.memory
+    begun = request if request.named is not None else request.started(lowest.schedule)
+    near = replace(begun, budget=replace(request.budget, memory=used + int(share * used)))
     try:
-        cheaper = run(replace(budget, memory=used + int(budget.above_lowest * used)), lowest)
+        cheaper = _answered(near, clock.share(1.0, clock.within_stage(1.0)))
     except BudgetError:  # a solver finds less for a limit than for the lowest peak
         return lowest
     return min(lowest, cheaper, key=lambda plan: plan.overhead_in_time)
+
+
+def _answered(request: Request, clock: Clock) -> Plan:
+    if request.link is None:
+        return without_copies(request, clock)
+    from remat_algos.search.with_copies import plan_with_copies
+
+    return plan_with_copies(request, request.link, clock)
+
+
+def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
+    """Return the best plan that keeps or recomputes; `whole` is the run of a request for "least", if it was made."""
+    if request.least:
+        return least(request, clock)
+    pool = Pool(request, clock, whole)
+    try:
+        plan = pool.plan(pool.search())
+    except BudgetError as error:
+        limits, lowest = pool.limits, error.plan
+        alone = limits.overhead_limit is None and not limits.repeats and limits.limit is not None
+        if whole is None and lowest is not None and pool.lowest_run is not None and alone:
+            # The search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches.
+            limit = limits.limit or 0
+            if limit >= NEARLY * lowest.reservation.memory:
+                plan = least(replace(request, budget=Budget()), clock, lowest, pool.lowest_run)
+                if plan.reservation.memory <= limit:
+                    clock.finish()
+                    return replace(plan, budget=request.budget, limit=limit)
+        clock.finish()
+        raise
+    if plan.report.stop is not Stop.INTERRUPTED:
+        clock.finish()
+    return plan
+
+
+def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
+    """Return the plan of the fewest bytes found, at the least compute found within them.
+
+    A search for the lowest peak takes half of the time, unless its plan and its run are given. The bytes of its plan
+    are the budget of a second search, the one that such a budget gets, which is repeated where its plan takes fewer
+    bytes. So no plan for the bytes of the result is cheaper.
+    """
+    if lowest is None:
+        pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, clock.within_stage(FEWEST_BYTES_SHARE)))
+        try:
+            best = pool.search()
+        except BudgetError:
+            clock.finish()
+            raise
+        one_pass = best[0].figures[1] <= request.graph.needed_compute
+        if one_pass or pool.stop in (Stop.PROVEN, Stop.INTERRUPTED) or pool.out_of_memory or clock.late:
+            plan = pool.plan(best)
+            if plan.report.stop is not Stop.INTERRUPTED:
+                clock.finish()
+            return plan
+        lowest, whole = pool.plan(best, bound_later=True), pool.whole_lowest
+    plan, fewer = lowest, True
+    while fewer and plan.report.stop is not Stop.INTERRUPTED:
+        within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
+        try:
+            other = without_copies(within, clock.share(progress=clock.within_stage()), whole)
+        except BudgetError:  # time limit, or a solver finds less for a limit than for the lowest peak
+            break
+        except Interrupted:
+            return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED))
+        stop = plan.report.stop | other.report.stop
+        fewer = other.reservation.memory < plan.reservation.memory
+        if (other.overhead, other.reservation.memory) >= (plan.overhead, plan.reservation.memory):
+            plan, fewer = replace(plan, bound_or_search=other.bound_or_search), False
+        else:
+            plan = replace(
+                other,
+                budget=lowest.budget,
+                limit=lowest.limit,
+                report=replace(lowest.report, skipped=other.report.skipped),
+                solver_peak_bound=lowest.solver_peak_bound,
+            )
+        plan = replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop))
+    if plan.report.stop is not Stop.INTERRUPTED:
+        clock.finish()
+    return plan

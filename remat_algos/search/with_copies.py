@@ -25,7 +25,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.search.request import Request
-from remat_algos.search.without_copies import searched
+from remat_algos.search.solve import without_copies
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
@@ -150,7 +150,7 @@ def _plan(
         solver=request.name,
         method=COPIES if kept is None else kept.method,
         options=request.options,
-        bound=bound,
+        bound_or_search=bound,
         seconds=clock.elapsed,
         details={"moves": best.moves, "start": best.start} if kept is None else {},
         report=SearchReport(stop=stop),
@@ -167,7 +167,7 @@ def _alone(
     starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
     own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
     try:
-        return searched(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
+        return without_copies(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
     except BudgetError as error:
         return None, error
 

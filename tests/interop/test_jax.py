@@ -761,7 +761,7 @@ def test_what_a_policy_cannot_say_is_refused_in_a_sentence():
     reader = int(np.flatnonzero([value in graph.reads(v) for v in range(graph.n_nodes)])[0])
     early = ra.simulate(graph, ra.Schedule(order, [(reader, value)]))
     with pytest.raises(PlanError, match=r"a policy of jax.checkpoint can only send a value of the forward part"):
-        apply(deep, replace(plan, simulation=early, limit=None, bound=None), *arguments)
+        apply(deep, replace(plan, simulation=early, limit=None, bound_or_search=None), *arguments)
 
 
 @pytest.mark.parametrize("kind", ["shard_map", "pmap"])
