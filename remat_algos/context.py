@@ -68,6 +68,15 @@ class Stop(Enum):
     def record(self) -> dict[str, Any]:
         return {"complete": self.complete}
 
+    def pass_on(self) -> None:
+        """Raise the exception that ended a search with this, if one did."""
+        if self is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        if self is Stop.OUT_OF_MEMORY:
+            raise MemoryError
+        if self is Stop.DEADLINE:
+            raise OutOfTime
+
     def check(self, message: str) -> None:
         """Raise Interrupted with this message if the user stopped the search: the best so far is not wanted."""
         if self is Stop.INTERRUPTED:
@@ -75,24 +84,17 @@ class Stop(Enum):
 
 
 @dataclass(slots=True)
-class Ending:
-    """The end of a search under `until_stopped`."""
-
+class _Ending:
     stop: Stop = Stop.DONE
-
-    def pass_on(self) -> None:
-        if self.stop is Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-        if self.stop is Stop.OUT_OF_MEMORY:
-            raise MemoryError
-        if self.stop is Stop.DEADLINE:
-            raise OutOfTime
 
 
 @contextmanager
-def until_stopped(*, memory: bool = False) -> Iterator[Ending]:
-    """Run a search to its end, its deadline, Ctrl-C, or with `memory` a MemoryError; the caller keeps the results."""
-    ending = Ending()
+def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
+    """Run a search to its end, its deadline, Ctrl-C, or with `memory` a MemoryError; the caller keeps the results.
+
+    Its value has the `stop` of the search.
+    """
+    ending = _Ending()
     try:
         yield ending
     except OutOfTime:

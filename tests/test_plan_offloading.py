@@ -297,19 +297,20 @@ def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, ef
     limit, known, search = baseline_peak(CHAIN) // 2, [], offloading._CopySearch.fastest
     low, high = CHAIN.needed_compute, solve(CHAIN, limit, link=LINK, effort="fast").time + 10**6
 
-    def bounded(request, link, limit, clock, bound=None):
-        known.append(bound)
-        return LowerBound(high if near else low), Stop.DONE if bound else first
+    def bounded(self, bound, limit, clock, *, last=False):
+        known.append(last)
+        self.stop |= Stop.DONE if last else first
+        return LowerBound(high if near else low)
 
-    def searched(*arguments, **options):
-        return search(*arguments, **options)[0], Stop.DEADLINE
+    def searched(self, *arguments):
+        found = search(self, *arguments)
+        self.stop |= Stop.DEADLINE
+        return found
 
-    monkeypatch.setattr(offloading, "_bound", bounded)
+    monkeypatch.setattr(offloading._CopySearch, "_bound", bounded)
     monkeypatch.setattr(offloading._CopySearch, "fastest", searched)
     plan = solve(CHAIN, limit, link=LINK, effort=effort)
-    assert len(known) == bounds
-    assert known[0] is None
-    assert all(each is not None for each in known[1:])
+    assert known == [False, True][:bounds]
     # A time limit of the search, and an interrupt before it, are those of the plan.
     assert plan.report.stop is (Stop.DEADLINE | first)
 
@@ -324,7 +325,7 @@ def test_a_search_ends_within_the_gap_above_its_bound():
 def test_eviction_begins_at_the_lowest_limit_of_a_region():
     def lowest(regions):
         constraints = None if regions is None else SimpleNamespace(regions=regions)
-        return offloading._lowest_limit(SimpleNamespace(constraints=constraints), 9)
+        return offloading.strictest_limit(constraints, 9)
 
     assert lowest(None) == lowest({}) == 9
     assert lowest({"one": ((0,), 7), "other": ((1,), 5)}) == 5
@@ -340,7 +341,7 @@ def test_starts_with_loads_keep_to_the_host_and_the_constraints():
 
     def starts(host, limits):
         request = SimpleNamespace(start=(fits, large, wrong, alone), constraints=limits)
-        return [each.name for each in offloading._starts(request, replace(LINK, host=host))]
+        return [each.name for each in offloading.usable_starts(request, host)]
 
     assert starts(None, None) == ["fits", "large", "wrong"]
     assert starts(5, None) == ["fits", "wrong"]
@@ -355,7 +356,7 @@ def test_the_search_over_a_slower_link_takes_its_part_of_the_work(monkeypatch):
         annealers.append(self)
 
     # No schedule meets a time of 0, so no search ends early.
-    monkeypatch.setattr(offloading, "_bound", lambda *_: (LowerBound(0), Stop.DONE))
+    monkeypatch.setattr(offloading._CopySearch, "_bound", lambda *_, **__: LowerBound(0))
     monkeypatch.setattr(Annealer, "__init__", begun)
     solve(CHAIN, baseline_peak(CHAIN) * 7 // 10, link=LINK, effort="fast", gap=0)
     work = {

@@ -162,7 +162,8 @@ class Plan:
             raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
         if isinstance(self.bound_or_search, LowerBound):
             self.bound_or_search.record(self.graph)  # ValueError for nodes of another graph
-        object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
+        if self.constraints is not None:
+            object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from remat_algos.context import Clock, Ending, Stop, until_stopped
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.ir.arrays import Bool, Float64, Int32, Int64, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph, updates_and_readers
@@ -268,16 +268,16 @@ class Annealer:
             one, ended = int(each.share * work / count), list[Annealed]()
             for i in range(count):
                 start, step = pool[i % len(pool)], STEPS[i % len(STEPS)] if lowest else None
-                found, ending = self._search(self.kernel, start, limit, goal, one, each, step)
+                found, stop = self._search(self.kernel, start, limit, goal, one, each, step)
                 self.done += one
                 if found is None:
-                    ending.pass_on()
+                    stop.pass_on()
                     continue
                 ended.append(found)
                 if best is None or self.key(found, limit) < self.key(best, limit):
                     best = found
                     yield best
-                ending.pass_on()
+                stop.pass_on()
                 self.clock.progress(self.done, self.so_far)
                 if self.meets(best, limit, goal):
                     return best
@@ -304,8 +304,8 @@ class Annealer:
             if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
             kernel, one = self._kernel(np.random.SeedSequence((self.seed, number))), work // len(points[i][1])
-            found, ending = self._search(kernel, start, limit, goal, one, WARM, None)
-            self.clock.note(ending.stop)
+            found, stop = self._search(kernel, start, limit, goal, one, WARM, None)
+            self.clock.note(stop)
             return found
 
         for (i, limit, *_), found in zip(searches, self.clock.map(run, searches), strict=True):
@@ -325,7 +325,7 @@ class Annealer:
         work: int,
         cooling: Round,
         step: float | None,
-    ) -> tuple[Annealed | None, Ending]:
+    ) -> tuple[Annealed | None, Stop]:
         """Run one search; return its best schedule, None if constraints allow none, and its Stop.
 
         With `step` it minimizes the peak: the limit is that share of the peak, lowered again each time it is met.
@@ -335,7 +335,7 @@ class Annealer:
             best = found or start
             aim = limit if step is None else max(limit, int(step * best.figures[0]))
             if not kernel.start(best.simulation.schedule, aim, goal=goal, within=best.figures[0] <= aim):
-                return found, Ending()
+                return found, Stop.DONE
             ended = False
             with until_stopped() as ending:
                 while spent < work and not ended:
@@ -344,13 +344,13 @@ class Annealer:
                     before, spent = spent, self._spent(kernel) - begun
                     self.clock.advance(spent - before, self.so_far)
             if not len(kernel.best):
-                return found, ending
+                return found, ending.stop
             new = self.annealed(kernel.best, aim, start.start, kernel.state.n_moves)
             if found is None or self.key(new, limit) < self.key(found, limit):
                 found = new
             ended &= ending.stop.complete and spent < work and new.figures[0] < best.figures[0]
             if step is None or not ended or found.figures[0] <= limit:
-                return found, ending
+                return found, ending.stop
 
     def _spent(self, kernel: SearchKernel) -> int:
         return WORK_OF_MOVE * kernel.state.n_moves if self.by_moves else kernel.state.work

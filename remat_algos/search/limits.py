@@ -49,7 +49,7 @@ class Limits:
             baseline_peak(graph),
             budget.memory_limit(allocator.base(graph), graph.resident_memory),
             budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale),
-            Constraints.of(graph, constraints),
+            None if constraints is None else Constraints.of(graph, constraints),
             allocator,
             options,
         )

@@ -118,7 +118,7 @@ class Request:
             not raw if polish is None else polish,
             reserving,
             allocator_options,
-            Constraints.of(graph, constraints),
+            None if constraints is None else Constraints.of(graph, constraints),
             clock,
             own_start,
             link,
@@ -127,7 +127,8 @@ class Request:
     @property
     def name(self) -> str:
         """The name of the requested solver."""
-        return AUTO if self.named is None else listed([each.name for each in self.named])
+        named = [AUTO] if self.named is None else [each.name for each in self.named]
+        return named[0] if len(named) == 1 else listed(named)
 
     @property
     def least(self) -> bool:
@@ -177,7 +178,7 @@ class Request:
 
 def _allocator(name: str, *, alignment: int, seed: int) -> tuple[Allocator, dict[str, Any]]:
     """Return an allocator and its options; AllocationError or ValueError for what does not exist."""
-    alignment = check_alignment(alignment)
+    alignment = alignment if alignment == 1 else check_alignment(alignment)
     found = get_allocator(name)
     if alignment != 1 and "alignment" not in found.options:
         raise about(

@@ -140,7 +140,7 @@ def _answered(request: Request, clock: Clock) -> Plan:
         return without_copies(request, clock)
     from remat_algos.search.with_copies import plan_with_copies
 
-    return plan_with_copies(request, request.link, clock)
+    return plan_with_copies(request, clock)
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:

@@ -20,7 +20,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.search.infeasible import RULED_OUT
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
-from remat_algos.solvers.registry import BASELINE, START, Candidate, ParetoSet, Solver, Stream, Task, in_order
+from remat_algos.solvers.registry import BASELINE, START, Candidate, Solver, Stream, Task, in_order, keep_undominated
 from remat_algos.wording import counted
 
 MAX_OTHERS = 12  # candidates that are polished besides the best
@@ -127,7 +127,7 @@ class Outcome:
     even where another run finds better. `share` is the seconds that its last run was given, 0 without a time limit.
     """
 
-    runs: dict[int, ParetoSet[Candidate]] = field(default_factory=dict)
+    runs: dict[int, list[Candidate]] = field(default_factory=dict)
     polished: list[Candidate] = field(default_factory=list)
     simulated: int = 0
     dropped: Candidate | None = None
@@ -141,17 +141,17 @@ class Outcome:
     @property
     def kept(self) -> list[Candidate]:
         """Candidates that the solver yielded, in all its runs."""
-        return [candidate for run in self.runs.values() for candidate in run.items]
+        return [candidate for run in self.runs.values() for candidate in run]
 
     @property
     def candidates(self) -> list[Candidate]:
         """Yielded and polished candidates."""
         return [*self.kept, *self.polished]
 
-    def keep(self, candidate: Candidate) -> ParetoSet[Candidate]:
+    def keep(self, candidate: Candidate) -> list[Candidate]:
         """Keep a candidate unless another of its run dominates it; return those of its run."""
-        run = self.runs.setdefault(candidate.run, ParetoSet(attrgetter("figures")))
-        run.add(candidate)
+        run = self.runs.setdefault(candidate.run, [])
+        keep_undominated(run, candidate, attrgetter("figures"))
         return run
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
@@ -439,7 +439,7 @@ class SolverRun:
         """Add the candidates of a solver that the passes improve."""
         try:
             for run in result.runs.values():
-                for candidate in polished(self.limits, run.items, clock, budgets=self.budgets):
+                for candidate in polished(self.limits, run, clock, budgets=self.budgets):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -532,11 +532,11 @@ class SolverRun:
             lowest = not self.limits.minimizes_peak or candidate.peak_bound == candidate.figures[0]
             self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
-    def _thin(self, run: ParetoSet[Candidate]) -> None:
+    def _thin(self, run: list[Candidate]) -> None:
         """Drop every second of more than `MAX_KEPT` candidates under a limit, but never the best."""
         if self.limit is not None and len(run) > MAX_KEPT:
-            best = run.items.index(min(run.items, key=self.limits.rank))
-            run.items = run.items[best % 2 :: 2]
+            best = run.index(min(run, key=self.limits.rank))
+            run[:] = run[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
         """Return the progress callback of one solver, which adds its name and the best candidate so far."""

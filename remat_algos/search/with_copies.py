@@ -10,17 +10,17 @@ from remat_algos.bounds.bound import TIME, LowerBound
 from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
 from remat_algos.bounds.rising import rising
 from remat_algos.context import Clock, Stop, until_stopped
-from remat_algos.cost.links import Link, in_units
+from remat_algos.cost.links import in_units
 from remat_algos.effort import FAST, Effort
 from remat_algos.errors import BudgetError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int64
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.annealing import Annealed, Annealer
-from remat_algos.schedule.constraints import may_leave
-from remat_algos.schedule.emission import baseline, baseline_peak
+from remat_algos.schedule.constraints import Constraints, may_leave
+from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
@@ -49,7 +49,7 @@ FIRST_PART = 0.25
 LIMITS_TRIED = 7
 
 
-def plan_with_copies(request: Request, link: Link, clock: Clock) -> Plan:
+def plan_with_copies(request: Request, clock: Clock) -> Plan:
     """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
 
     That is by effort "fast". The search without copies goes on only where it may still find a faster plan:
@@ -57,150 +57,17 @@ def plan_with_copies(request: Request, link: Link, clock: Clock) -> Plan:
     of the lowest peak.
     """
     limits = request.limits()
-    if limits.minimizes_peak and limits.overhead_limit is not None:
-        return _lowest_within_overhead(request, link, clock)
-    graph, planned = request.graph, link.planned
-    in_ticks, ticks = _in_ticks(request, planned), planned.ticks(graph)
-    lowest, order = lowest_order_with_copies(graph)
-    limit = lowest if limits.limit is None or limits.minimizes_peak else limits.limit
-    leaving, starts = may_leave(graph, request.constraints), list[tuple[Simulation, str]]()
-    if graph.mark is None or not (graph.mark == RECOMPUTE).any():
-        one_pass = baseline(graph)
-        starts = [
-            (one_pass, "one pass"),
-            (simulate(graph, evict(one_pass, _lowest_limit(request, limit), leaving=leaving)), "eviction"),
-            (simulate(graph, evict(simulate(graph, order), lowest, leaving=leaving)), "lowest order"),
-        ]
-        if limit < lowest:
-            evicted = min((each for each, _ in starts), key=lambda each: each.peak_memory)
-            raise _shortage(request, link, limit, evicted, Stop.DONE, None)
-    starts += [(each, "start") for each in _starts(request, link)]
-    search = _CopySearch(in_ticks, planned, clock)
-    alone: Plan | None = None
-    failure: BudgetError | None = None
-    fitting = limits.minimizes_peak and any(search.fits(search.annealed(each, limit), limit) for each in starts)
-    if not fitting:
-        alone, failure = _alone(request, limits.budget, clock)
-        known = alone if alone is not None else failure.plan if failure is not None else None
-        if known is None and failure is not None and not starts:
-            raise failure
-        if known is not None:
-            starts = [(known.simulation, "the plan without copies"), *starts]
-            if known.peak_memory > limit and request.task.effort == FAST:
-                evicted = simulate(graph, evict(known.simulation, limit, leaving=leaving))
-                starts = [(evicted, "eviction from the plan without copies"), *starts]
-                search.work *= UNMET_FACTOR
-    stop = Stop.DONE if alone is None else alone.report.stop
-    best, ended = search.fitted(starts, limit, searching=stop is not Stop.INTERRUPTED)
-    stop |= ended
-    if limits.minimizes_peak:
-        limit = best.figures[0]
-        if alone is None and stop is not Stop.INTERRUPTED:
-            alone, failure = _alone(request, Budget(memory=limit), clock)
-            starts += [(alone.simulation, "the plan without copies")] if alone is not None else []
-    bound = LowerBound(in_ticks.graph.needed_compute, of=TIME)
-    if best.figures[0] <= limit and stop is not Stop.INTERRUPTED:
-        bound, ended = _bound(in_ticks, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
-        stop |= ended
-        best, ended = search.fastest([best, *(search.annealed(each, limit) for each in starts)], limit, bound)
-        stop |= ended
-        if _may_be_faster(in_ticks, alone, best, bound, ticks) and stop is not Stop.INTERRUPTED:
-            alone, failure = _alone(request, Budget(memory=limit), clock, request.task.effort)
-            if alone is not None and ticks * alone.simulation.compute < best.figures[1]:
-                begun = [search.annealed((alone.simulation, "the plan without copies"), limit), best]
-                best, ended = search.fastest(begun, limit, bound)
-                stop |= ended
-        near = best.figures[1] <= bound.amount + in_ticks.task.slack
-        if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
-            bound, ended = _bound(in_ticks, planned, limit, clock, bound)
-            stop |= ended
-    clock.finish()
-    if not search.fits(best, limit):
-        raise _shortage(request, link, limit, best.simulation, stop, failure) from failure
-    if limits.limit is not None and best.figures[0] > limits.limit:
-        raise _shortage(request, link, limits.limit, best.simulation, stop, failure) from failure
-    bound = replace(bound, amount=in_units(int(bound.amount), ticks))
-    plan = _plan(request, link, limits.limit, best, alone, bound, stop, clock)
-    if limits.overhead_limit is not None and plan.overhead_in_time > limits.overhead_limit:
-        raise _too_slow(plan, limits.overhead_limit)
-    return plan
-
-
-def _plan(
-    request: Request,
-    link: Link,
-    limit: int | None,
-    best: Annealed,
-    alone: Plan | None,
-    bound: LowerBound,
-    stop: Stop,
-    clock: Clock,
-) -> Plan:
-    """Return the plan of a schedule.
-
-    It has no report of the search without copies: other plans, and what that proved optimal, are those without a link.
-    """
-    simulation = simulate(request.graph, best.simulation.schedule)
-    kept = None if simulation.stores.size else alone
-    return Plan(
-        graph=request.graph,
-        budget=request.budget,
-        limit=limit,
-        simulation=simulation,
-        solver=request.name,
-        method=COPIES if kept is None else kept.method,
-        options=request.options,
-        bound_or_search=bound,
-        seconds=clock.elapsed,
-        details={"moves": best.moves, "start": best.start} if kept is None else {},
-        report=SearchReport(stop=stop),
-        reservation=get_allocator(PEAK).reserve(simulation),
-        constraints=request.constraints,
-        link=link,
-    )
-
-
-def _alone(
-    request: Request, budget: Budget, clock: Clock, effort: str = FAST
-) -> tuple[Plan | None, BudgetError | None]:
-    """Return the plan without copies, or the error if there is none."""
-    starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
-    own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
-    try:
-        return without_copies(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
-    except BudgetError as error:
-        return None, error
-
-
-def _may_be_faster(request: Request, alone: Plan | None, best: Annealed, bound: LowerBound, ticks: int) -> bool:
-    """True if a longer search without copies may find a plan that is faster than the best with copies."""
-    time = best.figures[1]
-    if request.task.effort == FAST or alone is None or time <= bound.amount + request.task.slack:
-        return False
-    return alone.bound is None or ticks * alone.bound.amount < time
-
-
-def _in_ticks(request: Request, link: Link) -> Request:
-    """Convert the costs of a request to ticks; every copy then takes a whole number of ticks."""
-    graph, rules, ticks = link.refined(request.graph), request.constraints, link.ticks(request.graph)
-    return replace(
-        request,
-        graph=graph,
-        task=replace(request.task, slack=min(ticks * request.task.slack, LARGEST_SUM)),
-        constraints=None if rules is None else replace(rules, graph=graph),
-    )
-
-
-def _lowest_within_overhead(request: Request, link: Link, clock: Clock) -> Plan:
-    """Find the lowest peak whose time is within an overhead, by bisection between the bound and one pass."""
-    low, high = lowest_order_with_copies(request.graph)[0], baseline_peak(request.graph)
+    if not (limits.minimizes_peak and limits.overhead_limit is not None):
+        return _CopySearch(request, clock).plan()
+    # The lowest peak whose time is within an overhead, by bisection between the bound and one pass.
+    low, high = lowest_order_with_copies(request.graph)[0], limits.base
     best: Plan | None = None
     limit, begun = high, request.start
     for tried in range(LIMITS_TRIED):
         part = 1 / (LIMITS_TRIED - tried)
         own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
         try:
-            best = plan_with_copies(own, link, clock.share(part, clock.within_stage(part)))
+            best = plan_with_copies(own, clock.share(part, clock.within_stage(part)))
         except BudgetError:
             if best is None:
                 raise
@@ -214,60 +81,180 @@ def _lowest_within_overhead(request: Request, link: Link, clock: Clock) -> Plan:
         limit = (low + high) // 2
     assert best is not None
     clock.finish()
-    return replace(best, budget=request.budget, limit=request.limits().limit, seconds=clock.elapsed)
+    return replace(best, budget=request.budget, limit=limits.limit, seconds=clock.elapsed)
 
 
-def _lowest_limit(request: Request, limit: int) -> int:
+def strictest_limit(constraints: Constraints | None, limit: int) -> int:
     """Return the lowest of the limits of the regions and of the whole graph."""
-    regions = request.constraints.regions.values() if request.constraints is not None else ()
+    regions = () if constraints is None else constraints.regions.values()
     return min([limit, *(each for _, each in regions)])
 
 
-def _bound(
-    request: Request, link: Link, limit: int, clock: Clock, known: LowerBound | None = None
-) -> tuple[LowerBound, Stop]:
-    """Raise the lower bound on the time of plans with copies, in ticks; return it and the end of its search."""
-    graph, effort, last = request.graph, request.task.effort, known is not None
-    best = known or LowerBound(graph.needed_compute, of=TIME)
-    with until_stopped() as ending:
-        times = link.times(graph, down=True)
-        for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
-            if found.infeasible or found.amount > best.amount:
-                best = found
-    return best, ending.stop
-
-
-def _starts(request: Request, link: Link) -> list[Simulation]:
+def usable_starts(request: Request, host: int | None) -> list[Simulation]:
     """Return the user's schedules with loads that keep to the constraints and the memory of the host."""
-    limits = request.constraints
-    return [
-        each
-        for each in request.start
-        if each.stores.size
-        and (link.host is None or each.host_peak <= link.host)
-        and (limits is None or limits.violation(each) is None)
-    ]
+    rules, starts = request.constraints, [each for each in request.start if each.stores.size]
+    if rules is not None:
+        starts = [each for each in starts if rules.violation(each) is None]
+    return [each for each in starts if host is None or each.host_peak <= host]
 
 
 class _CopySearch:
-    """The search over a link, at its planned rates: for a schedule that fits, and for the fastest one."""
+    """The search over the link of a request: for a schedule that fits, then for the fastest one.
 
-    def __init__(self, request: Request, link: Link, clock: Clock) -> None:
-        self.request, self.link, self.clock, self.max_runs = request, link, clock, MAX_RUNS
-        self.effort = Effort.of(request.task.effort)
-        nodes = WORK_OF_NODE * self.effort.search_work_of_node * request.graph.n_nodes
-        self.work = min(self.effort.copies_work, nodes)
+    It runs at the planned rates, and in ticks: all costs are multiplied so that every copy takes a whole number.
+    """
+
+    def __init__(self, request: Request, clock: Clock) -> None:
+        assert request.link is not None
+        self.asked, self.limits, self.clock, self.link = request, request.limits(), clock, request.link
+        graph, rules = request.graph, request.constraints
+        self.planned = self.link.planned
+        self.ticks = self.planned.ticks(graph)
+        self.graph = self.planned.refined(graph)
+        self.constraints = None if rules is None else replace(rules, graph=self.graph)
+        self.slack = min(self.ticks * request.task.slack, LARGEST_SUM)
+        self.may_leave = may_leave(graph, rules)
+        self.max_runs, self.effort = MAX_RUNS, Effort.of(request.task.effort)
+        self.work = min(self.effort.copies_work, WORK_OF_NODE * self.effort.search_work_of_node * graph.n_nodes)
         self.annealer = self._annealer()
+        self.stop = Stop.DONE
+        self.alone: Plan | None = None  # the plan without copies
+        self.failure: BudgetError | None = None  # the reason why there is none
 
-    def _annealer(self, link: Link | None = None, leaving: Bool | None = None) -> Annealer:
-        request = self.request
+    def plan(self) -> Plan:
+        """Search, and return the plan."""
+        limits, (lowest, order) = self.limits, lowest_order_with_copies(self.asked.graph)
+        limit = lowest if limits.limit is None or limits.minimizes_peak else limits.limit
+        starts = self._starts(lowest, order, limit)
+        fitting = limits.minimizes_peak and any(self.fits(self.annealed(each, limit), limit) for each in starts)
+        if not fitting:
+            starts = self._started_alone(starts, limit)
+        if self.alone is not None:
+            self.stop |= self.alone.report.stop
+        best = self.fitted(starts, limit)
+        if limits.minimizes_peak:
+            limit = best.figures[0]
+            alone = self._search_alone(Budget(memory=limit)) if self.alone is None else None
+            starts += [] if alone is None else [(alone.simulation, "the plan without copies")]
+        bound = LowerBound(self.graph.needed_compute, of=TIME)
+        if best.figures[0] <= limit and self._goes_on:
+            bound = self._bound(bound, limit, self.clock.share(BOUND_PART, self.clock.within_stage(BOUND_PART)))
+            best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
+            if self._may_be_faster(best, bound):
+                alone = self._search_alone(Budget(memory=limit), self.asked.task.effort)
+                if alone is not None and self.ticks * alone.simulation.compute < best.figures[1]:
+                    begun = [self.annealed((alone.simulation, "the plan without copies"), limit), best]
+                    best = self.fastest(begun, limit, bound)
+            if best.figures[1] > bound.amount + self.slack and self._goes_on and self.effort.bounds_last:
+                bound = self._bound(bound, limit, self.clock, last=True)
+        self.clock.finish()
+        if not self.fits(best, limit):
+            raise self._shortage(limit, best.simulation) from self.failure
+        if limits.limit is not None and best.figures[0] > limits.limit:
+            raise self._shortage(limits.limit, best.simulation) from self.failure
+        plan = self._plan(best, replace(bound, amount=in_units(int(bound.amount), self.ticks)))
+        if limits.overhead_limit is not None and plan.overhead_in_time > limits.overhead_limit:
+            raise _too_slow(plan, limits.overhead_limit)
+        return plan
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.stop is not Stop.INTERRUPTED
+
+    def _starts(self, lowest: int, order: Int64, limit: int) -> list[tuple[Simulation, str]]:
+        """Return schedules that evict values, and the user's own; BudgetError if no schedule fits the limit."""
+        graph, leaving, starts = self.asked.graph, self.may_leave, list[tuple[Simulation, str]]()
+        if graph.mark is None or not (graph.mark == RECOMPUTE).any():
+            one_pass, strictest = baseline(graph), strictest_limit(self.asked.constraints, limit)
+            starts = [
+                (one_pass, "one pass"),
+                (simulate(graph, evict(one_pass, strictest, leaving=leaving)), "eviction"),
+                (simulate(graph, evict(simulate(graph, order), lowest, leaving=leaving)), "lowest order"),
+            ]
+            if limit < lowest:
+                raise self._shortage(limit, min((each for each, _ in starts), key=lambda each: each.peak_memory))
+        return starts + [(each, "start") for each in usable_starts(self.asked, self.link.host)]
+
+    def _started_alone(self, starts: list[tuple[Simulation, str]], limit: int) -> list[tuple[Simulation, str]]:
+        """Return the starts with the plan without copies, or with the lowest such plan where none fits."""
+        known = self._search_alone(self.limits.budget) or (None if self.failure is None else self.failure.plan)
+        if known is None:
+            if self.failure is not None and not starts:
+                raise self.failure
+            return starts
+        starts = [(known.simulation, "the plan without copies"), *starts]
+        if known.peak_memory > limit and self.asked.task.effort == FAST:
+            evicted = simulate(known.graph, evict(known.simulation, limit, leaving=self.may_leave))
+            starts = [(evicted, "eviction from the plan without copies"), *starts]
+            self.work *= UNMET_FACTOR
+        return starts
+
+    def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
+        """Search without copies, unless interrupted; return the plan, or None with the error in `failure`."""
+        if not self._goes_on:
+            return None
+        asked, clock = self.asked, self.clock.share(ALONE_PART, self.clock.within_stage(ALONE_PART))
+        starts, task = tuple(each for each in asked.start if not each.stores.size), replace(asked.task, effort=effort)
+        own = replace(asked, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
+        self.alone = self.failure = None
+        try:
+            self.alone = without_copies(own, clock)
+        except BudgetError as error:
+            self.failure = error
+        return self.alone
+
+    def _may_be_faster(self, best: Annealed, bound: LowerBound) -> bool:
+        """True if a longer search without copies may find a plan that is faster than the best with copies."""
+        time, alone = best.figures[1], self.alone
+        if self.asked.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
+            return False
+        return alone.bound is None or self.ticks * alone.bound.amount < time
+
+    def _bound(self, known: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
+        """Raise a lower bound on the time of plans with copies, in ticks."""
+        graph, effort = self.graph, self.asked.task.effort
+        with until_stopped() as ending:
+            times = self.planned.times(graph, down=True)
+            for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
+                if found.infeasible or found.amount > known.amount:
+                    known = found
+        self.stop |= ending.stop
+        return known
+
+    def _plan(self, best: Annealed, bound: LowerBound) -> Plan:
+        """Return the plan of a schedule.
+
+        It has no report of the search without copies: other plans, and what that proved optimal, are those without a
+        link.
+        """
+        simulation = simulate(self.asked.graph, best.simulation.schedule)
+        kept = None if simulation.stores.size else self.alone
+        return Plan(
+            graph=self.asked.graph,
+            budget=self.asked.budget,
+            limit=self.limits.limit,
+            simulation=simulation,
+            solver=self.asked.name,
+            method=COPIES if kept is None else kept.method,
+            options=self.asked.options,
+            bound_or_search=bound,
+            seconds=self.clock.elapsed,
+            details={"moves": best.moves, "start": best.start} if kept is None else {},
+            report=SearchReport(stop=self.stop),
+            reservation=get_allocator(PEAK).reserve(simulation),
+            constraints=self.asked.constraints,
+            link=self.link,
+        )
+
+    def _annealer(self, rate: float = 1.0, leaving: Bool | None = None) -> Annealer:
+        """Return an annealer over the link at a share of its rates, which stores only values of `leaving`."""
         return Annealer(
-            request.graph,
+            self.graph,
             self.clock,
             max_runs=self.max_runs,
-            seed=request.task.seed,
-            constraints=request.constraints,
-            link=link or self.link,
+            seed=self.asked.task.seed,
+            constraints=self.constraints,
+            link=self.planned if rate == 1.0 else self.planned.at(rate),
             leaving=leaving,
         )
 
@@ -292,37 +279,36 @@ class _CopySearch:
         """True if a schedule is within the limits of device and host, and violates no constraint."""
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
-    def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int, *, searching: bool) -> tuple[Annealed, Stop]:
+    def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
         """Return the best start; if none fits, the lowest schedule that a search from the starts finds."""
         begun = [self.annealed(each, limit) for each in starts]
         best = min(begun, key=lambda each: self.rank(each, limit))
-        if not searching or self.rank(best, limit)[:3] == (False, False, False):
-            return best, Stop.DONE
+        if self.fits(best, limit) or not self._goes_on:
+            return best
         count = self.effort.first_searches
         with until_stopped() as ending:
             for work in (FIRST_PART * self.work, (1 - FIRST_PART) * self.work):
                 before = self.rank(best, limit)
                 for found in self.annealer.rounds(begun, limit, int(work), count=count, lowest=True, part=LOWEST_PART):
                     best = min(best, found, key=lambda each: self.rank(each, limit))
-                leaving = may_leave(self.request.graph, self.request.constraints)
-                evicted = self.annealer.annealed(
-                    evict(best.simulation, limit, self.clock, leaving=leaving), limit, "eviction"
-                )
-                best = min(best, evicted, key=lambda each: self.rank(each, limit))
+                evicted = evict(best.simulation, limit, self.clock, leaving=self.may_leave)
+                lower = self.annealer.annealed(evicted, limit, "eviction")
+                best = min(best, lower, key=lambda each: self.rank(each, limit))
                 if self.fits(best, limit) or self.rank(best, limit) >= before:
                     break
                 begun = [best, *begun]
         self.clock.note(ending.stop)
-        return best, ending.stop
+        self.stop |= ending.stop
+        return best
 
-    def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> tuple[Annealed, Stop]:
+    def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> Annealed:
         """Search for the fastest schedule from some starts, until its time is near the bound."""
 
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
 
         begun = sorted({rank(each): each for each in starts if not rank(each)[1]}.values(), key=rank) or list(starts)
-        best, goal, over = min(starts, key=rank), int(bound.amount) + self.request.task.slack, None
+        best, goal, over = min(starts, key=rank), int(bound.amount) + self.slack, None
         count = self.effort.first_searches
         with until_stopped() as ending:
             if not self._meets(best, limit, goal):
@@ -334,84 +320,75 @@ class _CopySearch:
                     best, over = min(best, found, key=rank), found if self.over_host(found) else over
             if over is not None:
                 # Search again, storing only values that fit on the host together.
-                annealer = self._annealer(leaving=_on_host(over.simulation, self.link))
+                annealer = self._annealer(leaving=self._on_host(over.simulation))
                 for found in annealer.rounds([best], limit, self.work, count=count, goal=goal):
                     best = min(best, found, key=rank)
         self.clock.note(ending.stop)
-        return best, ending.stop
+        self.stop |= ending.stop
+        return best
 
     def _meets(self, annealed: Annealed, limit: int, goal: int) -> bool:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
         """Search briefly over a slower link; return the best plan, timed over this one."""
-        annealer, best = self._annealer(self.link.at(SLOWER)), starts[0]
+        annealer, best = self._annealer(SLOWER), starts[0]
         begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(SLOWER_PART * self.work), self.effort.first_searches
         for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
             best = found
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 
+    def _on_host(self, simulation: Simulation) -> Bool:
+        """bool[n_values]: the largest of a schedule's stored values that fit on the host together."""
+        memory, left, leaving = simulation.graph.memory, self.link.host or 0, np.zeros(simulation.graph.n_values, bool)
+        for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
+            if memory[value] <= left:
+                leaving[value] = True
+                left -= int(memory[value])
+        return leaving
 
-def _on_host(simulation: Simulation, link: Link) -> Bool:
-    """bool[n_values]: the largest of a schedule's stored values that fit on the host together."""
-    memory, left, leaving = simulation.graph.memory, link.host or 0, np.zeros(simulation.graph.n_values, bool)
-    for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
-        if memory[value] <= left:
-            leaving[value] = True
-            left -= int(memory[value])
-    return leaving
-
-
-def _shortage(
-    request: Request, link: Link, limit: int, lowest: Simulation, stop: Stop, alone: BudgetError | None
-) -> BudgetError:
-    """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
-    graph, lowest = request.graph, simulate(request.graph, lowest.schedule)
-    bound, nodes = peak_bound_with_copies(graph)
-    violation = None if request.constraints is None else request.constraints.violation(lowest)
-    message = Message(
-        "no plan within {limit!B} exists, even with copies over {link!w}"
-        if bound > limit
-        else "no plan within {limit!B} was found, even with copies over {link!w}",
-        limit=limit,
-        link=str(link),
-    )
-    if link.host is not None and bound <= limit:
-        message.add(" and at most {host!B} on the host", host=link.host)
-    message.add("; the lowest peak is {reached!B}")
-    if violation is not None:
-        message.add("; it violates a constraint: {violation!w}", violation=violation)
-    reasons = () if alone is None else alone.reasons
-    message.add_each(reasons)
-    if stop is Stop.DEADLINE:
-        message.add(LATE)
-    message.add("; no schedule goes below {lower_bound!b}")
-    if nodes:
-        # A node that must run once can be loaded, so it forces nothing.
-        recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
-        add_forcing_nodes(message, recomputable, nodes)
-    message.add_marks(graph)
-    plan = _plan(
-        replace(request, budget=Budget(memory=LEAST)),
-        link,
-        None,
-        Annealed(lowest, "eviction"),
-        None,
-        LowerBound(graph.needed_compute, of=TIME),
-        stop,
-        Clock(),
-    )
-    return BudgetError(
-        message.template,
-        reached=lowest.peak_memory,
-        lower_bound=bound,
-        nodes=nodes,
-        plan=plan,
-        names=graph.labels.names_of(nodes),
-        reasons=reasons,
-        **message.fields,
-    )
+    def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
+        """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
+        graph, rules = self.asked.graph, self.asked.constraints
+        lowest = simulate(graph, lowest.schedule)
+        bound, nodes = peak_bound_with_copies(graph)
+        violation = None if rules is None else rules.violation(lowest)
+        message = Message(
+            "no plan within {limit!B} exists, even with copies over {link!w}"
+            if bound > limit
+            else "no plan within {limit!B} was found, even with copies over {link!w}",
+            limit=limit,
+            link=str(self.link),
+        )
+        if self.link.host is not None and bound <= limit:
+            message.add(" and at most {host!B} on the host", host=self.link.host)
+        message.add("; the lowest peak is {reached!B}")
+        if violation is not None:
+            message.add("; it violates a constraint: {violation!w}", violation=violation)
+        reasons = () if self.failure is None else self.failure.reasons
+        message.add_each(reasons)
+        if self.stop is Stop.DEADLINE:
+            message.add(LATE)
+        message.add("; no schedule goes below {lower_bound!b}")
+        if nodes:
+            # A node that must run once can be loaded, so it forces nothing.
+            recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
+            add_forcing_nodes(message, recomputable, nodes)
+        message.add_marks(graph)
+        self.alone = None
+        bound_of_time = LowerBound(graph.needed_compute, of=TIME)
+        plan = replace(self._plan(Annealed(lowest, "eviction"), bound_of_time), budget=Budget(memory=LEAST), limit=None)
+        return BudgetError(
+            message.template,
+            reached=lowest.peak_memory,
+            lower_bound=bound,
+            nodes=nodes,
+            plan=plan,
+            names=graph.labels.names_of(nodes),
+            reasons=reasons,
+            **message.fields,
+        )
 
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:

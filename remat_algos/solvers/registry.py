@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers.methods as package
 from remat_algos.arguments import as_seed
@@ -123,36 +123,29 @@ def rank(
     return (0, peak, compute) if lowest or limit is None else (0, compute, peak)
 
 
-class ParetoSet(Generic[Item]):
-    """Items that do not dominate each other in peak and compute, by rising peaks; the first of equal ones stays."""
+def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tuple[int, float]]) -> bool:
+    """Add an item to a list by rising peaks, unless one dominates or equals it; drop those that it dominates.
 
-    def __init__(self, figures: Callable[[Item], tuple[int, float]]) -> None:
-        self.figures = figures
-        self.items: list[Item] = []
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def add(self, item: Item) -> bool:
-        """Add an item unless another dominates or equals it, and drop those that it dominates; True if it was added."""
-        peak, compute = self.figures(item)
-        end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
-        if begin and self.figures(self.items[begin - 1])[1] <= compute:
-            return False
-        while begin and self.figures(self.items[begin - 1])[0] == peak:
-            begin -= 1
-        while end < len(self.items) and self.figures(self.items[end])[1] >= compute:
-            end += 1
-        self.items[begin:end] = [item]
-        return True
+    `figures` are the peak and the compute of an item. True if it was added.
+    """
+    peak, compute = figures(item)
+    end = begin = bisect_right(items, peak, key=lambda kept: figures(kept)[0])
+    if begin and figures(items[begin - 1])[1] <= compute:
+        return False
+    while begin and figures(items[begin - 1])[0] == peak:
+        begin -= 1
+    while end < len(items) and figures(items[end])[1] >= compute:
+        end += 1
+    items[begin:end] = [item]
+    return True
 
 
 def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
     """Items that no other dominates, peaks rising; the first of equals."""
-    kept = ParetoSet(figures)
+    kept = list[Item]()
     for item in items:
-        kept.add(item)
-    return kept.items
+        keep_undominated(kept, item, figures)
+    return kept
 
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")

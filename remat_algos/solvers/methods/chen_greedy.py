@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidate_rows import LONGEST_ROW, Recipe, both, coarse_first, cost_per_byte, longest_row, near
-from remat_algos.solvers.registry import Candidate, ParetoSet, Task, evaluated, solver, training_graph
+from remat_algos.solvers.registry import Candidate, Task, evaluated, keep_undominated, solver, training_graph
 from remat_algos.structure.cuts import ForwardPart, candidate_kinds, candidate_places, segment_counts
 
 PAPER_GRID = 6
@@ -153,8 +153,7 @@ def _smallest_allocated(
 
     Without a limit, yield the Pareto set of allocation and compute; its smallest allocation has the lowest peak.
     """
-    fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
-    kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
+    fitting, kept = list[Candidate](), list[Candidate]()  # the cheapest first, and the smallest allocation first
     unsound = None
     with until_stopped() as ending:  # then yield the best so far
         for each in candidates:
@@ -163,18 +162,18 @@ def _smallest_allocated(
                 unsound = found
                 continue
             found = replace(found, details={**found.details, "allocation": allocated(found.simulation)})
-            kept.add(found)
+            keep_undominated(kept, found, lambda each: (each.details["allocation"], each.figures[1]))
             if limit is not None and max(found.details["allocation"], found.figures[0]) <= limit:
-                fitting.add(found)
-    if not kept.items:
+                keep_undominated(fitting, found, lambda each: each.figures[::-1])
+    if not kept:
         yield from [unsound] if unsound is not None else []
     elif limit is not None:
-        yield (fitting.items or kept.items)[0]
+        yield (fitting or kept)[0]
     else:
-        first, *others = kept.items
+        first, *others = kept
         yield first
         yield from (each for each in others if each.figures[0] > first.figures[0])
-    ending.pass_on()
+    ending.stop.pass_on()
 
 
 # ---------------------------------------------------------------- algorithm 3 and its budgets

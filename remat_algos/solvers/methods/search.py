@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
-from remat_algos.context import Clock, Ending, Stop, n_cores, until_stopped
+from remat_algos.context import Clock, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, SMALL, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole, is_count
@@ -123,7 +123,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
             yield from _run(graph, task, clock, max_moves, part=1 if n_cores() > 1 else 0.5)
         clock.note(ending.stop)
         yield from found_alone()
-        Ending(clock.stop).pass_on()
+        clock.stop.pass_on()
 
 
 def _run(
