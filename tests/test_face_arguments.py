@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
-from remat_algos.arguments import check_of, checked_arguments
+from remat_algos.arguments import check_of, checked_arguments, takes
+from remat_algos.search.request import Request
 from tests.fuzz import hostile
 from tests.public import PUBLIC
 from tests.test_public_face import members
@@ -166,6 +167,32 @@ def test_what_does_not_fit_the_signature_is_for_python_to_tell():
     for call in (lambda: area(), lambda: area(1, 2), lambda: area(1, depth=2)):
         with pytest.raises(TypeError, match=r"area\(\)"):
             call()
+
+
+def test_a_function_that_takes_the_arguments_of_another_has_its_signature_and_its_own_name_in_errors():
+    @checked_arguments
+    def size_of(width: int, *, height: int = 1, **options) -> int:
+        return width * height
+
+    @takes(size_of)
+    def twice(size: int) -> str:
+        """Say twice the size."""
+        return str(2 * size)
+
+    assert (twice(3), twice(width=3, height=2, depth=1)) == ("6", "12")
+    assert str(inspect.signature(twice)) == "(width: int, *, height: int = 1, **options) -> str"
+    assert (twice.__name__, twice.__doc__, twice.__module__) == ("twice", "Say twice the size.", __name__)
+    for call in (lambda: twice(), lambda: twice(1, 2)):
+        with pytest.raises(TypeError, match=r"^twice\(\): "):
+            call()
+    with pytest.raises(TypeError, match="width"):
+        twice("wide")
+
+
+def test_solve_states_no_parameter_again():
+    own, request = inspect.signature(ra.solve), inspect.signature(Request.of)
+    assert own.parameters == request.parameters
+    assert own.return_annotation is ra.Plan
 
 
 # ---------------------------------------------------------------- names where ids are
