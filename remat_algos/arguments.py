@@ -18,7 +18,7 @@ from remat_algos.text.amounts import ABSURD
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Given = TypeVar("Given")
+Subject = TypeVar("Subject")
 Check = Callable[[Any, str], Any]
 """Converts an argument for its function; raises TypeError with the name of the parameter."""
 
@@ -73,15 +73,15 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
     return functools.wraps(function)(wrapper)
 
 
-def takes(of: Callable[Parameters, Given]) -> Callable[[Callable[[Given], Result]], Callable[Parameters, Result]]:
+def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Result]], Callable[Parameters, Result]]:
     """Let a function of one value take the arguments of `of`, which makes that value."""
 
-    def decorate(function: Callable[[Given], Result]) -> Callable[Parameters, Result]:
+    def decorate(function: Callable[[Subject], Result]) -> Callable[Parameters, Result]:
         signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)
 
         def call(*arguments: Any, **options: Any) -> Any:
             try:
-                given = of(*arguments, **options)
+                subject = of(*arguments, **options)
             except TypeError:
                 try:
                     signature.bind(*arguments, **options)
@@ -89,7 +89,7 @@ def takes(of: Callable[Parameters, Given]) -> Callable[[Callable[[Given], Result
                     msg = f"{function.__name__}(): {error}"
                     raise TypeError(msg) from None
                 raise
-            return function(given)
+            return function(subject)
 
         # doctest finds the module of a function by its globals
         wrapper: Any = types.FunctionType(

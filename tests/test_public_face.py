@@ -169,6 +169,7 @@ BOUND = {
     "operators": lambda w: w.operators,
     "network": lambda w: w.network,
     "bound": lambda w: w.bound,
+    "bound_or_search": lambda w: w.bound,
     "curve": lambda w: w.curve,
 }
 """Parameters that belong to a graph, and what a world has for them."""
@@ -400,7 +401,7 @@ NO_CHECK = {
     ("ComputationGraph", "derivation"),
     ("ComputationGraph", "labels"),
     ("Execution", "allocation"),
-    ("Plan", "bound"),  # its nodes are checked; a number of the other graph may be one of this
+    ("Plan", "bound_or_search"),  # its nodes are checked; a number of the other graph may be one of this
     ("Plan", "budget"),
     ("Plan", "report"),
     ("Plan", "reservation"),

@@ -162,7 +162,7 @@ class Pool:
         BudgetError if nothing fits; Interrupted, or MemoryError, if that ended the search before anything did.
         """
         try:
-            return self._found()
+            return self._search_all()
         except BudgetError as error:
             if error.plan is not None:
                 own = {"solver": self.request.name, "options": self.request.options}
@@ -184,7 +184,7 @@ class Pool:
             reservation=reservation,
         )
 
-    def _found(self) -> tuple[Candidate, Reservation]:
+    def _search_all(self) -> tuple[Candidate, Reservation]:
         failure = self._until_stopped(self._search) or self._until_stopped(self._reserve_known)
         self.out_of_memory = isinstance(failure, MemoryError)
         if self.best is not None:

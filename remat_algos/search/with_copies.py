@@ -25,7 +25,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.search.request import Request
-from remat_algos.search.solve import without_copies
+from remat_algos.search.without_copies import without_copies
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
@@ -106,7 +106,7 @@ class _CopySearch:
 
     def __init__(self, request: Request, clock: Clock) -> None:
         assert request.link is not None
-        self.asked, self.limits, self.clock, self.link = request, request.limits(), clock, request.link
+        self.request, self.limits, self.clock, self.link = request, request.limits(), clock, request.link
         graph, rules = request.graph, request.constraints
         self.planned = self.link.planned
         self.ticks = self.planned.ticks(graph)
@@ -123,7 +123,7 @@ class _CopySearch:
 
     def plan(self) -> Plan:
         """Search, and return the plan."""
-        limits, (lowest, order) = self.limits, lowest_order_with_copies(self.asked.graph)
+        limits, (lowest, order) = self.limits, lowest_order_with_copies(self.request.graph)
         limit = lowest if limits.limit is None or limits.minimizes_peak else limits.limit
         starts = self._starts(lowest, order, limit)
         fitting = limits.minimizes_peak and any(self.fits(self.annealed(each, limit), limit) for each in starts)
@@ -141,7 +141,7 @@ class _CopySearch:
             bound = self._bound(bound, limit, self.clock.share(BOUND_PART, self.clock.within_stage(BOUND_PART)))
             best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
             if self._may_be_faster(best, bound):
-                alone = self._search_alone(Budget(memory=limit), self.asked.task.effort)
+                alone = self._search_alone(Budget(memory=limit), self.request.task.effort)
                 if alone is not None and self.ticks * alone.simulation.compute < best.figures[1]:
                     begun = [self.annealed((alone.simulation, "the plan without copies"), limit), best]
                     best = self.fastest(begun, limit, bound)
@@ -163,9 +163,9 @@ class _CopySearch:
 
     def _starts(self, lowest: int, order: Int64, limit: int) -> list[tuple[Simulation, str]]:
         """Return schedules that evict values, and the user's own; BudgetError if no schedule fits the limit."""
-        graph, leaving, starts = self.asked.graph, self.may_leave, list[tuple[Simulation, str]]()
+        graph, leaving, starts = self.request.graph, self.may_leave, list[tuple[Simulation, str]]()
         if graph.mark is None or not (graph.mark == RECOMPUTE).any():
-            one_pass, strictest = baseline(graph), strictest_limit(self.asked.constraints, limit)
+            one_pass, strictest = baseline(graph), strictest_limit(self.request.constraints, limit)
             starts = [
                 (one_pass, "one pass"),
                 (simulate(graph, evict(one_pass, strictest, leaving=leaving)), "eviction"),
@@ -173,7 +173,7 @@ class _CopySearch:
             ]
             if limit < lowest:
                 raise self._shortage(limit, min((each for each, _ in starts), key=lambda each: each.peak_memory))
-        return starts + [(each, "start") for each in usable_starts(self.asked, self.link.host)]
+        return starts + [(each, "start") for each in usable_starts(self.request, self.link.host)]
 
     def _started_alone(self, starts: list[tuple[Simulation, str]], limit: int) -> list[tuple[Simulation, str]]:
         """Return the starts with the plan without copies, or with the lowest such plan where none fits."""
@@ -183,7 +183,7 @@ class _CopySearch:
                 raise self.failure
             return starts
         starts = [(known.simulation, "the plan without copies"), *starts]
-        if known.peak_memory > limit and self.asked.task.effort == FAST:
+        if known.peak_memory > limit and self.request.task.effort == FAST:
             evicted = simulate(known.graph, evict(known.simulation, limit, leaving=self.may_leave))
             starts = [(evicted, "eviction from the plan without copies"), *starts]
             self.work *= UNMET_FACTOR
@@ -193,9 +193,12 @@ class _CopySearch:
         """Search without copies, unless interrupted; return the plan, or None with the error in `failure`."""
         if not self._goes_on:
             return None
-        asked, clock = self.asked, self.clock.share(ALONE_PART, self.clock.within_stage(ALONE_PART))
-        starts, task = tuple(each for each in asked.start if not each.stores.size), replace(asked.task, effort=effort)
-        own = replace(asked, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
+        request, clock = self.request, self.clock.share(ALONE_PART, self.clock.within_stage(ALONE_PART))
+        starts, task = (
+            tuple(each for each in request.start if not each.stores.size),
+            replace(request.task, effort=effort),
+        )
+        own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
         self.alone = self.failure = None
         try:
             self.alone = without_copies(own, clock)
@@ -206,13 +209,13 @@ class _CopySearch:
     def _may_be_faster(self, best: Annealed, bound: LowerBound) -> bool:
         """True if a longer search without copies may find a plan that is faster than the best with copies."""
         time, alone = best.figures[1], self.alone
-        if self.asked.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
+        if self.request.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
             return False
         return alone.bound is None or self.ticks * alone.bound.amount < time
 
     def _bound(self, known: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
         """Raise a lower bound on the time of plans with copies, in ticks."""
-        graph, effort = self.graph, self.asked.task.effort
+        graph, effort = self.graph, self.request.task.effort
         with until_stopped() as ending:
             times = self.planned.times(graph, down=True)
             for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
@@ -227,22 +230,22 @@ class _CopySearch:
         It has no report of the search without copies: other plans, and what that proved optimal, are those without a
         link.
         """
-        simulation = simulate(self.asked.graph, best.simulation.schedule)
+        simulation = simulate(self.request.graph, best.simulation.schedule)
         kept = None if simulation.stores.size else self.alone
         return Plan(
-            graph=self.asked.graph,
-            budget=self.asked.budget,
+            graph=self.request.graph,
+            budget=self.request.budget,
             limit=self.limits.limit,
             simulation=simulation,
-            solver=self.asked.name,
+            solver=self.request.name,
             method=COPIES if kept is None else kept.method,
-            options=self.asked.options,
+            options=self.request.options,
             bound_or_search=bound,
             seconds=self.clock.elapsed,
             details={"moves": best.moves, "start": best.start} if kept is None else {},
             report=SearchReport(stop=self.stop),
             reservation=get_allocator(PEAK).reserve(simulation),
-            constraints=self.asked.constraints,
+            constraints=self.request.constraints,
             link=self.link,
         )
 
@@ -252,7 +255,7 @@ class _CopySearch:
             self.graph,
             self.clock,
             max_runs=self.max_runs,
-            seed=self.asked.task.seed,
+            seed=self.request.task.seed,
             constraints=self.constraints,
             link=self.planned if rate == 1.0 else self.planned.at(rate),
             leaving=leaving,
@@ -350,7 +353,7 @@ class _CopySearch:
 
     def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
         """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
-        graph, rules = self.asked.graph, self.asked.constraints
+        graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
         bound, nodes = peak_bound_with_copies(graph)
         violation = None if rules is None else rules.violation(lowest)

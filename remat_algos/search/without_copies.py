@@ -1,0 +1,89 @@
+"""Plans that keep or recompute: the best within a budget, and the cheapest of the fewest bytes."""
+
+from dataclasses import replace
+
+from remat_algos.context import Clock, Interrupted, Stop
+from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import Budget
+from remat_algos.plan.plan import Plan
+from remat_algos.search.pool import Pool
+from remat_algos.search.request import Request
+from remat_algos.search.solver_run import SolverRun
+
+# Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
+NEARLY = 0.9
+# Share of the time for the lowest bytes; the rest is for the search within them.
+FEWEST_BYTES_SHARE = 0.5
+
+
+def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
+    """Return the best plan that keeps or recomputes; `whole` is the run of a request for "least", if it was made."""
+    if request.least:
+        return least(request, clock)
+    pool = Pool(request, clock, whole)
+    try:
+        plan = pool.plan(pool.search())
+    except BudgetError as error:
+        limits, lowest = pool.limits, error.plan
+        alone = limits.overhead_limit is None and not limits.repeats and limits.limit is not None
+        if whole is None and lowest is not None and pool.lowest_run is not None and alone:
+            # The search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches.
+            limit = limits.limit or 0
+            if limit >= NEARLY * lowest.reservation.memory:
+                plan = least(replace(request, budget=Budget()), clock, lowest, pool.lowest_run)
+                if plan.reservation.memory <= limit:
+                    clock.finish()
+                    return replace(plan, budget=request.budget, limit=limit)
+        clock.finish()
+        raise
+    if plan.report.stop is not Stop.INTERRUPTED:
+        clock.finish()
+    return plan
+
+
+def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
+    """Return the plan of the fewest bytes found, at the least compute found within them.
+
+    A search for the lowest peak takes half of the time, unless its plan and its run are given. The bytes of its plan
+    are the budget of a second search, the one that such a budget gets, which is repeated where its plan takes fewer
+    bytes. So no plan for the bytes of the result is cheaper.
+    """
+    if lowest is None:
+        pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, clock.within_stage(FEWEST_BYTES_SHARE)))
+        try:
+            best = pool.search()
+        except BudgetError:
+            clock.finish()
+            raise
+        one_pass = best[0].figures[1] <= request.graph.needed_compute
+        if one_pass or pool.stop in (Stop.PROVEN, Stop.INTERRUPTED) or pool.out_of_memory or clock.late:
+            plan = pool.plan(best)
+            if plan.report.stop is not Stop.INTERRUPTED:
+                clock.finish()
+            return plan
+        lowest, whole = pool.plan(best, bound_later=True), pool.whole_lowest
+    plan, fewer = lowest, True
+    while fewer and plan.report.stop is not Stop.INTERRUPTED:
+        within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
+        try:
+            other = without_copies(within, clock.share(progress=clock.within_stage()), whole)
+        except BudgetError:  # time limit, or a solver finds less for a limit than for the lowest peak
+            break
+        except Interrupted:
+            return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED))
+        stop = plan.report.stop | other.report.stop
+        fewer = other.reservation.memory < plan.reservation.memory
+        if (other.overhead, other.reservation.memory) >= (plan.overhead, plan.reservation.memory):
+            plan, fewer = replace(plan, bound_or_search=other.bound_or_search), False
+        else:
+            plan = replace(
+                other,
+                budget=lowest.budget,
+                limit=lowest.limit,
+                report=replace(lowest.report, skipped=other.report.skipped),
+                solver_peak_bound=lowest.solver_peak_bound,
+            )
+        plan = replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop))
+    if plan.report.stop is not Stop.INTERRUPTED:
+        clock.finish()
+    return plan
