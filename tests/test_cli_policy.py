@@ -6,7 +6,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.plan.blocks import Blocks
-from remat_algos.plan.policy import Policy
+from remat_algos.plan.policy import Policy, every_nth
 
 MODEL = "model:llama_7b?depth=4&cost=roofline&device=h100-sxm&dtype=bfloat16"
 FAST = "20000GB/s"
@@ -32,7 +32,7 @@ def test_the_policy_within_a_budget_is_that_of_the_library(remat, graph, tmp_pat
 
 def test_a_setting_of_today_is_priced_at_its_own_peak(remat, graph):
     said = remat("policy", MODEL, "--blocks", "layers.*", "--against", "every_n=2", "--json")
-    today = Policy.every(graph, Blocks.of(graph, "layers.*"), 2)
+    today = Policy.of(graph, blocks := Blocks.of(graph, "layers.*"), every_nth(blocks, 2))
     against = said.record["against"]
     assert (against["peak_memory"], against["overhead"]) == (today.peak_memory, today.overhead)
     assert said.record["limit"] == today.peak_memory  # without a budget: that of the setting
@@ -69,7 +69,7 @@ def test_what_stands_beside_a_plan_with_a_link_has_the_link(remat, graph, tmp_pa
 def test_a_setting_counts_the_blocks_of_each_stack_of_the_first_cut(remat, graph):
     stacks = "layers.*.self_attn,layers.*.mlp"
     words = ["policy", MODEL, "--blocks", f"{stacks}|layers.*", "--against", "every_n=2"]
-    today = Policy.every(graph, Blocks.of(graph, stacks), 2)
+    today = Policy.of(graph, blocks := Blocks.of(graph, stacks), every_nth(blocks, 2))
     assert [each.name for each in today.treatments if each.decision == "recompute"] == [
         f"layers.{b}.{part}" for b in (0, 2) for part in ("self_attn", "mlp")
     ]

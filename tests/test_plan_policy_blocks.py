@@ -15,12 +15,16 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.parts import Backward, Labels
 from remat_algos.plan.blocks import DECISIONS, Blocks, Holds, block_schedule
-from remat_algos.plan.policy import Policy
+from remat_algos.plan.policy import Policy, every_nth
 from tests.oracles import block_policies as oracle
 from tests.raising import raises
 
 UNSAVED = np.zeros((4, 0), np.int32)
 LINK = Link(1e9, 1e9, latency=0, share=1.0)  # a byte takes 1 ns
+
+
+def every(graph, blocks, n, **options):
+    return Policy.of(graph, blocks, every_nth(blocks, n), **options)
 
 
 @st.composite
@@ -321,7 +325,7 @@ def test_a_policy_costs_less_than_what_is_set_today(semantics):
     for model, part in (("llama_7b", "mlp"), ("mixtral_8x7b", "moe")):
         graph = ra.differentiate(f"model:{model}?{ROOFLINE}")
         for n in (1, 2, 4):
-            today = Policy.every(graph, cut(graph), n, semantics)
+            today = every(graph, cut(graph), n, semantics=semantics)
             pattern = f"layers.*|layers.*.self_attn,layers.*.{part}"
             policy = ra.plan_policy(graph, today.peak_memory, pattern, semantics=semantics)
             ratios.append(policy.overhead / today.overhead)
@@ -395,10 +399,10 @@ def test_an_unequal_block_has_a_kind_of_its_own(llama):
 
 
 def test_equal_neighbours_are_one_row(llama):
-    policy = Policy.every(llama, Blocks.of(llama, "layers.*"), 1)
+    policy = every(llama, Blocks.of(llama, "layers.*"), 1)
     assert [row[:3] for row in policy.rows()] == [("layers.0 to layers.3 (4)", "recompute", "none")]
-    assert len(list(Policy.every(llama, Blocks.of(llama, "layers.*"), 2).rows())) == 4
-    parts = Policy.every(llama, Blocks.of(llama, "layers.*.self_attn,layers.*.mlp"), 1)
+    assert len(list(every(llama, Blocks.of(llama, "layers.*"), 2).rows())) == 4
+    parts = every(llama, Blocks.of(llama, "layers.*.self_attn,layers.*.mlp"), 1)
     assert [row[0] for row in parts.rows()] == [
         "layers.0.self_attn to layers.3.self_attn (4)",
         "layers.0.mlp to layers.3.mlp (4)",
@@ -477,7 +481,7 @@ def test_semantics_and_decisions_are_known_words(llama):
     for refused in (
         lambda: plan.policy("layers.*", "lazy"),
         lambda: Policy.of(llama, blocks, ["recompute"] * 4, nothing, semantics="lazy"),
-        lambda: Policy.every(llama, blocks, 2, "lazy"),
+        lambda: every(llama, blocks, 2, semantics="lazy"),
     ):
         with raises(ArgumentError, semantics="lazy"):
             refused()
@@ -544,7 +548,7 @@ def test_no_uniform_policy_is_lower_or_cheaper(semantics, graph, data):
         holds = Holds(live_until - 1, [np.arange(n), np.where(np.isin(place, members), place, -1), kept, again])
     least = ra.plan_policy(graph, "least", blocks, semantics=semantics, holds=holds)
     for each in (1, 2, 4):
-        today = Policy.every(graph, blocks, each, semantics, holds)
+        today = every(graph, blocks, each, semantics=semantics, holds=holds)
         assert least.peak_memory <= today.peak_memory
         within = ra.plan_policy(graph, today.peak_memory, blocks, semantics=semantics, holds=holds)
         assert within.overhead <= today.overhead
@@ -633,6 +637,6 @@ def test_a_block_that_is_refused_is_kept(llama):
     blocks = replace(Blocks.of(llama, "layers.*"), refusals={1: "it changes a value in place"})
     policy = ra.plan_policy(llama, "60%", blocks)
     assert policy.treatments[1].decision == "keep"
-    assert Policy.every(llama, blocks, 1).treatments[1].decision == "keep"
+    assert every(llama, blocks, 1).treatments[1].decision == "keep"
     with raises(ra.PlanError, name="layers.1"):
         Policy.of(llama, blocks, ["recompute"] * 4, mask(llama, []))

@@ -20,7 +20,6 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError, PlanError
 from remat_algos.ir.arrays import Bool, Int8, Int64, wrong_length
 from remat_algos.ir.budget import Amount, Budget
@@ -125,7 +124,8 @@ def plan_policy(
         raise PlanError("no gradient reads what the blocks compute; give a graph with its backward part")
     if holds is not None and holds.live_until.size != graph.n_values:
         raise wrong_length("holds", holds.live_until.size, graph.n_values, "value")
-    search = _BlockSearch(graph, cut, semantics, None if link is None else get_link(link), holds)
+    over = None if link is None else get_link(link)
+    search = _BlockSearch(Policy.of(graph, cut, [KEEP] * len(cut), semantics=semantics, holds=holds, link=over), cut)
     if asked.least or asked.above_lowest is not None:
         lowest = search.lowest()
         return lowest if asked.least else search.within(int(lowest.peak_memory * (1 + (asked.above_lowest or 0))))
@@ -183,12 +183,11 @@ class _Options:
 
 
 class _BlockSearch:
-    """Options of all blocks of a graph, and the choice among them."""
+    """Options of the blocks of a policy that keeps them all, and the choice among them."""
 
-    def __init__(
-        self, graph: ComputationGraph, blocks: Blocks, semantics: str, link: Link | None, holds: Holds | None
-    ) -> None:
-        self.graph, self.blocks, self.semantics, self.link, self.holds = graph, blocks, semantics, link, holds
+    def __init__(self, keeping: Policy, blocks: Blocks) -> None:
+        graph, link = keeping.graph, keeping.link
+        self.keeping, self.graph, self.blocks, self.base = keeping, graph, blocks, keeping.simulation
         self.reads = member_reads(graph, blocks)
         self.treated = (blocks.trigger >= 0) & ~np.isin(np.arange(len(blocks)), [*blocks.refusals])
         self.taker = np.full(graph.n_values, -1)  # of values that one block takes
@@ -206,7 +205,6 @@ class _BlockSearch:
         until = begins[np.searchsorted(begins, begin, "right").clip(max=begins.size - 1)]
         ahead = np.append(needed[graph.forward[needed]][-1:], backward)
         self.ahead = ahead[begin], ahead[until]  # the nodes before which each backward part begins and ends
-        self.base = self.simulation([(0, np.zeros(members.size, bool)) for members in blocks.members])
         trace, bounds, live, (begin, _) = self._parts(self.base)
         self.start, self.outside = int(live[0]), int(trace[: bounds[0]].max(initial=0))
         self.head = int(trace[bounds[-1] : begin.min()].max(initial=0) - live[-1])
@@ -217,10 +215,10 @@ class _BlockSearch:
     def options(self) -> list[_Options]:
         """The options of each block, in order."""
         graph, blocks = self.graph, self.blocks
-        decisions = [KEEP if self.link is None or not treated else OFFLOAD for treated in self.treated]
+        decisions = [KEEP if self.keeping.link is None or not treated else OFFLOAD for treated in self.treated]
         sets: dict[Any, Bool] = {}
         listed = []
-        for b, away in enumerate(offloaded(graph, blocks, decisions, self.semantics)):
+        for b, away in enumerate(offloaded(graph, blocks, decisions, self.keeping.semantics)):
             block, members = _SavedSets(self, b), blocks.members[b]
             marks = block.free, block.forced, block.draws, graph.memory[away]
             kind = (blocks.kinds[b], self.treated[b], *map(bytes, marks))
@@ -293,8 +291,8 @@ class _BlockSearch:
 
     def simulation(self, choice: Iterable[tuple[int, Bool]]) -> Simulation:
         """Simulate an option for each block."""
-        schedule = block_schedule(self.graph, self.blocks, *self._decided(choice), self.semantics, self.holds)
-        return simulate(self.graph, schedule)
+        run_as = self.keeping.semantics, self.keeping.holds
+        return simulate(self.graph, block_schedule(self.graph, self.blocks, *self._decided(choice), *run_as))
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
         """Return the policy of an option for each block; block b gets the option of the equal block `order[b]`."""
@@ -303,10 +301,10 @@ class _BlockSearch:
             self.graph,
             self.blocks,
             *self._decided(self.options[b].pair(at[b]) for b in order),
-            semantics=self.semantics,
-            holds=self.holds,
+            semantics=self.keeping.semantics,
+            holds=self.keeping.holds,
             limit=limit,
-            link=self.link,
+            link=self.keeping.link,
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
@@ -461,7 +459,7 @@ class _SavedSets:
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
         members = blocks.members[b]
-        self.eager = search.semantics == EAGER
+        self.eager = search.keeping.semantics == EAGER
         self.reached = members < blocks.rerun_end[b]
         self.forced = not_rerun(graph)[members]
         self.draws = np.isin(members, blocks.draws)

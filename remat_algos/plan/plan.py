@@ -292,11 +292,14 @@ class Plan:
         --------
         remat_algos.plan_policy : The cheapest policy found within a budget.
         """
-        from remat_algos.plan.policy import Policy
+        from remat_algos.plan.blocks import Blocks
+        from remat_algos.plan.policy import Policy, nearest
 
         if blocks is None:
-            return Policy.of_tensors(self.simulation, self.link)
-        return Policy.nearest(self.simulation, blocks, semantics, self.link)
+            return Policy(self.simulation, link=self.link)
+        cut = blocks if isinstance(blocks, Blocks) else Blocks.of(self.graph, blocks)
+        decided = nearest(self.simulation, cut, semantics)
+        return Policy.of(self.graph, cut, *decided, semantics=semantics, link=self.link)
 
     @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:

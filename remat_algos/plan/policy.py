@@ -90,17 +90,19 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy(Result):
-    """One treatment for each block of a graph, or for each tensor; `simulation` is of the schedule that follows.
+    """What is done with each block of a graph, or with each tensor; `simulation` is of the schedule that follows.
 
-    `treatments` are in the order in which the blocks first run, or of the values. `semantics` is "eager" or "graph",
-    what runs again. `blocks` is None for a policy of tensors, and `limit` the bytes that the policy was searched for.
-    Over the `link`, if any, values may go to the host.
+    `semantics` is "eager" or "graph", what runs again. A policy of blocks has one decision for each, and `saved`
+    bool[n], the nodes whose outputs stay; one of tensors has no blocks and follows from the simulation. `limit` are the
+    bytes that the policy was searched for. Over the `link`, if any, values may go to the host.
     """
 
-    treatments: tuple[Treatment, ...]
-    semantics: str
     simulation: Simulation
+    semantics: str = GRAPH
     blocks: Blocks | None = None
+    decisions: tuple[str, ...] = ()
+    saved: Bool | None = None
+    holds: Holds | None = None
     limit: int | None = None
     link: Link | None = None
     _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -122,19 +124,19 @@ class Policy(Result):
         graph: ComputationGraph,
         blocks: Blocks,
         decisions: Sequence[str],
-        saved: Bool,
+        saved: Bool | None = None,
         *,
         semantics: str = EAGER,
         holds: Holds | None = None,
         limit: int | None = None,
         link: Link | None = None,
     ) -> Policy:
-        """Return the policy of decisions, one per block, and of the nodes whose outputs stay, bool[n], simulated."""
+        """Return the policy of decisions, one per block, and of the nodes whose outputs stay, simulated."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
         for b, reason in blocks.refusals.items():
             if decisions[b] != KEEP:
                 raise PlanError("block {name} can only be kept: {reason!w}", name=blocks.names[b], reason=reason)
-        saved = saved | not_rerun(graph)
+        saved = not_rerun(graph) | (np.zeros(graph.n_nodes, bool) if saved is None else saved)
         simulation = simulate(graph, block_schedule(graph, blocks, decisions, saved, semantics, holds))
         if link is not None and link.host is not None and simulation.host_peak > link.host:
             raise PlanError(
@@ -142,90 +144,42 @@ class Policy(Result):
                 host_peak=simulation.host_peak,
                 host=link.host,
             )
+        return cls(simulation, semantics, blocks, tuple(decisions), saved, holds, limit, link)
+
+    @property
+    def treatments(self) -> tuple[Treatment, ...]:
+        """One for each block, in the order in which they first run, or for each value that crosses or comes back."""
+        return tuple(remembered(self._derived, "treatments", lambda: list(self._treatments())))
+
+    def _treatments(self) -> Iterator[Treatment]:
+        graph, simulation, blocks = self.graph, self.simulation, self.blocks
+        extra = np.maximum(simulation.runs - 1, 0) * graph.compute
+        loads, copies, ticks = simulation.schedule.loads[:, 1], np.zeros(graph.n_values, np.int64), 1
+        if self.link is not None and loads.size:
+            link, n_loads = self.link.planned, np.bincount(loads, minlength=graph.n_values)
+            ticks, (out_time, in_time) = link.ticks(graph), link.times(link.refined(graph))
+            copies = np.where(n_loads > 0, out_time, 0) + n_loads * in_time
+        if blocks is None or self.saved is None:
+            for x, kind in zip(*(each.tolist() for each in _decisions(simulation)), strict=True):
+                # The price of a value is that of its node, which may make other values too.
+                figures = int(graph.memory[x]), int(extra[graph.producer[x]]), in_units(int(copies[x]), ticks)
+                yield Treatment(graph.value_name(x), DECISIONS[kind], (), *figures)
+            return
         stays = np.zeros(graph.n_values, np.int64)
         for x, _ in simulation.saved:
             stays[x] = graph.memory[x]
         stays = np.bincount(graph.producer, weights=stays, minlength=graph.n_nodes).astype(np.int64)
-        extra = np.maximum(simulation.runs - 1, 0) * graph.compute
-        loads = simulation.schedule.loads[:, 1]
-        copies, ticks = _copies(simulation, None if link is None else link.planned)
-        treatments = []
-        for name, members, end, inputs, decision in zip(
-            blocks.names, blocks.members, blocks.rerun_end, blocks.inputs, decisions, strict=True
-        ):
-            shown = () if decision == KEEP else members[saved[members] & (members < end)].tolist()
-            away = np.intersect1d(inputs, loads) if decision == OFFLOAD else inputs[:0]
-            decision = RECOMPUTE if decision == OFFLOAD and not away.size else decision
-            treatments.append(
-                Treatment(
-                    name,
-                    decision,
-                    tuple(graph.labels[v].removeprefix(f"{name}.") for v in shown),
-                    int(stays[members].sum()),
-                    int(extra[members].sum()),
-                    in_units(int(copies[away].sum()), ticks),
-                )
+        for b, (name, members, decision) in enumerate(zip(blocks.names, blocks.members, self.decisions, strict=True)):
+            again = members[self.saved[members] & (members < blocks.rerun_end[b])].tolist() if decision != KEEP else []
+            away = np.intersect1d(blocks.inputs[b], loads if decision == OFFLOAD else loads[:0])
+            yield Treatment(
+                name,
+                RECOMPUTE if decision == OFFLOAD and not away.size else decision,
+                tuple(graph.labels[v].removeprefix(f"{name}.") for v in again),
+                int(stays[members].sum()),
+                int(extra[members].sum()),
+                in_units(int(copies[away].sum()), ticks),
             )
-        return cls(tuple(treatments), semantics, simulation, blocks, limit, link)
-
-    @classmethod
-    def every(
-        cls, graph: ComputationGraph, blocks: Blocks, n: int, semantics: str = EAGER, holds: Holds | None = None
-    ) -> Policy:
-        """Return the policy that checkpoints each n-th block of a stack, from the first, and saves nothing in it."""
-        nothing = np.zeros(graph.n_nodes, bool)
-        return cls.of(graph, blocks, every_nth(blocks, n), nothing, semantics=semantics, holds=holds)
-
-    @classmethod
-    def nearest(
-        cls,
-        simulation: Simulation,
-        blocks: Blocks | str | Sequence[str],
-        semantics: str = GRAPH,
-        link: Link | None = None,
-        holds: Holds | None = None,
-    ) -> Policy:
-        """Return the policy nearest to a schedule: blocks that it recomputes save what it keeps for gradients."""
-        graph = simulation.graph
-        blocks = blocks if isinstance(blocks, Blocks) else Blocks.of(graph, blocks)
-        saved = np.zeros(graph.n_nodes, bool)
-        saved[graph.producer[[x for x, _ in simulation.saved]]] = True
-        stored = np.zeros(graph.n_values, bool)
-        stored[simulation.stores] = True
-        decisions = []
-        for b, (members, inputs) in enumerate(zip(blocks.members, blocks.inputs, strict=True)):
-            away = link is not None and bool(stored[inputs].any())
-            again = (simulation.runs[members] > 1).any() or stored[np.isin(graph.producer, members)].any()
-            kept = b in blocks.refusals or not (again or away)
-            decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
-            drawn = members[np.isin(members, blocks.draws)]
-            if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
-                saved[drawn] = np.logical_or.accumulate(saved[drawn])
-            saved[np.intersect1d(members, blocks.fixed)] = False
-        return cls.of(graph, blocks, decisions, saved, semantics=semantics, holds=holds, link=link)
-
-    @classmethod
-    def of_tensors(cls, simulation: Simulation, link: Link | None = None) -> Policy:
-        """Return what a schedule does with each tensor, for other frameworks.
-
-        It lists the values that live from the forward into the backward part, and those recomputed or offloaded.
-        The price of a value is that of its node, which may make other values too.
-        """
-        graph, (listed, decision) = simulation.graph, _decisions(simulation)
-        extra = np.maximum(simulation.runs - 1, 0) * graph.compute
-        copies, ticks = _copies(simulation, None if link is None else link.planned)
-        found = (
-            Treatment(
-                graph.value_name(x),
-                DECISIONS[kind],
-                (),
-                int(graph.memory[x]),
-                int(extra[graph.producer[x]]),
-                in_units(int(copies[x]), ticks),
-            )
-            for x, kind in zip(listed.tolist(), decision.tolist(), strict=True)
-        )
-        return cls(tuple(found), GRAPH, simulation, None, None, link)
 
     @property
     def graph(self) -> ComputationGraph:
@@ -322,6 +276,25 @@ class Policy(Result):
         return labelled(self.figures())
 
 
+def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[list[str], Bool]:
+    """Decisions per block, and the nodes whose outputs stay: blocks that a schedule recomputes save what it keeps."""
+    graph = simulation.graph
+    saved, stored = np.zeros(graph.n_nodes, bool), np.zeros(graph.n_values, bool)
+    saved[graph.producer[[x for x, _ in simulation.saved]]] = True
+    stored[simulation.stores] = True
+    decisions = []
+    for b, (members, inputs) in enumerate(zip(blocks.members, blocks.inputs, strict=True)):
+        away = bool(stored[inputs].any())
+        again = (simulation.runs[members] > 1).any() or stored[np.isin(graph.producer, members)].any()
+        kept = b in blocks.refusals or not (again or away)
+        decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
+        drawn = members[np.isin(members, blocks.draws)]
+        if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
+            saved[drawn] = np.logical_or.accumulate(saved[drawn])
+        saved[np.intersect1d(members, blocks.fixed)] = False
+    return decisions, saved
+
+
 def every_nth(blocks: Blocks, n: int) -> list[str]:
     """Return the decisions that checkpoint each n-th block of a stack, from the first."""
     ran = Counter[str]()
@@ -408,13 +381,3 @@ def _decisions(simulation: Simulation) -> tuple[Int64, Int8]:
     offloaded[simulation.stores] = True
     listed = np.flatnonzero(crosses | recomputed | offloaded)
     return listed, np.where(offloaded, 2, np.where(recomputed, 1, 0))[listed].astype(np.int8)
-
-
-def _copies(simulation: Simulation, link: Link | None) -> tuple[Int64, int]:
-    """int64[n_values]: ticks of the copies of each value; and the number of ticks in a unit of compute."""
-    graph, loads = simulation.graph, simulation.schedule.loads[:, 1]
-    if link is None or not loads.size:
-        return np.zeros(graph.n_values, np.int64), 1
-    out_time, in_time = link.times(link.refined(graph))
-    n_loads = np.bincount(loads, minlength=graph.n_values)
-    return np.where(n_loads > 0, out_time, 0) + n_loads * in_time, link.ticks(graph)

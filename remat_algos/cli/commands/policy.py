@@ -14,7 +14,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.plan.block_policies import plan_policy
 from remat_algos.plan.blocks import SEMANTICS, Blocks
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.policy import Policy
+from remat_algos.plan.policy import Policy, every_nth
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import exact_bytes
@@ -68,7 +68,9 @@ def run(arguments: argparse.Namespace) -> None:
     if plan is None and not limited and arguments.against is None:
         raise RematError("give PLAN, --budget SIZE, or --against every_n=2, whose peak is then the budget")
     blocks = Blocks.of(graph, cuts[0])
-    today = None if arguments.against is None else Policy.every(graph, blocks, arguments.against, semantics)
+    today = None
+    if arguments.against is not None:
+        today = Policy.of(graph, blocks, every_nth(blocks, arguments.against), semantics=semantics)
     find = partial(plan_policy, graph, blocks=arguments.blocks, semantics=semantics, link=link)
     rival = None if today is None else find(today.peak_memory)
     if plan is not None:
