@@ -11,7 +11,7 @@ import remat_algos as ra
 from remat_algos.bounds import link_bound, moments
 from remat_algos.bounds.bound import TIME, LowerBound, Prices
 from remat_algos.bounds.closure import cuts_of, overhead_bound
-from remat_algos.bounds.memory import peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.moments import choose_moments, moment_bound
 from remat_algos.bounds.rising import prove, rising
 from remat_algos.cost.links import LinkTimes
@@ -255,7 +255,7 @@ def test_bounds_of_every_effort_rise_and_stay_below_the_least_time(data, timed):
     limit, effort = data.draw(limits(graph)), data.draw(st.sampled_from(["fast", "default", "best"]))
     best = least_time(graph, limit, times)
     bounds = list(rising(graph, limit, times=times, effort=effort, last=data.draw(st.booleans())))
-    none_fits = limit < peak_bound_with_copies(graph)[0]
+    none_fits = limit < least_peak_bound(graph, copies=True)[0]
     assert bounds[0] == LowerBound(graph.needed_compute, of=TIME, infeasible=none_fits)
     assert len(bounds) == 1 or not none_fits
     amounts = [each.amount for each in bounds if not each.infeasible]

@@ -110,17 +110,17 @@ def test_a_cut_fit_is_told_from_an_interrupted_one(remat):
 def test_the_bound_of_one_pass_is_no_more_than_proven_where_its_time_is_over():
     edges = [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)]
     graph = ComputationGraph.from_edges(edges, memory=[3, 1, 2, 4, 1], workspace=[0, 0, 0, 5, 0])
-    assert one_pass_bound(graph, Clock(0)) == least_peak_bound(graph)[0] == 10
-    assert one_pass_bound(graph, Clock(600)) == 12
-    assert one_pass_bound(graph, Clock(0)) == 12  # known
+    assert one_pass_bound(graph, Clock(0))[0] == least_peak_bound(graph)[0] == 10
+    assert one_pass_bound(graph, Clock(600))[0] == 12
+    assert one_pass_bound(graph, Clock(0))[0] == 12  # known
 
 
 def test_a_bound_that_cannot_be_stopped_is_not_begun_without_the_time_for_it(monkeypatch):
     monkeypatch.setattr("remat_algos.bounds.memory.READS_A_SECOND", 1e-6)
     graph = layered_dag(16, width=3, seed=3)
-    assert one_pass_bound(graph, Clock(600)) == least_peak_bound(graph)[0]
+    assert one_pass_bound(graph, Clock(600))[0] == least_peak_bound(graph)[0]
     monkeypatch.undo()
-    assert one_pass_bound(graph, Clock(600)) == one_pass_bound(graph)  # nothing less was remembered
+    assert one_pass_bound(graph, Clock(600))[0] == one_pass_bound(graph)[0]  # nothing less was remembered
 
 
 def test_orders_of_one_pass_begin_with_that_of_ids():

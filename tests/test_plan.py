@@ -314,7 +314,7 @@ def test_an_overhead_budget_is_kept_to_the_unit():
         if more > 0:
             verify(GRAPH, record(budget=budget))
         else:
-            with raises(ClaimError, limit=PLAN.overhead - 1, found=PLAN.overhead):
+            with raises(ClaimError, claimed=PLAN.overhead - 1, found=PLAN.overhead):
                 verify(GRAPH, record(budget=budget))
 
 
@@ -322,7 +322,7 @@ def test_a_bound_may_be_what_is_computed_but_no_more(plant):
     for scope in ("canonical", "chain", "fixed order"):
         plant(another, optimal_in=scope)
         claim = {"bound_scope": scope, "bound_source": "another", "gap": None, "details": {}}
-        with raises(ClaimError, prover="another", seconds=30):
+        with raises(ClaimError, by=["another"], within=" within 30 s"):
             verify(GRAPH, record(bound=PLAN.simulation.compute, **claim))
         with raises(ClaimError, claimed=PLAN.simulation.compute + 1, found=PLAN.simulation.compute):
             verify(GRAPH, record(bound=PLAN.simulation.compute + 1, **claim))

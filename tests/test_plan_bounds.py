@@ -116,7 +116,7 @@ def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, eff
     record = plan.record()
     record["bound"] = plan.simulation.compute
     record["gap"] = 0.0
-    with raises(ClaimError, claimed=record["bound"], nodes=record["details"]["bound"]["nodes"]):
+    with raises(ClaimError, claimed=record["bound"], by=record["details"]["bound"]["nodes"]):
         verify(GRAPH, record)
     plan.save(tmp_path / "plan.json")
     loaded = Plan.load(tmp_path / "plan.json", GRAPH)

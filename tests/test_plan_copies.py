@@ -15,7 +15,7 @@ import remat_algos as ra
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.allocators import get_allocator, list_allocators
 from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.bounds.bound import TIME_SOURCES
+from remat_algos.bounds.bound import SOURCES, TIME
 from remat_algos.bounds.moments import moment_bound
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
@@ -152,7 +152,7 @@ def test_every_forged_entry_is_refused_in_a_sentence_and_none_is_left_out(name):
         verify(GRAPH, {key: entry for key, entry in RECORD.items() if key != name})
 
 
-@pytest.mark.parametrize("source", TIME_SOURCES)
+@pytest.mark.parametrize("source", SOURCES[TIME])
 def test_a_bound_on_time_is_proven_again(source, tmp_path):
     plan = ra.solve(GRAPH, "45%", link=LINK, effort="fast")
     assert plan.bound.source == "minimum cuts with a link"

@@ -10,7 +10,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.bound import LowerBound
-from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound, lowest_order_with_copies
 from remat_algos.context import Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError
@@ -135,7 +135,7 @@ def test_a_host_that_is_too_small_is_named():
 
 
 def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
-    bound = peak_bound_with_copies(CHAIN)[0]
+    bound = least_peak_bound(CHAIN, copies=True)[0]
     with raises(BudgetError, limit=5, lower_bound=bound):
         solve(CHAIN, 5, link=LINK, effort="fast")
 
@@ -160,7 +160,7 @@ def test_an_error_with_a_link_says_what_one_without_says():
             solve(graph, limit, link=LINK, effort="fast", **options)
         return error.value
 
-    bound, nodes = peak_bound_with_copies(CHAIN)
+    bound, nodes = least_peak_bound(CHAIN, copies=True)
     live = {"live": {"8": 6, "15": 6, "7": 2}, "more_values": 1}
     assert refused().fields.items() >= ({"lower_bound": bound, "forcing": [str(nodes[0])]} | live).items()
     once = replace(CHAIN, once=np.ones(CHAIN.n_nodes, bool))  # what must run once may leave

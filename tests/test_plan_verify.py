@@ -235,7 +235,7 @@ def test_a_solver_proves_its_bound_again(tmp_path):
 def test_a_cheaper_schedule_disproves_a_bound():
     made = claiming("live_set_search")
     assert made["compute"] > optimum(made["limit"])
-    with raises(ra.errors.ClaimError, bound=made["compute"], prover="live_set_search", reached=13):
+    with raises(ra.errors.ClaimError, claimed=made["compute"], source="live_set_search reaches", found=13):
         verify(GRAPH, made)
 
 
@@ -245,7 +245,7 @@ def test_what_is_not_proven_here_is_called_a_claim(claimed):
     assert "optimal" not in text + repr(claimed) + claimed._repr_html_()
     assert cells(claimed, ("bound", "gap")) == ("15.4 % claimed", "not proven")
     assert not claimed.bound.proven
-    with raises(ra.errors.ClaimError, bound=15, prover="believer", seconds=30):
+    with raises(ra.errors.ClaimError, claimed=15, by=["believer"], within=" within 30 s"):
         verify(GRAPH, claimed)
 
 

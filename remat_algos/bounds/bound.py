@@ -13,9 +13,9 @@ from remat_algos.ir.graph import ComputationGraph
 COMPUTE, TIME = "compute", "time"
 ANY_ORDER = "any order"  # scope of a bound for all schedules
 ONE_PASS = "one pass"  # source of the bound that every needed node runs once
-CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
-LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
-"""Sources of bounds on time: by minimum cuts, and by an integer program; without a link they are `PROVEN`."""
+CLOSURE, MOMENTS = "closure", "moments"
+SOURCES = {COMPUTE: (CLOSURE, MOMENTS), TIME: ("minimum cuts with a link", "integer program with a link")}
+"""Sources of bounds that nodes prove: by minimum cuts, and by an integer program."""
 TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
 # Maximum starts in a record; `LinkCuts` needs fewer.
 MAX_STARTS = 1000
@@ -136,14 +136,14 @@ class LowerBound:
 
     @property
     def source(self) -> str:
-        """ "one pass", "closure", "moments", "two paths", "results", one of `TIME_SOURCES`, or the solver."""
+        """ "one pass", "closure", "moments", "two paths", "results", one of a link's `SOURCES`, or the solver."""
         if self.solver is not None:
             return self.solver
         if not self.nodes:
             return RESULTS if self.forced else ONE_PASS
         if self.forced and len(self.nodes) > 1:
             return TWO_PATHS
-        cuts, programs = PROVEN if self.of == COMPUTE else TIME_SOURCES
+        cuts, programs = SOURCES[self.of]
         return cuts if self.prices is not None or self.forced else programs
 
     @checked_arguments

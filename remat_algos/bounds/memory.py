@@ -1,5 +1,6 @@
 """Lower bounds on the peak of every schedule."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
@@ -22,7 +23,7 @@ ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of
 
 
 @checked_arguments
-def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
+def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[int, list[int]]:
     """Lower bound on the peak of every schedule, and the nodes that prove it.
 
     The largest of three: the maximum of `forced_bytes`, with its nodes, at each of which every schedule has this many
@@ -31,6 +32,9 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     Parameters
     ----------
     graph : ComputationGraph
+    copies : bool, optional
+        True if schedules may copy values to the host and back: the peak of `lowest_order_with_copies`. No node is named
+        if the set of waiting outputs depends on the order.
 
     Returns
     -------
@@ -43,6 +47,9 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     >>> least_peak_bound(graph)
     (7, [2])
     """
+    if copies:
+        bound, live = lowest_order_with_copies(graph)[0], _live(graph, np.zeros(graph.n_nodes, bool))
+        return bound, np.flatnonzero(live == bound).tolist() if bound else []
     forced = forced_bytes(graph)
     bound, pair = two_path_bound(graph)
     if (together := result_bytes(graph, forced)) > bound:
@@ -74,16 +81,6 @@ def _own_bytes(graph: ComputationGraph) -> Int64:
     np.add.at(own, graph.producer, counted)
     np.add.at(own, np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr)), counted[graph.read_indices])
     return own
-
-
-def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Return the peak of `lowest_order_with_copies` and the nodes that force it.
-
-    If the set of waiting outputs depends on the order, no node is named.
-    """
-    bound = lowest_order_with_copies(graph)[0]
-    live = _live(graph, np.zeros(graph.n_nodes, bool))
-    return bound, np.flatnonzero(live == bound).tolist() if bound else []
 
 
 def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
@@ -155,43 +152,32 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
-def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
-    """Lower bound on the peak of every order of one pass; at the deadline of `clock` the largest so far.
+def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
+    """Lower bound on the peak of every order of one pass; an order that meets it, if one better than by ids is known.
 
     When node v runs, the nodes that it needs have run, those that need it have not, and others may have. Values of
     executed nodes that are read later are live. The fewest such bytes over all choices of the others are a minimum cut;
     the bound is the largest of these minima over v (on large graphs only v with the most live bytes in id order), or
     `least_peak_bound` if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows: up to 30 nodes
-    the bound is then nearly always the lowest peak of one pass.
+    the bound is then nearly always the lowest peak of one pass. At the deadline of `clock` it is the largest so far.
     """
-    proven = [0]
-    try:
-        return int(_one_pass(graph, clock or Clock(), proven)[0])
-    except OutOfTime:
-        return max(proven[0], least_peak_bound(graph)[0])
-
-
-def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int64 | None:
-    """int64[*]: an order of one pass, better than by ids, that meets `one_pass_bound`; None if none was found."""
-    try:
-        order = _one_pass(graph, clock or Clock(), [0])[1:]
-    except OutOfTime:
-        return None
-    return order if order.size else None
-
-
-def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64:
-    """Return the bound of one pass, with intermediate bounds in `proven`; then the order that meets it."""
+    clock, bound = clock or Clock(), 0
 
     def computed() -> Int64:
-        proven[0] = above = _one_pass_bound(graph, clock, proven)
+        nonlocal bound
+        for cut in one_pass_cuts(graph, clock):
+            bound = cut
         known = int(bytes_in_id_order(graph).max(initial=0))
         if graph.updates.any():  # some may have to wait for later readers
             known = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
-        bound, order = lowest_one_pass(graph, above, known, clock.check)
-        return np.array([bound, *([] if order is None else order.tolist())], np.int64)
+        lowest, order = lowest_one_pass(graph, bound, known, clock.check)
+        return np.array([lowest, *([] if order is None else order.tolist())], np.int64)
 
-    return derived(graph, "one_pass", computed)
+    try:
+        found = derived(graph, "one_pass", computed)
+    except OutOfTime:
+        return max(bound, least_peak_bound(graph)[0]), None
+    return int(found[0]), found[1:] if found.size > 1 else None
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
@@ -242,8 +228,8 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, PATHS_WORK)[0]
 
 
-def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
-    """Return the bound of one pass, with intermediate bounds in `proven`."""
+def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
+    """Yield increasing bounds of one pass, by minimum cuts."""
     reads = min(2 * PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
     if clock.left is not None and reads > READS_A_SECOND * clock.left:  # the first part cannot be stopped
@@ -254,14 +240,14 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
     single, cost = once.once.view(np.uint8), np.zeros(graph.n_nodes, np.int64)
     search = ClosureSearch(once.arrays, single, cost, bits=0, step=1, most=2**61 // (graph.n_values + 2))
     at = work = 0
+    yield bound
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
-        proven[0] = bound
         clock.check()
         search.aim(bound)
         at = search.visit(nodes, at, PATHS_PORTION)
         work += int(search.work)
         bound = max(bound, int(search.excessive))
-    return bound
+        yield bound
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:

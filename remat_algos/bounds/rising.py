@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from remat_algos.bounds.bound import CLOSURE, RESULTS, TIME, TWO_PATHS, LowerBound
+from remat_algos.bounds.bound import CLOSURE, RESULTS, TWO_PATHS, LowerBound
 from remat_algos.bounds.closure import cuts_of, one_pass
-from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.memory import forced_bytes, least_peak_bound
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import DEFAULT, Effort
@@ -39,7 +39,7 @@ def rising(
     """
     allowed, clock = Effort.of(effort), clock or Clock()
     count = allowed.last_moments if last else allowed.moments
-    none_fits = None if limit is None else _excess(graph, limit, times is not None)
+    none_fits = None if limit is None else _excess(graph, limit, times)
     if none_fits is not None:
         yield none_fits
         return
@@ -73,15 +73,13 @@ def rising(
             yield best
 
 
-def _excess(graph: ComputationGraph, limit: int, copies: bool) -> LowerBound | None:
+def _excess(graph: ComputationGraph, limit: int, times: LinkTimes | None) -> LowerBound | None:
     """Return the proof that no schedule fits, by bytes that no cut counts; None if there is none."""
-    if copies:
-        fits = peak_bound_with_copies(graph)[0] <= limit
-        return None if fits else LowerBound(graph.needed_compute, of=TIME, infeasible=True)
-    peak, nodes = least_peak_bound(graph)
-    if limit >= peak or peak <= forced_bytes(graph).max(initial=0):
+    peak, nodes = least_peak_bound(graph, copies=times is not None)
+    if limit >= peak or (times is None and peak <= forced_bytes(graph).max(initial=0)):
         return None
-    return LowerBound(graph.needed_compute, tuple(nodes), infeasible=True, forced=peak)
+    found = replace(one_pass(graph, times), infeasible=True)
+    return found if times else replace(found, nodes=tuple(nodes), forced=peak)
 
 
 def prove(

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
-from remat_algos.bounds.bound import (
-    ANY_ORDER,
-    BOUND_OF_ANOTHER,
-    COMPUTE,
-    ONE_PASS,
-    PROVEN,
-    TIME,
-    TIME_SOURCES,
-    LowerBound,
-)
-from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.bound import ANY_ORDER, BOUND_OF_ANOTHER, COMPUTE, ONE_PASS, SOURCES, TIME, LowerBound
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.rising import prove
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.cost.links import Link
@@ -35,7 +26,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import Timeline, timeline
-from remat_algos.solvers.registry import SCOPES, Candidate, Solver, Task, find_solver, list_solvers
+from remat_algos.solvers.registry import SCOPES, Candidate, Solver, Task, list_solvers
 
 # Seconds for the integer program of a moment bound; for `verify` also for a solver that proved a bound, and an arena.
 PROVING = 30
@@ -67,6 +58,23 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     graph = _same_graph(graph, record)
     simulation, link = _simulated(graph, record), link_of(record)
     played = _timed(simulation, link)
+    bound = _claimed_bound(record, link)
+    _check_figures(record, played, bound)
+    claimed = Reservation.claimed(record, simulation.peak_memory)
+    try:
+        allocator = get_allocator(claimed.allocator)
+    except AllocationError as error:
+        raise PlanError('"allocator" of the plan is invalid: {error!w}', error=error) from error
+    limit = _check_limits(record, played, allocator)
+    proofs = _Proofs(record, played, limit, strict)
+    bound, narrower = proofs.bound(bound), proofs.narrower()
+    reservation = _reserved(record, simulation, claimed, allocator, strict)
+    return Checked(graph, simulation, reservation, bound, narrower, link)
+
+
+def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
+    """Compare all that is simulated, and the lower bounds on the peak: ours is proven, a solver's is only claimed."""
+    simulation, graph, link = played.simulation, played.simulation.graph, played.link
     found: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
         "resident_memory": graph.resident_memory,
@@ -80,31 +88,12 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     if link is not None:
         found |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
-    bound = _claimed_bound(record, link)
     found["gap"] = None if bound is None else bound.gap(played.time)
-    _compare(record, found, "the simulation")
-    if link is not None and link.host is not None and simulation.host_peak > link.host:
-        raise ClaimError(
-            "the plan holds {host_peak} bytes on the host, which are over the {host} of its link",
-            host_peak=simulation.host_peak,
-            host=link.host,
-        )
-    claimed = Reservation.claimed(record, simulation.peak_memory)
-    try:
-        allocator = get_allocator(claimed.allocator)
-    except AllocationError as error:
-        raise PlanError('"allocator" of the plan is invalid: {error!w}', error=error) from error
-    _check_peak_bound(graph, record, simulation)
-    limit = _check_limits(graph, record, played, allocator)
-    if bound is not None:
-        bound = _checked_bound(graph, record, bound, played, limit, strict)
-    elif "bound" in record.get("details", {}):
-        raise PlanError(BOUND_OF_ANOTHER)
-    elif record.get("bound_source") not in (None, ONE_PASS, *PROVEN):
-        _prover(graph, record["bound_source"], ANY_ORDER)
-    narrower = _narrower(graph, record, simulation, limit, strict)
-    reservation = _reserved(record, simulation, claimed, allocator, strict)
-    return Checked(graph, simulation, reservation, bound, narrower, link)
+    _compare(record, found, "the simulation gives")
+    _compare(record, {"peak_bound": least_peak_bound(graph, copies=link is not None)[0]}, "the graph gives")
+    _at_most("no peak below", record.get("details", {}).get("peak_bound", 0), simulation.peak_memory, "its own is")
+    if link is not None and link.host is not None:
+        _at_least("to stay within host memory of", link.host, simulation.host_peak, "it stores")
 
 
 def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
@@ -112,13 +101,29 @@ def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -
     for name, value in facts.items():
         claimed = record.get(name, value)
         if claimed != value or isinstance(claimed, bool) != isinstance(value, bool):
-            raise ClaimError(
-                "the plan claims {name} {claimed!j}; {source} gives {found!j}",
-                name=name,
-                claimed=claimed,
-                source=source,
-                found=value,
-            )
+            _refuse(name, claimed, value, source)
+
+
+def _at_most(name: str, claimed: Any, most: Any, source: str) -> None:
+    """ClaimError if a claimed lower bound is above what the plan itself has."""
+    if not claimed <= most:  # also for NaN
+        _refuse(name, claimed, most, source)
+
+
+def _at_least(name: str, claimed: Any, least: Any, source: str) -> None:
+    """ClaimError if a claimed limit or size is below what the plan needs."""
+    if claimed < least:
+        _refuse(name, claimed, least, source)
+
+
+def _refuse(name: str, claimed: Any, found: Any, source: str) -> NoReturn:
+    raise ClaimError(
+        "the plan claims {name!w} {claimed!j}; {source!w} {found!j}",
+        name=name,
+        claimed=claimed,
+        source=source,
+        found=found,
+    )
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -163,9 +168,9 @@ def _timed(simulation: Simulation, link: Link | None) -> Timeline:
         raise PlanError('"link" of the plan does not go with the graph: {error!w}', error=error) from error
 
 
-def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
+def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
     """Compare the plan with its budget and constraints; return the bytes of peak for which its bounds hold."""
-    simulation = played.simulation
+    simulation, graph = played.simulation, played.simulation.graph
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -176,20 +181,13 @@ def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Ti
         most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     except (TypeError, ValueError) as error:
         raise PlanError('"budget" of the plan is invalid: {error!w}', error=error) from error
-    _compare(record, {"limit": limit}, "its budget")
-    if limit is not None and simulation.peak_memory > limit:
-        raise ClaimError(
-            "the plan claims to stay within {limit} bytes; its peak is {peak}", limit=limit, peak=simulation.peak_memory
-        )
-    # Without a link the time is the compute.
-    if most is not None and played.overhead > most:
+    _compare(record, {"limit": limit}, "its budget gives")
+    if limit is not None:
+        _at_least("to stay within a limit of", limit, simulation.peak_memory, "its peak is")
+    if most is not None:
+        # Without a link the time is the compute.
         noun = "overhead" if played.link is None else "overhead in time"
-        raise ClaimError(
-            "the plan claims to stay within {noun} {limit}; it has {found}",
-            noun=noun,
-            limit=most,
-            found=played.overhead,
-        )
+        _at_least(f"to stay within {noun}", most, played.overhead, "it has")
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
@@ -209,290 +207,200 @@ def _claimed_bound(record: Mapping[str, Any], link: Link | None) -> LowerBound |
         )
     if bound is None:
         return None
-    of, by_nodes = (COMPUTE, PROVEN) if link is None else (TIME, TIME_SOURCES)
-    return LowerBound(bound, of=of, scope=scope, solver=None if source in (None, ONE_PASS, *by_nodes) else source)
+    of = COMPUTE if link is None else TIME
+    by_solver = source not in (None, ONE_PASS, *SOURCES[of])
+    return LowerBound(bound, of=of, scope=scope, solver=source if by_solver else None)
 
 
-def _checked_bound(
-    graph: ComputationGraph, record: Mapping[str, Any], bound: LowerBound, played: Timeline, limit: int, strict: bool
-) -> LowerBound:
-    """Prove the lower bound on compute, with a link on time, again; ClaimError if it is false or has no prover."""
-    source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
-    what, (does, by_nodes) = bound.of, ("computes", PROVEN) if link is None else ("takes", TIME_SOURCES)
-    if not bound.amount <= played.time:  # also for NaN
-        raise ClaimError(
-            "the plan claims the lower bound {claimed} on {what}; it {does} {found} itself",
-            claimed=bound.amount,
-            what=what,
-            does=does,
-            found=played.time,
-        )
-    if bound.amount < one_pass or (source in (None, ONE_PASS) and bound.amount > one_pass):
-        raise ClaimError(
-            "the plan claims the lower bound {claimed} on {what}{whose}; one pass {does} {one_pass}",
-            claimed=bound.amount,
-            what=what,
-            whose=", which names no source" if source is None else "",
-            does=does,
-            one_pass=one_pass,
-        )
-    if link is not None and source not in (None, ONE_PASS, *TIME_SOURCES):
-        raise ClaimError(
-            "the plan claims a bound on time by {source!r}, which proves none; bounds are by {known!l}",
-            source=source,
-            known=[ONE_PASS, *TIME_SOURCES],
-        )
-    prover = None if bound.solver is None or source in by_nodes else _prover(graph, bound.solver, bound.scope)
-    if source in by_nodes:
-        return _prove_by_nodes(record, bound, played, limit, strict)
-    if "bound" in record.get("details", {}):
-        raise PlanError(BOUND_OF_ANOTHER)
-    if prover is None or bound.amount == one_pass:
-        return bound
-    return replace(bound, proven=_prove_by_solver(prover, graph, bound, played.simulation, limit, strict))
+@dataclass(frozen=True, slots=True)
+class _Proofs:
+    """Proofs of the bounds that a record claims for schedules within a limit of the peak."""
 
+    record: Mapping[str, Any]
+    played: Timeline
+    limit: int
+    strict: bool
 
-def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
-    """Check the lower bound on the peak: ours is proven; a larger one, in the details, is only claimed by a solver."""
-    proven = (peak_bound_with_copies if "link" in record else least_peak_bound)(graph)[0]
-    _compare(record, {"peak_bound": proven}, "the graph")
-    claimed = record.get("details", {}).get("peak_bound", 0)
-    if claimed > simulation.peak_memory:
-        raise ClaimError(
-            "the plan claims that no schedule has a peak below {claimed}; its own is lower", claimed=claimed
-        )
+    @property
+    def graph(self) -> ComputationGraph:
+        return self.played.simulation.graph
 
+    def bound(self, claim: LowerBound | None) -> LowerBound | None:
+        """Prove the lower bound on compute, with a link on time; ClaimError if it is false or has no prover."""
+        source, one_pass = self.record.get("bound_source"), self.graph.needed_compute
+        of = COMPUTE if self.played.link is None else TIME
+        by_nodes = claim is not None and source in SOURCES[of]
+        if claim is not None:
+            does = "computes" if of == COMPUTE else "takes"
+            name = f"the lower bound on {of}{'' if source else ', which names no source,'}"
+            _at_most(name, claim.amount, self.played.time, f"it {does}")
+            _at_least(name, claim.amount, one_pass, f"one pass {does}")
+            if source in (None, ONE_PASS):
+                _at_most(name, claim.amount, one_pass, f"one pass {does}")
+        scope = ANY_ORDER if claim is None else claim.scope
+        prover = None if source in (None, ONE_PASS, *SOURCES[of]) else self._prover(source, scope, of)
+        if claim is not None and by_nodes:
+            return self._by_nodes(claim)
+        if "bound" in self.record.get("details", {}):
+            raise PlanError(BOUND_OF_ANOTHER)
+        if claim is None or prover is None or claim.amount == one_pass:
+            return claim
+        return self._by_solver(prover, claim)
 
-def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
-    """Return the solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
-    prover = find_solver(source)
-    if prover is None:
-        able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
-        raise ClaimError(
-            "the plan claims a bound by {source!r}, which proves none; bounds are by {known!l}",
-            source=source,
-            known=[ONE_PASS, *PROVEN, *able],
-        )
-    if prover.optimal_in not in (scope, ANY_ORDER):
-        raise ClaimError(
-            "the plan claims a bound by {source}, which proves none for schedules of the scope {scope!r}",
-            source=source,
-            scope=scope,
-        )
-    reason = prover.needs(graph)
-    if reason is not None:
-        raise ClaimError(
-            "the plan claims a bound by {source}, which cannot serve this graph: {reason!w}",
-            source=source,
-            reason=reason,
-        )
-    return prover
-
-
-def _prove_by_solver(
-    prover: Solver,
-    graph: ComputationGraph,
-    claim: LowerBound,
-    simulation: Simulation,
-    limit: int,
-    strict: bool,
-    constraints: Constraints | None = None,
-) -> bool:
-    """Run the claimed prover of a bound once more; True if it proves the bound.
-
-    It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves a bound for any order.
-    """
-    bound, own = claim.amount, Candidate(simulation.schedule, simulation=simulation)
-    seconds, effort = (PROVING, BEST) if strict else (PROVING_AGAIN, FAST)
-    task = Task(min(limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
-    whose = "" if claim.scope == ANY_ORDER else f" of schedules of the scope '{claim.scope}'"
-    with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
-        for found in prover.candidates(graph, task, Clock(seconds), {}):
-            if not isinstance(found, Candidate):
-                continue
-            peak, compute = found.figures
-            if claim.scope == ANY_ORDER and found.simulation is not None and peak <= limit and compute < bound:
-                raise ClaimError(
-                    "the plan claims the lower bound {bound} on compute{whose}, by {prover}; {reached} is reached",
-                    bound=bound,
-                    whose=whose,
-                    prover=prover.name,
-                    reached=int(compute),
-                )
-            if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None and found.bound >= bound:
-                return True
-    if strict:
-        raise ClaimError(
-            "the plan claims the lower bound {bound} on compute{whose}, by {prover}; it was not proven here within "
-            "{seconds:.0f} s",
-            bound=bound,
-            whose=whose,
-            prover=prover.name,
-            seconds=seconds,
-        )
-    return False
-
-
-def _narrower(
-    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, limit: int, strict: bool
-) -> LowerBound | None:
-    """The claimed bound of a narrower scope, proven if strict; an error if it is invalid or contradicts the plan."""
-    narrower = record.get("details", {}).get("narrower_bound")
-    if narrower is None:
-        return None
-    bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
-    if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
-        raise PlanError(
-            '"narrower_bound" in the details of the plan is {narrower!j}; expected bound and scope', narrower=narrower
-        )
-    if bound > simulation.compute:
-        raise ClaimError(
-            "the plan claims the lower bound {claimed} on schedules of its scope; it computes {found}",
-            claimed=bound,
-            found=simulation.compute,
-        )
-    prover = _prover(graph, record["method"], scope)
-    claim = LowerBound(bound, scope=scope, solver=prover.name, proven=strict)
-    if strict and bound > graph.needed_compute:
-        constraints = Constraints.claimed(graph, record.get("constraints"))
-        _prove_by_solver(prover, graph, claim, simulation, limit, strict, constraints)
-    return claim
-
-
-def _prove_by_nodes(
-    record: Mapping[str, Any], bound: LowerBound, played: Timeline, limit: int, strict: bool
-) -> LowerBound:
-    """Prove the bound from the nodes and prices in the plan; return it with these."""
-    source, graph, link = record["bound_source"], played.simulation.graph, played.link
-    in_ticks = graph.refined(played.ticks)
-    times = None if link is None else link.times(in_ticks, down=True)
-    claim = LowerBound.claimed(graph, bound.amount, record.get("details", {}).get("bound"), bound.of)
-    if claim.source != source or (claim.prices is not None and len(claim.nodes) > 1):
-        raise PlanError(BOUND_OF_ANOTHER)
-    try:
-        found = prove(in_ticks, limit, claim, times=times, seconds=PROVING)
-    except ValueError as error:
-        raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
-    claim, proven = replace(claim, scope=bound.scope), played.in_units(int(found.amount))
-    if proven >= claim.amount:
+    def narrower(self) -> LowerBound | None:
+        """Return the claimed bound of a narrower scope, proven if strict; ClaimError if it contradicts the plan."""
+        narrower, graph = self.record.get("details", {}).get("narrower_bound"), self.graph
+        if narrower is None:
+            return None
+        bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
+        if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
+            raise PlanError(
+                '"narrower_bound" in the details of the plan is {narrower!j}; expected bound and scope',
+                narrower=narrower,
+            )
+        _at_most("the lower bound in its scope", bound, self.played.simulation.compute, "it computes")
+        prover = self._prover(self.record["method"], scope)
+        claim = LowerBound(bound, scope=scope, solver=prover.name, proven=self.strict)
+        if self.strict and bound > graph.needed_compute:
+            self._by_solver(prover, claim, Constraints.claimed(graph, self.record.get("constraints")))
         return claim
-    facts = {
-        "claimed": claim.amount,
-        "what": claim.of,
-        "nodes": [graph.labels[v] for v in claim.nodes],
-        "proven": proven,
-    }
-    if not found.stopped:
-        raise ClaimError(
-            "the plan claims the lower bound {claimed} on {what}, by {nodes!l} at the first run; that proves {proven}",
-            **facts,
-        )
-    if strict:
-        raise ClaimError(
-            "the plan claims the lower bound {claimed} on {what}, by {nodes!l} at the first run; {seconds} s proved "
-            "{proven}",
-            **facts,
-            seconds=PROVING,
-        )
-    return replace(claim, proven=False)
+
+    def _prover(self, source: str, scope: str, of: str = COMPUTE) -> Solver:
+        """Return the solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
+        able = {each.name: each for each in list_solvers() if of == COMPUTE and each.optimal_in in (scope, ANY_ORDER)}
+        if source not in able:
+            raise ClaimError(
+                "the plan claims a bound on {of} by {source!r}, which proves none in scope {scope!r}; bounds are by "
+                "{known!l}",
+                of=of,
+                source=source,
+                scope=scope,
+                known=[ONE_PASS, *SOURCES[of], *able],
+            )
+        reason = able[source].needs(self.graph)
+        if reason is not None:
+            raise ClaimError(
+                "the plan claims a bound by {source}, which cannot serve this graph: {reason!w}",
+                source=source,
+                reason=reason,
+            )
+        return able[source]
+
+    def _by_solver(self, prover: Solver, claim: LowerBound, constraints: Constraints | None = None) -> LowerBound:
+        """Run the claimed prover of a bound once more.
+
+        It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves a bound for any
+        order.
+        """
+        simulation = self.played.simulation
+        own, proven = Candidate(simulation.schedule, simulation=simulation), self.graph.needed_compute
+        seconds, effort = (PROVING, BEST) if self.strict else (PROVING_AGAIN, FAST)
+        task = Task(min(self.limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
+        with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
+            for found in prover.candidates(self.graph, task, Clock(seconds), {}):
+                if not isinstance(found, Candidate):
+                    continue
+                peak, compute = found.figures
+                if claim.scope == ANY_ORDER and found.simulation is not None and peak <= self.limit:
+                    _at_most("the lower bound on compute", claim.amount, int(compute), f"{prover.name} reaches")
+                if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None:
+                    proven = max(proven, found.bound)
+                if proven >= claim.amount:
+                    break
+        return self._proven(claim, [prover.name], proven, seconds)
+
+    def _by_nodes(self, claim: LowerBound) -> LowerBound:
+        """Prove a bound from the nodes and prices in the plan; return it with these."""
+        graph, played = self.graph, self.played
+        named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
+        if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):
+            raise PlanError(BOUND_OF_ANOTHER)
+        in_ticks = graph.refined(played.ticks)
+        times = None if played.link is None else played.link.times(in_ticks, down=True)
+        try:
+            found = prove(in_ticks, self.limit, named, times=times, seconds=PROVING)
+        except ValueError as error:
+            raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
+        by, seconds = [graph.labels[v] for v in named.nodes], PROVING if found.stopped else None
+        return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(found.amount)), seconds)
+
+    def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
+        """Return a claim with whether it is proven; ClaimError if it is not, unless a proof was stopped in time."""
+        if proven >= claim.amount:
+            return replace(claim, proven=True)
+        if self.strict or seconds is None:
+            raise ClaimError(
+                "the plan claims the lower bound {claimed} on {what!w}, by {by!l}; that proves {proven}{within}",
+                claimed=claim.amount,
+                what=claim.of + ("" if claim.scope == ANY_ORDER else f" of schedules of the scope '{claim.scope}'"),
+                by=by,
+                proven=proven,
+                within="" if seconds is None else f" within {seconds:g} s",
+            )
+        return replace(claim, proven=False)
 
 
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
     """Return the reservation, if the claims about it are true."""
-    limit = record["limit"]
     if claimed.allocator == PEAK:
         return claimed
-    if limit is not None and claimed.memory > limit:
-        raise ClaimError(
-            "the plan claims to stay within {limit} bytes; {what} {memory}",
-            limit=limit,
-            what=f"{allocator.name} reserves" if claimed.bound is None else "it packs into",
-            memory=claimed.memory,
-        )
+    if record["limit"] is not None:
+        what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
+        _at_least("to stay within a limit of", record["limit"], claimed.memory, what)
     if claimed.bound is None:
         found = allocator.reserve(simulation)
     else:
-        found = _arena(record, simulation, claimed, allocator, strict)
-    _compare(record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model")
-    if strict and (found.bound or 0) < (claimed.bound or 0):
-        raise ClaimError(
-            "the plan claims packed_bound {claimed}; {proven} was proven here within {seconds} s",
-            claimed=claimed.bound,
-            proven=found.bound,
-            seconds=PROVING,
-        )
+        found = _arena(record.get("offsets"), simulation, claimed, allocator, strict)
+    _compare(
+        record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model gives"
+    )
+    if strict and claimed.bound is not None:
+        _at_most("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {PROVING} s is")
     return found
 
 
 def _arena(
-    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
+    offsets: Any, simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Return the claimed arena with its addresses, and a bound proven here."""
-    offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
-    if bound > memory:
-        raise ClaimError(
-            "the plan claims that nothing packs below {claimed} bytes; it packs into {memory} itself",
-            claimed=bound,
-            memory=memory,
-        )
-    if memory < simulation.peak_memory:
-        raise ClaimError(
-            "the plan claims packed_memory {memory}; no arena for its schedule is below {peak}",
-            memory=memory,
-            peak=simulation.peak_memory,
-        )
-    if offsets is None:
-        return _packed_again(simulation, claimed, allocator, strict)
+    """Return the claimed arena with its addresses, and a bound proven here; without addresses it is packed again."""
+    memory, bound, alignment = claimed.memory, claimed.bound or 0, claimed.alignment
+    _at_most("packed_bound", bound, memory, "it packs into")
+    _at_least("packed_memory", memory, simulation.peak_memory, "no arena for its schedule is below")
+    buffers = Buffers.of(simulation)
+    live = proven = buffers.rounded(alignment).max_live
+    allocation = None if offsets is None else _placed(offsets, buffers, memory, min(bound, live), alignment)
+    if allocation is None or bound > live:
+        clock = None if allocation is None else Clock(PROVING if strict else PROVING_AGAIN)
+        again = allocator.reserve(simulation, clock, alignment=alignment)
+        _at_most("packed_bound", bound, again.memory, "its schedule packs into")
+        proven = max(live, again.bound or 0)
+        _at_least("packed_memory", memory, proven, "no arena for its schedule is below")
+        if allocation is not None:
+            allocation = replace(allocation, bound=min(bound, proven))
+        elif memory >= again.memory and again.allocation is not None:
+            allocation = replace(again.allocation, size=memory)
+        elif strict:
+            raise ClaimError(
+                "the plan claims to pack into {claimed} bytes, which was not found here within a few seconds ({found} "
+                "was); `remat allocate --time-limit` searches longer",
+                claimed=memory,
+                found=again.memory,
+            )
+    return replace(claimed, bound=min(bound, proven), allocation=allocation)
+
+
+def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: int) -> Allocation:
+    """Return the arena of a plan's addresses; ClaimError if buffers overlap or lie outside."""
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
         raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
-    buffers, alignment = Buffers.of(simulation), claimed.alignment
-    live = buffers.rounded(alignment).max_live
     try:
-        storage, known = np.arange(len(buffers)), min(bound, live)
-        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", known, alignment)
+        storage = np.arange(len(buffers))
+        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", bound, alignment)
         found.verify()
     except AllocationError as error:
         raise ClaimError(
             "the plan claims addresses in packed_memory {memory} that cannot be: {error!w}", memory=memory, error=error
         ) from error
-    if bound > live:
-        again = allocator.reserve(simulation, Clock(PROVING if strict else PROVING_AGAIN), alignment=alignment)
-        if again.memory < bound:
-            raise ClaimError(
-                "the plan claims packed_bound {claimed}; its schedule packs into {memory} bytes",
-                claimed=bound,
-                memory=again.memory,
-            )
-        found = replace(found, bound=min(bound, max(live, again.bound or live)))
-    return replace(claimed, bound=found.bound, allocation=found)
-
-
-def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool) -> Reservation:
-    """Pack the arena again for a file without addresses."""
-    found = allocator.reserve(simulation, alignment=claimed.alignment)
-    bound = found.bound or 0
-    if claimed.memory < bound:
-        raise ClaimError(
-            "the plan claims packed_memory {memory}; no arena for its schedule is below {bound} bytes",
-            memory=claimed.memory,
-            bound=bound,
-        )
-    if (claimed.bound or 0) > found.memory:
-        raise ClaimError(
-            "the plan claims packed_bound {claimed}; its schedule packs into {memory} bytes",
-            claimed=claimed.bound,
-            memory=found.memory,
-        )
-    claimed = replace(claimed, bound=min(claimed.bound or 0, bound))
-    if claimed.memory >= found.memory and found.allocation is not None:
-        return replace(claimed, allocation=replace(found.allocation, size=claimed.memory))
-    if strict:
-        raise ClaimError(
-            "the plan claims to pack into {claimed} bytes, which was not found here within a few seconds ({found} "
-            "was); `remat allocate --time-limit` searches longer",
-            claimed=claimed.memory,
-            found=found.memory,
-        )
-    return claimed
+    return found

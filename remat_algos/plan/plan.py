@@ -13,7 +13,7 @@ from remat_algos.allocate.allocators import PEAK, Reservation, get_allocator
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.bound import ANY_ORDER, LowerBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
@@ -207,7 +207,7 @@ class Plan:
         With a link, what some node reads and makes while it runs: values that wait may leave.
         """
         if self.link is not None:
-            return peak_bound_with_copies(self.graph)[0]
+            return least_peak_bound(self.graph, copies=True)[0]
         proven = 0 if self.loaded else self.solver_peak_bound or 0
         return max(least_peak_bound(self.graph)[0], proven)
 
@@ -323,7 +323,7 @@ class Plan:
             **entries(self, "budget limit"),
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
-            "peak_bound": (least_peak_bound if self.link is None else peak_bound_with_copies)(graph)[0],
+            "peak_bound": least_peak_bound(graph, copies=self.link is not None)[0],
             **entries(self, "graph.resident_memory simulation.compute overhead"),
             "bound": None if bound is None else bound.amount,
             "bound_scope": None if bound is None else bound.scope,

@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from remat_algos.arguments import as_seed, checked_arguments
-from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
@@ -280,7 +280,7 @@ def _plan(
     limits = request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))
-    if link is not None and (bound := peak_bound_with_copies(graph)[0]) > (limits.limit or 0):
+    if link is not None and (bound := least_peak_bound(graph, copies=True)[0]) > (limits.limit or 0):
         return f"no schedule goes below {format_bytes(bound)}, even with copies over {link}"
     try:
         return answered(request, clock.share(progress=clock.report))

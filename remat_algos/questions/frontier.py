@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
 from remat_algos.bounds.bound import ANY_ORDER, ONE_PASS
-from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
@@ -293,7 +293,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
     return Frontier(
         graph=graph,
         curves={name: undominated(plans)} if plans else {},
-        bound_memory=peak_bound_with_copies(graph)[0],
+        bound_memory=least_peak_bound(graph, copies=True)[0],
         bound_compute=graph.needed_compute,
         base=base,
         reasons={} if plans else {name: reason or stop.reason},

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from remat_algos.arguments import as_seed, checked_arguments
-from remat_algos.bounds.memory import one_pass_bound, proven_one_pass
+from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.context import Clock, Progress, until_stopped
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32
@@ -98,7 +98,7 @@ def lower_passes(
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
-    bound, order, graph = one_pass_bound(graph, clock), proven_one_pass(graph, clock), best.graph
+    (bound, order), graph = one_pass_bound(graph, clock), best.graph
     if best.peak_memory > bound and order is not None:
         yield simulate(graph, order.tolist())
         return

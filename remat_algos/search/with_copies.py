@@ -7,7 +7,7 @@ import numpy as np
 
 from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.bounds.bound import TIME, LowerBound
-from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound, lowest_order_with_copies
 from remat_algos.bounds.rising import rising
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import in_units
@@ -355,7 +355,7 @@ class _CopySearch:
         """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
         graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
-        bound, nodes = peak_bound_with_copies(graph)
+        bound, nodes = least_peak_bound(graph, copies=True)
         violation = None if rules is None else rules.violation(lowest)
         message = Message(
             "no plan within {limit!B} exists, even with copies over {link!w}"
@@ -396,7 +396,7 @@ class _CopySearch:
 
 def _too_slow(plan: Plan, allowed: int) -> BudgetError:
     """Return the error if the fastest plan takes more time than the budget allows."""
-    labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
+    labels, bound = plan.graph.labels, least_peak_bound(plan.graph, copies=True)
     return BudgetError(
         "overhead {allowed!w} in time is too low: the lowest reached within {limit!B} is {overhead!w}",
         allowed=labels.compute(allowed),

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if ending.stop.complete:
         clock.finish()
     # Known by now unless the deadline or an interrupt came first.
-    bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
+    bound, _ = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
     record = _record(best, first, bound, ending.stop)
     if arguments.output:
         write_whole(Path(arguments.output), f"{json.dumps(_steps(best), indent=1)}\n".encode())

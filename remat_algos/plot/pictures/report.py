@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, plan_rows
@@ -187,7 +187,7 @@ def _layout(graph: ComputationGraph) -> dict[str, Any]:
 def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
     simulation, limit, lives, trace = lanes.simulation, lanes.limit, lanes.lives, lanes.trace.tolist()
     copies = lanes.timeline is not None or simulation.schedule.loads.size > 0
-    floor, _ = (peak_bound_with_copies if copies else least_peak_bound)(lanes.graph)
+    floor, _ = least_peak_bound(lanes.graph, copies=copies)
     decisions = (Decision(simulation, v, lanes.timeline) for v in range(lanes.graph.n_nodes))
     return {
         "order": lanes.order,

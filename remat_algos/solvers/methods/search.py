@@ -265,7 +265,7 @@ class _LimitSearch:
         """Search for an order of one pass within the limit; None if all orders have about the same peak."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and ALONE < graph.n_nodes <= COOL_NODES
-        if not free or one_pass_bound(graph, self.clock) > ORDER_ROOM * self.first.figures[0]:
+        if not free or one_pass_bound(graph, self.clock)[0] > ORDER_ROOM * self.first.figures[0]:
             return None
         start = Annealed(simulate(graph, lowest_pass(graph)), "the order of a beam")
         by_moves, part = self.max_moves is not None, self.annealer.part * ORDER_WORK
