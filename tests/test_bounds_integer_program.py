@@ -9,7 +9,14 @@ import threading
 import numpy as np
 import pytest
 
-from remat_algos.bounds.integer_program import DEBUG_LINE, _c_library, _without_debug_lines, solve_integer_program
+from remat_algos.bounds.integer_program import (
+    DEBUG_LINE,
+    FREE,
+    ProgramRows,
+    _c_library,
+    _without_debug_lines,
+    solve_integer_program,
+)
 
 of_c = pytest.mark.skipif(_c_library() is None, reason="C's stdout cannot be set here")
 
@@ -44,8 +51,20 @@ def test_of_what_c_prints_the_debugging_lines_are_left_out():
 def program():
     """One that takes HiGHS some milliseconds."""
     rng = np.random.default_rng(1)
-    rows, columns = np.divmod(np.arange(20 * 20), 20)
-    return rng.uniform(50, 99, 20), (rows, columns, rng.integers(1, 60, 400)), np.full(20, 300), np.full(20, np.inf)
+    cost, amounts, rows = rng.uniform(50, 99, 20), rng.integers(1, 60, (20, 20)), ProgramRows()
+    for each in amounts:
+        rows.add(np.arange(20)[:, np.newaxis], each, low=300)
+    return cost, rows, np.full(20, FREE)
+
+
+def test_a_row_is_one_of_the_free_variables_and_the_rest_of_its_bounds():
+    """3a - b + c >= 4 and 3c - d + a >= 4 in halves, where b = 1, d = 0.5 and c is free: 1.5a + 0.5c >= 2.5."""
+    rows = ProgramRows()
+    rows.add(np.array([[0, 2], [1, 3], [2, 0]]), [3, -1, 1], low=4, unit=2)
+    rows.add(np.array([[3]]), [2], high=5)
+    matrix, low, high = rows.table(np.array([FREE, 1, FREE, 0.5]))
+    assert matrix.toarray().tolist() == [[1.5, 0.5], [0.5, 1.5], [0, 0]]
+    assert (low.tolist(), high.tolist()) == ([2.5, 2.25, -np.inf], [np.inf, np.inf, 4])
 
 
 def test_standard_output_is_that_of_the_other_threads_while_a_program_is_solved(capfd):

@@ -24,41 +24,79 @@ UNITS = 10_000.0  # otherwise, one pass in units of the objective
 TOLERANCE = 1e-6  # floating-point error of a bound, share of one pass
 WHOLE_TOLERANCE = 1e-3  # extra error if costs are whole numbers, share of the divisor
 
-Entries = tuple[Int64, Int64, Any]
-"""(row, column, coefficient) of each entry of a matrix."""
+FREE = -1  # state of a variable without a fixed value
+ZERO, ONE = CONSTANTS = 0, 1  # variables of fixed value, in every program
+
+
+class ProgramRows:
+    """Rows `low <= sum of amount * variable <= high`, written with the numbers of variables.
+
+    Which variables are free, and the values of the others, is known when the program is solved.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._entries = list[tuple[Any, ...]]()  # (row, variable, amount)
+        self._ends = list[Any]()  # (low, high, unit) of each row
+
+    def add(
+        self, variables: Any, amounts: Any, *, low: float = -np.inf, high: float = np.inf, unit: float = 1.0
+    ) -> None:
+        """Add a row for each column of int64[terms, rows] `variables`; all have the same amounts, float64[terms]."""
+        n_terms, n_rows = np.shape(variables)
+        rows = np.tile(np.arange(self.size, self.size + n_rows), n_terms)
+        self._entries.append((rows, np.ravel(variables), np.repeat(amounts, n_rows)))
+        self._ends.append(np.tile([[low], [high], [unit]], n_rows))
+        self.size += n_rows
+
+    def table(self, state: Any) -> tuple[Any, Any, Any]:
+        """Return the matrix of the free variables, and the lowest and highest value of each row."""
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]
+
+        row, variable, amount = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
+        low, high, unit = np.concatenate(self._ends, axis=1)
+        free, column = state[variable] == FREE, np.cumsum(state == FREE) - 1
+        known = np.bincount(row[~free], amount[~free] * state[variable[~free]], self.size)
+        row, column, amount = row[free], column[variable[free]], amount[free]
+        matrix = csr_array((amount / unit[row], (row, column)), (self.size, int((state == FREE).sum())))
+        return matrix, (low - known) / unit, (high - known) / unit
 
 
 def solve_integer_program(
     cost: Any,
-    entries: Entries,
-    low: Any,
-    high: Any,
+    rows: ProgramRows,
+    state: Any,
     *,
     whole: bool | Any = True,
     most: float | Any = 1.0,
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a cost over 0/1 and other variables, from 0 to `most`, with lower and upper bounds on rows of a matrix.
+    """Minimize a cost over the free variables of rows, from 0 to `most`, of which those that are `whole` are integers.
 
-    `whole` are the integer variables. HiGHS' absolute tolerances are about 1e-6, so the optimum should be far above 1.
-    It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C takes effect when it returns.
-    In SciPy's result `status` is 0 unless it was stopped; `mip_dual_bound` holds in either case.
+    Arrays are by variable; `state` is `FREE` or the value of each. HiGHS' absolute tolerances are about 1e-6, so the
+    optimum should be far above 1. It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C
+    takes effect when it returns. In SciPy's result `x` has all variables, or is None; `status` is 0 unless it was
+    stopped; `mip_dual_bound` holds in either case.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
-    from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
-    row, column, coefficient = entries
-    table = csr_array((coefficient, (row, column)), (len(low), len(cost)))
+    free = state == FREE
+    whole, most = (np.broadcast_to(each, state.shape)[free] for each in (whole, most))
     limits = {} if seconds is None else {"time_limit": max(float(seconds), SHORTEST_PROGRAM)}
     with _without_debug_lines():
-        return milp(
-            np.asarray(cost, float),
-            integrality=np.broadcast_to(whole, len(cost)).astype(int),
+        result = milp(
+            np.asarray(cost, float)[free],
+            integrality=whole.astype(int),
             bounds=Bounds(0, most),
-            constraints=LinearConstraint(table, low, high) if len(low) else None,
+            constraints=LinearConstraint(*rows.table(state)) if rows.size else None,
             options={"mip_rel_gap": gap, **limits},
         )
+    if result.x is not None:
+        x = state.astype(float)
+        x[free] = result.x
+        result.x = x
+    return result
 
 
 def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:

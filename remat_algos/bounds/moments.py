@@ -10,6 +10,7 @@ import numpy as np
 
 from remat_algos.bounds import integer_program
 from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, check_moment
+from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.cost.links import LinkTimes
@@ -34,8 +35,6 @@ STARTS = 8  # relaxations solved to find the rows of the link for stores that be
 MARGIN = 1e-5
 """Share of the bytes of a row by which it is relaxed: HiGHS treats numbers that differ by 1e-6 as equal, even when it
 derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
-FREE = -1  # state of a variable that the graph does not fix to 0 or 1
-ZERO, ONE = 0, 1  # columns of the constants
 
 
 def moment_bound(
@@ -246,7 +245,7 @@ class _Variables:
     """
 
     def __init__(self, graph: ComputationGraph, count: int, times: LinkTimes | None) -> None:
-        self.size = 2
+        self.size = len(CONSTANTS)
         self.leaving = np.flatnonzero(times.leaving(graph)) if times else np.zeros(0, np.int64)
         moments = range(1, count + 1)
         spans = [(0, 1), *combinations(range(1, count + 2), 2)]
@@ -262,35 +261,6 @@ class _Variables:
     def _new(self, count: int) -> Int64:
         self.size += count
         return np.arange(self.size - count, self.size)
-
-
-class _MomentRows:
-    """Rows `low <= sum of amount * variable <= high` over the free variables; the others are constants."""
-
-    def __init__(self, state: Int8) -> None:
-        self.state, free = state, state == FREE
-        self.column = np.where(free, np.cumsum(free) - 1, -1)
-        self.entries: list[tuple[Int64, Int64, Any]] = []
-        self.low, self.high = [np.zeros(0)], [np.zeros(0)]
-        self.size = 0
-
-    def add(self, variables: Int64, amounts: Any, *, low: float = -inf, high: float = inf, unit: float = 1.0) -> None:
-        """Add a row for each column of int64[terms, rows] `variables`, all with the amounts float64[terms]."""
-        n_rows = variables.shape[1]
-        known = amounts @ (self.state[variables] == 1)
-        column = self.column[variables]
-        free = column >= 0
-        row = np.broadcast_to(self.size + np.arange(n_rows), free.shape)
-        amount = np.broadcast_to(np.reshape(amounts / unit, (-1, 1)), free.shape)
-        self.entries.append((row[free], column[free], amount[free]))
-        self.low.append((low - known) / unit)
-        self.high.append((high - known) / unit)
-        self.size += n_rows
-
-    def table(self) -> tuple[integer_program.Entries, Any, Any]:
-        """((row, column, coefficient) of all entries, lowest and highest value of each row)."""
-        row, column, amount = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
-        return (row, column, amount), np.concatenate(self.low), np.concatenate(self.high)
 
 
 class _Program:
@@ -423,25 +393,24 @@ class _Program:
         found = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
         if not self.possible:
             return replace(found, infeasible=True)
-        fixed = int(((state[at.windows] == 1).sum(axis=0) * graph.compute).sum()) - needed
-        cost = np.zeros(state.size, np.int64)
-        cost[at.windows] = graph.compute
-        is_wait = np.arange(state.size) >= state.size - at.waits.size
-        cost, is_wait = cost[state == FREE], is_wait[state == FREE]
+        cost, most = np.zeros(state.size, np.int64), np.ones(state.size)
+        cost[at.windows], most[at.waits] = graph.compute, np.inf
+        fixed, is_wait, free = int(cost[state == ONE].sum()) - needed, np.isinf(most), state == FREE
         costs = graph.compute[self.repeatable & (graph.compute > 0)]
         step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
-        unit, margin = integer_program.objective_unit(cost, needed)
-        if not cost.size or seconds == 0:
+        unit, margin = integer_program.objective_unit(cost[free], needed)
+        if not free.any() or seconds == 0:
             lower = max(0, integer_program.next_multiple(fixed, step))
-            return replace(found, amount=needed + lower, stopped=cost.size > 0)
+            return replace(found, amount=needed + lower, stopped=bool(free.any()))
         stopwatch = Stopwatch()
 
         def solved(whole: bool) -> Any:
             return integer_program.solve_integer_program(
                 np.where(is_wait, 1.0, cost / unit),
-                *self._rows(unit),
+                self._rows(unit),
+                state,
                 whole=whole and ~is_wait,
-                most=np.where(is_wait, np.inf, 1.0),
+                most=most,
                 seconds=None if seconds is None else max(0.0, seconds - stopwatch.passed),
             )
 
@@ -463,30 +432,30 @@ class _Program:
         lower = max(0, integer_program.next_multiple(fixed + (proven or 0), step))
         return replace(found, amount=needed + lower, stopped=not ended)
 
-    def _rows(self, unit: float) -> tuple[integer_program.Entries, Any, Any]:
-        """Rows of the free variables; times and waits are in a unit."""
-        rows = _MomentRows(self.state)
+    def _rows(self, unit: float) -> ProgramRows:
+        """Rows of the program; times and waits are in a unit."""
+        rows = ProgramRows()
         rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
         self._add_bytes(rows)
         self._add_single_runs(rows)
         if self.times is not None:
             self._add_copies(rows, self.times, unit)
-        return rows.table()
+        return rows
 
-    def _add_bytes(self, rows: _MomentRows) -> None:
+    def _add_bytes(self, rows: ProgramRows) -> None:
         """The values live at each moment are within the limit."""
         for w, live in self.variables.live.items():
             free = self.state[live] == FREE
             for amounts in _rows_of_bytes(self.graph.memory[free], self._slack(w)):
                 rows.add(live[free, np.newaxis], amounts, high=1 + MARGIN)
 
-    def _add_single_runs(self, rows: _MomentRows) -> None:
+    def _add_single_runs(self, rows: ProgramRows) -> None:
         """A node that must not run twice runs in one window at most."""
         runs = self.variables.windows[:, ~self.repeatable & self.graph.needed]
         several = (self.state[runs] == FREE).sum(axis=0) > 1
         rows.add(runs[:, several], np.ones(len(runs)), high=1.0)
 
-    def _add_copies(self, rows: _MomentRows, times: LinkTimes, unit: float) -> None:
+    def _add_copies(self, rows: ProgramRows, times: LinkTimes, unit: float) -> None:
         """Compute and waits on either side of a moment last as long as the copies of what is loaded after it.
 
         It was stored before the moment's step, and is loaded after it. Values that were not made before a start are
@@ -509,13 +478,11 @@ class _Program:
     def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
         """For each moment, add the start whose row a solution breaks most; False if it breaks none."""
         at, found = self.variables, False
-        share = (self.state == 1).astype(float)
-        share[self.state == FREE] = x
         for w, v in self.moments.items():
-            runs, waits = share[at.windows[:w]], share[at.waits[:w]]
+            runs, waits = x[at.windows[:w]], x[at.waits[:w]]
             before = float((runs @ self.graph.compute).sum() + unit * waits.sum()) - int(self.graph.compute[v])
             order = np.argsort(-self.begin[w], kind="stable")
-            begin, loaded = self.begin[w][order], share[at.loaded[w]][order]
+            begin, loaded = self.begin[w][order], x[at.loaded[w]][order]
             copied = np.cumsum(loaded * times.out_time[at.leaving][order])
             late = np.where(loaded > 0, begin + copied - before, 0)
             if late.max(initial=0) > integer_program.TOLERANCE * self.graph.needed_compute:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.bounds import integer_program
+from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows, solve_integer_program
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
@@ -24,6 +25,8 @@ MILP_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT_SHARE = 1e-9  # relative gap at which HiGHS stops by default
 PROGRAM_SLACK = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
 SCOPE = "fixed order"
+PEAK, SLACK = 2, 3  # variables that a search may fix, after the constants
+VARIABLES = len(CONSTANTS) + 2
 
 
 def few_nodes(graph: ComputationGraph) -> str | None:
@@ -83,7 +86,7 @@ class _Programs:
         self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
         self.floor = least_peak_bound(graph)[0]
         self.constraints = constraints
-        self.rows = _Rows(graph, self.first.schedule.order, constraints, self.first.figures[0])
+        self.program = _StageProgram(graph, self.first.schedule.order, constraints, self.first.figures[0])
         self._report(part=0.1)
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -110,7 +113,7 @@ class _Programs:
         if self.first.figures[0] <= limit and self._allows(self.first):
             found, gap = self.first, 0.0
             bound = one_pass
-        elif limit < self.floor or limit <= 0 or not self.rows.runs:
+        elif limit < self.floor or limit <= 0 or not self.program.runs:
             return None
         else:
             result, bound = self._solve(limit)
@@ -118,9 +121,9 @@ class _Programs:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
             if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
-                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SLACK * self.rows.top)))
+                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SLACK * self.program.top)))
                 found = found if result.x is None else self._candidate(result)
-        details = {"variables": self.rows.n_columns, "mip_gap": gap}
+        details = {"variables": self.program.n_columns, "mip_gap": gap}
         known = bounded and found.figures[0] <= limit and self._allows(found)
         return Candidate(
             found.schedule, details, bound if known else None, SCOPE if known else None, simulation=found.simulation
@@ -133,11 +136,10 @@ class _Programs:
 
     def _solve(self, limit: int, slack: int = 0) -> tuple[Any, int]:
         """The result of HiGHS, and the bound on compute that it proves; `slack` bytes are left free everywhere."""
-        rows, one_pass = self.rows, self.graph.needed_compute
-        unit, margin = integer_program.objective_unit(rows.cost, one_pass)
-        entries, low, high = rows.within(limit, slack)
-        result = integer_program.solve_integer_program(
-            rows.cost / unit, entries, low, high, whole=rows.whole, seconds=self._seconds(), gap=self.gap
+        program, one_pass = self.program, self.graph.needed_compute
+        unit, margin = integer_program.objective_unit(program.cost, one_pass)
+        result = program.solve(
+            program.cost / unit, (limit - slack) / program.top, slack / program.top, self._seconds(), self.gap
         )
         self._report()
         lower = (
@@ -145,22 +147,22 @@ class _Programs:
             if result.status in (integer_program.SOLVED, integer_program.STOPPED)
             else None
         )
-        step = gcd(*rows.cost.tolist())
+        step = gcd(*program.cost.tolist())
         return result, one_pass + integer_program.next_multiple(lower or 0, step)
 
     def _lowest(self) -> int | None:
         """Return the minimum peak of any schedule of this order, or the lowest found in time."""
-        if not self.rows.runs:
+        program = self.program
+        if not program.runs:
             return self.first.figures[0]
-        entries, low, high, cost = self.rows.lowest()
-        whole = np.append(self.rows.whole, False)
-        result = integer_program.solve_integer_program(cost, entries, low, high, whole=whole, seconds=self._seconds())
+        cost = np.where(np.arange(program.cost.size) == PEAK, integer_program.UNITS, 0.0)
+        result = program.solve(cost, FREE, 0.0, self._seconds())
         self._report()
         return None if result.x is None else self._candidate(result).figures[0]
 
     def _candidate(self, result: Any) -> Candidate:
         """Return the schedule of a solution."""
-        return evaluated(self.graph, emit(self.graph, self.rows.order(result.x)))
+        return evaluated(self.graph, emit(self.graph, self.program.order(result.x)))
 
     def _seconds(self) -> float | None:
         """Return the time left; OutOfTime if it is over."""
@@ -174,18 +176,17 @@ class _Programs:
             self.clock.progress(1)
 
 
-class _Rows:
-    """The rows of the program, except the limit.
+class _StageProgram:
+    """The rows of the program; the limit is the value of `PEAK`.
 
-    Nodes are numbered by their places in the order. Columns are R[t, k], stage t recomputes node k; S[t, x], value x is
-    live at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader before,
-    or from its own run, until then. These give the bytes of each step as one row, without the paper's frees and running
-    sums of bytes.
+    Nodes are numbered by their places in the order. Variables are R[t, k], stage t recomputes node k; S[t, x], value x
+    is live at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader
+    before, or from its own run, until then. These give the bytes of each step as one row, without the paper's frees and
+    running sums of bytes. All bytes are shares of `top`, the peak of one pass.
 
     Values are those that are read and no output. `pinned` and `pinned_in` are the bytes of outputs of earlier places,
     in all and in each region; `own` has all bytes that a place makes (unread values and repeated outputs too) and its
-    workspace. `last_stage` is the last stage that may recompute a place; `run_limits` has 0, and `region` -1, for none;
-    `top` is the peak of one pass, in bytes.
+    workspace. `last_stage` is the last stage that may recompute a place; `run_limits` has 0, and `region` -1, for none.
     """
 
     def __init__(self, graph: ComputationGraph, order: Int32, constraints: Constraints | None, top: int) -> None:
@@ -209,14 +210,10 @@ class _Rows:
             np.cumsum([0, *np.where(np.equal(self.region, r), outputs, 0)]).tolist()
             for r in range(len(self.region_limits))
         ]
-        self.costs: list[int] = []  # of each column, in compute
-        self.whole_ones: list[bool] = []
-        self.terms: list[tuple[int, int, float]] = []  # row, column, coefficient
-        self.bounds: list[tuple[float, float]] = []
-        self.capacities: list[tuple[int, float]] = []  # rows that end at the limit, and the bytes subtracted from it
-        self.region_rows: list[int] = []
-        self.runs: dict[tuple[int, int], int] = {}  # column of R[t, k]
-        live: dict[int, int] = {}  # column of S[t, x] for each x
+        self.rows = ProgramRows()
+        self.costs, self.whole_ones = [0] * VARIABLES, [False] * VARIABLES
+        self.runs: dict[tuple[int, int], int] = {}  # variable of R[t, k]
+        live: dict[int, int] = {}  # variable of S[t, x] for each x
         for t in range(order.size):
             live = self._stage(t, live)
         self._limit_runs()
@@ -226,93 +223,78 @@ class _Rows:
     @property
     def n_columns(self) -> int:
         """The number of variables."""
-        return len(self.costs)
+        return len(self.costs) - VARIABLES
+
+    def solve(self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = EXACT_SHARE) -> Any:
+        """Minimize a cost within a peak, or with a free one; `slack` is left free in every region."""
+        state = np.full(self.cost.size, FREE, float)
+        state[[ZERO, ONE, PEAK, SLACK]] = 0.0, 1.0, peak, slack
+        return solve_integer_program(cost, self.rows, state, whole=self.whole, seconds=seconds, gap=gap)
 
     def order(self, solution: Any) -> Int32:
         """Return the runs of a solution: each stage recomputes nodes in their order, then runs its own."""
         again: list[list[int]] = [[] for _ in self.reads]
-        for (t, k), column in self.runs.items():
-            if solution[column] > 0.5:
+        for (t, k), variable in self.runs.items():
+            if solution[variable] > 0.5:
                 again[t].append(k)
         return self.nodes[[k for t, before in enumerate(again) for k in [*before, t]]]
 
-    def within(self, limit: int, slack: int = 0) -> tuple[integer_program.Entries, Any, Any]:
-        """Entries and bounds of the rows for a limit in bytes, of which `slack` are left free."""
-        low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
-        for row, off in self.capacities:
-            high[row] = (limit - slack) / self.top - off
-        high[self.region_rows] -= slack / self.top
-        return self._entries([]), low, high
-
-    def lowest(self) -> tuple[integer_program.Entries, Any, Any, Any]:
-        """Entries, bounds and cost of the program that minimizes the peak, which is its last column."""
-        low, high = np.array(self.bounds, float).reshape(-1, 2).T.copy()
-        for row, off in self.capacities:
-            high[row] = -off
-        cost = np.append(np.zeros(self.n_columns), integer_program.UNITS)
-        return self._entries([(row, self.n_columns, -1.0) for row, _ in self.capacities]), low, high, cost
-
-    def _entries(self, more: list[tuple[int, int, float]]) -> integer_program.Entries:
-        row, column, coefficient = np.array(self.terms + more, float).reshape(-1, 3).T
-        return row.astype(np.int64), column.astype(np.int64), coefficient
-
-    def _column(self, cost: int = 0, whole: bool = False) -> int:
+    def _variable(self, cost: int = 0, whole: bool = False) -> int:
         self.costs.append(cost)
         self.whole_ones.append(whole)
         return len(self.costs) - 1
 
-    def _row(self, terms: list[tuple[int | None, float]], low: float = -np.inf, high: float = np.inf) -> int:
-        """Add a row; a column that is None is 0."""
-        at = len(self.bounds)
-        self.terms += [(at, column, coefficient) for column, coefficient in terms if column is not None]
-        self.bounds.append((low, high))
-        return at
+    def _row(self, terms: list[tuple[int, float]], low: float = -np.inf, high: float = np.inf) -> None:
+        variables, amounts = zip(*terms, strict=True)
+        self.rows.add(np.array(variables)[:, np.newaxis], amounts, low=low, high=high)
 
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
-        """Add the rows of stage t; return the columns of values live at the start of the next."""
-        run = {k: self._column(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
-        self.runs |= {(t, k): column for k, column in run.items()}
-        steps = [*run, t]
+        """Add the rows of stage t; return the variables of values live at the start of the next."""
+        again = {k: self._variable(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
+        self.runs |= {(t, k): variable for k, variable in again.items()}
+        run = again | {t: ONE}
         made = [x for k in range(t + 1) for x in self.values[k]]
-        then = {x: self._column(whole=True) for x in made} if t + 1 < len(self.reads) else {}
-        bytes_of: dict[int, list[tuple[int | None, float]]] = {k: [] for k in steps}
-        producers: dict[int | None, int] = {}  # of the value that a column is about
+        then = {x: self._variable(whole=True) for x in made} if t + 1 < len(self.reads) else {}
+        bytes_of: dict[int, list[tuple[int, float]]] = {k: [] for k in run}
+        producers = dict[int, int]()  # of the value that a variable is about
         for x in made:
-            producer, size, begin, end = self.producer[x], self.sizes[x] / self.top, live.get(x), then.get(x)
-            producers |= {begin: producer, then.get(x): producer}
-            self._row([(begin, 1), (run.get(producer), 1)], high=1)  # made before it is read: it need not be live
-            source: list[tuple[int | None, float]] = [(begin, 1), (run.get(producer), 1)]
-            bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in steps if k <= producer}
+            producer, size = self.producer[x], self.sizes[x] / self.top
+            begin, runs, end = live.get(x, ZERO), run.get(producer, ZERO), then.get(x, ZERO)
+            producers |= {begin: producer, end: producer}
+            if producer < t:
+                self._row([(begin, 1), (runs, 1)], high=1)  # made before it is read: it need not be live
+            source: list[tuple[int, float]] = [(begin, 1), (runs, 1)]
+            bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in run if k <= producer}
             last = producer
-            for k in steps:
+            for k in run:
                 if k in self.readers[x]:
-                    read = self._column()
+                    read = self._variable()
                     producers[read] = producer
-                    self._row([*source, (read, -1)], low=-int(producer == t))
-                    self._row([(read, 1), (run.get(k), -1)], low=int(k == t))
-                    bytes_of |= {j: [*bytes_of[j], (read, size)] for j in steps if last < j <= k}
+                    self._row([*source, (read, -1)], low=0)
+                    self._row([(read, 1), (run[k], -1)], low=0)
+                    bytes_of |= {j: [*bytes_of[j], (read, size)] for j in run if last < j <= k}
                     source, last = [(read, 1)], k
-            self._row([*source, (end, -1)], low=-int(producer == t))
-            bytes_of |= {k: [*bytes_of[k], (end, size)] for k in steps if k > last}
-        for k in steps:
+            self._row([*source, (end, -1)], low=0)
+            bytes_of |= {k: [*bytes_of[k], (end, size)] for k in run if k > last}
+        for k in run:
             own = self.own[k] / self.top
-            row = self._row([*bytes_of[k], (run.get(k), own)])
-            self.capacities.append((row, self.pinned[t] / self.top + (own if k == t else 0)))
+            self._row([*bytes_of[k], (run[k], own), (PEAK, -1)], high=-self.pinned[t] / self.top)
             for region, limit in enumerate(self.region_limits):
-                inside = [(c, size) for c, size in bytes_of[k] if c is not None and self._in(region, producers[c])]
+                inside = [(c, size) for c, size in bytes_of[k] if c != ZERO and self._in(region, producers[c])]
                 here = own if self._in(region, k) else 0
-                off = self.pinned_in[region][t] / self.top + (here if k == t else 0)
-                self.region_rows.append(self._row([*inside, (run.get(k), here)], high=limit / self.top - off))
+                most = (limit - self.pinned_in[region][t]) / self.top
+                self._row([*inside, (run[k], here), (SLACK, 1)], high=most)
         return then
 
     def _in(self, region: int, place: int) -> bool:
         return self.region[place] == region
 
     def _limit_runs(self) -> None:
-        """Add rows that limit the runs of a place: its first run has no column."""
+        """Add rows that limit the runs of a place: the first run is `ONE`."""
         for place, limit in enumerate(self.run_limits):
             if limit:
-                self._row([(column, 1) for (_, k), column in self.runs.items() if k == place], high=limit - 1)
+                again = [(variable, 1.0) for (_, k), variable in self.runs.items() if k == place]
+                self._row([(ONE, 1.0), *again], high=limit)
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
