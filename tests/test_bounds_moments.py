@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, descendants, moment_bound
+from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, moment_bound
 from remat_algos.bounds.rising import rising
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.parts import KEEP
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.structure.reachability import descendants
 from remat_algos.zoo.registry import build
 from tests import strategies
 from tests.oracles import live_sets
@@ -207,7 +208,7 @@ def test_after_a_search_there_are_more_moments():
 
 def test_a_program_gets_more_time_on_a_busy_machine():
     graph = ra.ComputationGraph.from_edges([(v, v + 1) for v in range(5)])
-    choice = _MomentChoice(graph, 9, 20.0, Clock(), None)
+    choice = _MomentChoice(graph, 9, 20.0, Clock())
     choice.stopwatch = SimpleNamespace(passed=10, spent=5)
     assert 1.9 < choice._seconds(1.0) < 2.1
     assert 29 < choice._seconds(100.0) < 31
@@ -224,11 +225,13 @@ def test_a_choice_ends_with_its_time_and_with_its_caller():
     bounds = list(choose_moments(graph, baseline_peak(graph) // 4, 181, seconds=0))
     assert [found.nodes for found in bounds] == [(181,)]
 
-    def look():
+    def interrupt(*_):
         raise KeyboardInterrupt
 
+    clock = Clock(progress=interrupt)
+    clock.stage(2, "programs")
     with pytest.raises(KeyboardInterrupt):
-        next(choose_moments(graph, baseline_peak(graph) // 4, 181, look=look))
+        next(choose_moments(graph, baseline_peak(graph) // 4, 181, clock=clock))
 
 
 def test_a_schedule_of_exactly_as_many_bytes_as_fit_is_not_cut_off():

@@ -10,7 +10,7 @@ import numpy as np
 
 from remat_algos.bounds.bound import TIME, LowerBound, Prices, check_moment
 from remat_algos.bounds.memory import bytes_in_id_order, moments_above, runs_once
-from remat_algos.bounds.moments import ancestors, compute_up_to, descendants
+from remat_algos.bounds.moments import latest_store
 from remat_algos.context import WHOLE
 from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
@@ -18,6 +18,7 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
+from remat_algos.structure.reachability import ancestors, compute_up_to, descendants
 
 SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
 ENDLESS = 2**61  # above all sums of finite capacities
@@ -241,12 +242,11 @@ class _Ascent:
         for part, line in zip(share, self.lines, strict=True):
             loaded[line.loaded] += part
         values = np.flatnonzero(loaded > NEAR_TIME)
-        values = values[np.argsort(-moment.begin[values], kind="stable")]
         begin, copied = moment.begin[values], loaded[values] * moment.times.out_time[values]
-        ends = begin + np.cumsum(copied)
+        end, latest = latest_store(begin, copied)
         stored = [start + float(copied[begin >= start].sum()) for start in self.starts]
         before = max(float(share @ [line.before for line in self.lines]), *stored)
-        if not values.size or ends.max() - before < LATE * self.pass_:
+        if not values.size or end - before < LATE * self.pass_:
             return False
-        self.starts.append(int(begin[ends.argmax()]))
+        self.starts.append(latest)
         return True

@@ -1,6 +1,6 @@
 """A lower bound on compute from the live sets at one to four moments, as an integer program."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from math import gcd, inf
@@ -17,6 +17,7 @@ from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
 MAX_MOMENTS = 4
 FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
@@ -44,7 +45,6 @@ def moment_bound(
     *,
     times: LinkTimes | None = None,
     seconds: float | None = None,
-    look: Callable[[], None] | None = None,
 ) -> LowerBound:
     """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
@@ -56,10 +56,7 @@ def moment_bound(
     Each node is an ancestor of the next. With link times it bounds the time of plans that may also copy values to the
     host and back. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts.
     """
-    if look is not None:
-        look()
-    program = _Program(graph, limit, _chain(graph, nodes), times)
-    return program.bound(seconds)
+    return _Program(graph, limit, _chain(graph, nodes), times).bound(seconds)
 
 
 def choose_moments(
@@ -71,7 +68,6 @@ def choose_moments(
     count: int = MAX_MOMENTS,
     seconds: float = inf,
     clock: Clock | None = None,
-    look: Callable[[], None] | None = None,
 ) -> Iterator[LowerBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
@@ -80,8 +76,9 @@ def choose_moments(
     highest relaxation and of some that force the most bytes, if they raise the relaxation: neither alone ranks them
     well. It ends when a moment gains little, or if the first program is not solved in time, since later ones are
     larger. `seconds` is CPU time of this thread, so results may differ between machines, but little with their load.
+    The clock counts the programs.
     """
-    choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
+    choice = _MomentChoice(graph, limit, seconds, clock or Clock(), times)
     best, _ = choice.solved([first], FIRST_PROGRAM_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or not best.stopped):
@@ -108,20 +105,15 @@ class _MomentChoice:
     limit: int
     seconds: float
     clock: Clock
-    look: Callable[[], None] | None
     times: LinkTimes | None = None
     idle: set[int] = field(default_factory=set)
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
-    def solved(self, chain: Sequence[int], most: float) -> tuple[LowerBound, float]:
-        """Return the bound of a chain after at most `most` seconds, and its upper bound."""
-        program = self._program(chain)
-        return program.bound(self._seconds(most)), program.above
-
-    def _program(self, chain: Sequence[int]) -> "_Program":
-        if self.look is not None:
-            self.look()
-        return _Program(self.graph, self.limit, chain, self.times)
+    def solved(self, nodes: Sequence[int], most: float, whole: bool = True) -> tuple[LowerBound, float]:
+        """Return the bound of a program or its linear relaxation after at most `most` seconds, and its upper bound."""
+        self.clock.advance(1)
+        program = _Program(self.graph, self.limit, sorted(nodes), self.times)
+        return program.bound(self._seconds(most), whole), program.above
 
     @property
     def late(self) -> bool:
@@ -154,10 +146,7 @@ class _MomentChoice:
                 yield bound
                 best = max(best, bound.amount)
 
-    def _relaxed(self, nodes: Sequence[int]) -> LowerBound:
-        return self._program(sorted(nodes)).bound(self._seconds(SHORT_SECONDS), whole=False)
-
-    def promising(self, base: LowerBound) -> list[list[int]]:
+    def promising(self, base: LowerBound) -> list[tuple[int, ...]]:
         """Candidate lists: the current moments plus one more, those with the highest relaxed bound first."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
@@ -168,13 +157,13 @@ class _MomentChoice:
         forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][:FORCING]
         spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
         relaxed: dict[int, LowerBound] = {}
-        without = self._relaxed(base.nodes)
+        without, _ = self.solved(base.nodes, SHORT_SECONDS, whole=False)
         for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
             if self.late:
                 break
             if v in self.idle:
                 continue
-            found = self._relaxed([*base.nodes, v])
+            found, _ = self.solved([*base.nodes, v], SHORT_SECONDS, whole=False)
             if len(base.nodes) > 1 or found.infeasible or found.amount > without.amount:
                 relaxed[v] = found
             else:
@@ -183,7 +172,7 @@ class _MomentChoice:
         by_bytes = [v for v in relaxed if v not in by_relaxation][:BY_BYTES]
         enough = without.amount + WORTH * max((relaxed[v].amount - without.amount for v in relaxed), default=0)
         worth = [v for v in by_relaxation + by_bytes if relaxed[v].infeasible or relaxed[v].amount >= enough]
-        return [sorted([*base.nodes, v]) for v in worth]
+        return [(*base.nodes, v) for v in worth]
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
@@ -200,29 +189,6 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
                 "node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next", u=u, v=v
             )
     return chain
-
-
-def ancestors(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the ancestors of a node, and the node."""
-    indptr, indices = graph.predecessors
-    return _reached(row_of(indptr), indices, graph.n_nodes, node)
-
-
-def descendants(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the needed descendants of a node, and the node."""
-    indptr, indices = graph.successors
-    return _reached(row_of(indptr), indices, graph.n_nodes, node) & graph.needed
-
-
-def _reached(tail: Any, head: Any, size: int, source: int) -> Bool:
-    """bool[size]: vertices that can be reached from a source along arcs."""
-    from scipy.sparse import csr_array  # type: ignore[import-untyped]
-    from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
-
-    table = csr_array((np.ones(len(tail), np.int8), (tail, head)), (size, size))
-    found = np.zeros(size, bool)
-    found[breadth_first_order(table, source, return_predecessors=False)] = True
-    return found
 
 
 class _Variables:
@@ -282,6 +248,7 @@ class _Program:
             self.future[w][v] = False
         self.past[len(chain) + 1] = graph.needed  # all have run at the end
         self.repeatable = _repeatable(graph)
+        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]  # at most one of each column
         self.above = inf  # upper bound: the compute of a solution
         self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
@@ -348,7 +315,7 @@ class _Program:
     def _propagate(self) -> bool:
         """Fix variables that the rows imply and drop clauses that always hold; False if no schedule fits."""
         graph, state = self.graph, self.state
-        runs = self.variables.windows[:, ~self.repeatable & graph.needed]
+        runs = self.single_runs
         while True:
             one, other, cause = (state[columns] for columns in self.clauses)
             open_rows = (one != 1) & (other != 1) & (cause != 0) & (self.clauses[0] != self.clauses[2])
@@ -382,7 +349,7 @@ class _Program:
     def _drop_unwanted(self) -> None:
         """Fix to 0 the variables that no row requires to be 1; all other rows and the objective only gain."""
         causes = np.where(self.state[self.clauses[2]] == 1, ONE, self.clauses[2])
-        wanted = _reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
+        wanted = reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
         wanted[self.variables.waits] = True
         self.state[(self.state == FREE) & ~wanted] = 0
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
@@ -434,46 +401,31 @@ class _Program:
 
     def _rows(self, unit: float) -> ProgramRows:
         """Rows of the program; times and waits are in a unit."""
-        rows = ProgramRows()
+        rows, at, compute, state = ProgramRows(), self.variables, self.graph.compute, self.state
         rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
-        self._add_bytes(rows)
-        self._add_single_runs(rows)
-        if self.times is not None:
-            self._add_copies(rows, self.times, unit)
-        return rows
-
-    def _add_bytes(self, rows: ProgramRows) -> None:
-        """The values live at each moment are within the limit."""
-        for w, live in self.variables.live.items():
-            free = self.state[live] == FREE
+        for w, live in at.live.items():  # the values live at each moment are within the limit
+            free = state[live] == FREE
             for amounts in _rows_of_bytes(self.graph.memory[free], self._slack(w)):
                 rows.add(live[free, np.newaxis], amounts, high=1 + MARGIN)
+        several = self.single_runs[:, (state[self.single_runs] == FREE).sum(axis=0) > 1]
+        rows.add(several, np.ones(len(several)), high=1.0)
+        if self.times is None:
+            return rows
 
-    def _add_single_runs(self, rows: ProgramRows) -> None:
-        """A node that must not run twice runs in one window at most."""
-        runs = self.variables.windows[:, ~self.repeatable & self.graph.needed]
-        several = (self.state[runs] == FREE).sum(axis=0) > 1
-        rows.add(runs[:, several], np.ones(len(runs)), high=1.0)
-
-    def _add_copies(self, rows: ProgramRows, times: LinkTimes, unit: float) -> None:
-        """Compute and waits on either side of a moment last as long as the copies of what is loaded after it.
-
-        It was stored before the moment's step, and is loaded after it. Values that were not made before a start are
-        stored after that: there is a row for each of `starts`.
-        """
-        at, compute = self.variables, self.graph.compute
-        out, into = times.out_time[at.leaving], times.in_time[at.leaving]
-
-        def add(side: slice, w: int, copied: Int64, least: int) -> None:
+        def copied(side: slice, w: int, times: Int64, least: int) -> None:
+            """Compute and waits on a side of a moment last as long as the copies there of what is loaded after it."""
             runs, waits = at.windows[side], at.waits[side]
-            amounts = np.concatenate([np.tile(compute, len(runs)), np.full(waits.size, unit), -copied])
+            amounts = np.concatenate([np.tile(compute, len(runs)), np.full(waits.size, unit), -times])
             terms = np.concatenate([runs.ravel(), waits, at.loaded[w]])
             rows.add(terms[:, np.newaxis], amounts, low=least, unit=unit)
 
+        out, into = (times[at.leaving] for times in self.times)
         for w, v in self.moments.items():
+            # Values that were not made before a start are stored after that, and all before the moment's step.
             for start in self.starts[w]:
-                add(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
-            add(slice(w, None), w, into, 0)
+                copied(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
+            copied(slice(w, None), w, into, 0)
+        return rows
 
     def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
         """For each moment, add the start whose row a solution breaks most; False if it breaks none."""
@@ -481,29 +433,20 @@ class _Program:
         for w, v in self.moments.items():
             runs, waits = x[at.windows[:w]], x[at.waits[:w]]
             before = float((runs @ self.graph.compute).sum() + unit * waits.sum()) - int(self.graph.compute[v])
-            order = np.argsort(-self.begin[w], kind="stable")
-            begin, loaded = self.begin[w][order], x[at.loaded[w]][order]
-            copied = np.cumsum(loaded * times.out_time[at.leaving][order])
-            late = np.where(loaded > 0, begin + copied - before, 0)
-            if late.max(initial=0) > integer_program.TOLERANCE * self.graph.needed_compute:
-                self.starts[w].append(int(begin[late.argmax()]))
+            loaded = np.flatnonzero(x[at.loaded[w]] > 0)
+            copied = x[at.loaded[w]][loaded] * times.out_time[at.leaving][loaded]
+            end, start = latest_store(self.begin[w][loaded], copied)
+            if end - before > integer_program.TOLERANCE * self.graph.needed_compute:
+                self.starts[w].append(start)
                 found = True
         return found
 
 
-def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
-    """int64[n]: compute of each node of an ancestor-closed set with its ancestors, 0 for others; O(k^2) for k nodes."""
-    nodes = np.flatnonzero(within)
-    indptr, indices = graph.predecessors
-    row = np.full(graph.n_nodes, -1)
-    row[nodes] = np.arange(nodes.size)
-    above = np.zeros((nodes.size, nodes.size + 7 >> 3), np.uint8)
-    total = np.zeros(graph.n_nodes, np.int64)
-    for i, v in enumerate(nodes.tolist()):
-        above[i] = np.bitwise_or.reduce(above[row[indices[indptr[v] : indptr[v + 1]]]], axis=0)
-        above[i, i >> 3] |= 128 >> (i & 7)
-        total[v] = graph.compute[nodes[np.unpackbits(above[i], count=nodes.size).view(bool)]].sum()
-    return total
+def latest_store(begin: Int64, copied: Any) -> tuple[float, int]:
+    """(end, begin) of the store that ends latest; none begins before `begin`, and the link copies one at a time."""
+    order = np.argsort(-begin, kind="stable")
+    ends = begin[order] + np.cumsum(copied[order])
+    return (ends.max(), int(begin[order[ends.argmax()]])) if order.size else (0.0, 0)
 
 
 def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:

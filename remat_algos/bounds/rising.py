@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from remat_algos.bounds.bound import CLOSURE, RESULTS, TWO_PATHS, LowerBound
 from remat_algos.bounds.closure import cuts_of, one_pass
@@ -66,7 +65,6 @@ def rising(
         count=count,
         seconds=allowed.moment_seconds,
         clock=clock,
-        look=partial(clock.advance, 1),
     ):
         if found.infeasible or found.amount > best.amount:
             best = found

@@ -91,9 +91,9 @@ def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBoun
     found["gap"] = None if bound is None else bound.gap(played.time)
     _compare(record, found, "the simulation gives")
     _compare(record, {"peak_bound": least_peak_bound(graph, copies=link is not None)[0]}, "the graph gives")
-    _at_most("no peak below", record.get("details", {}).get("peak_bound", 0), simulation.peak_memory, "its own is")
+    _not_above("no peak below", record.get("details", {}).get("peak_bound", 0), simulation.peak_memory, "its own is")
     if link is not None and link.host is not None:
-        _at_least("to stay within host memory of", link.host, simulation.host_peak, "it stores")
+        _not_below("to stay within host memory of", link.host, simulation.host_peak, "it stores")
 
 
 def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
@@ -104,25 +104,25 @@ def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -
             _refuse(name, claimed, value, source)
 
 
-def _at_most(name: str, claimed: Any, most: Any, source: str) -> None:
+def _not_above(name: str, claimed: Any, amount: Any, source: str) -> None:
     """ClaimError if a claimed lower bound is above what the plan itself has."""
-    if not claimed <= most:  # also for NaN
-        _refuse(name, claimed, most, source)
+    if not claimed <= amount:  # also for NaN
+        _refuse(name, claimed, amount, source)
 
 
-def _at_least(name: str, claimed: Any, least: Any, source: str) -> None:
+def _not_below(name: str, claimed: Any, amount: Any, source: str) -> None:
     """ClaimError if a claimed limit or size is below what the plan needs."""
-    if claimed < least:
-        _refuse(name, claimed, least, source)
+    if claimed < amount:
+        _refuse(name, claimed, amount, source)
 
 
-def _refuse(name: str, claimed: Any, found: Any, source: str) -> NoReturn:
+def _refuse(name: str, claimed: Any, amount: Any, source: str) -> NoReturn:
     raise ClaimError(
         "the plan claims {name!w} {claimed!j}; {source!w} {found!j}",
         name=name,
         claimed=claimed,
         source=source,
-        found=found,
+        found=amount,
     )
 
 
@@ -183,11 +183,11 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
         raise PlanError('"budget" of the plan is invalid: {error!w}', error=error) from error
     _compare(record, {"limit": limit}, "its budget gives")
     if limit is not None:
-        _at_least("to stay within a limit of", limit, simulation.peak_memory, "its peak is")
+        _not_below("to stay within a limit of", limit, simulation.peak_memory, "its peak is")
     if most is not None:
         # Without a link the time is the compute.
         noun = "overhead" if played.link is None else "overhead in time"
-        _at_least(f"to stay within {noun}", most, played.overhead, "it has")
+        _not_below(f"to stay within {noun}", most, played.overhead, "it has")
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
@@ -233,10 +233,10 @@ class _Proofs:
         if claim is not None:
             does = "computes" if of == COMPUTE else "takes"
             name = f"the lower bound on {of}{'' if source else ', which names no source,'}"
-            _at_most(name, claim.amount, self.played.time, f"it {does}")
-            _at_least(name, claim.amount, one_pass, f"one pass {does}")
+            _not_above(name, claim.amount, self.played.time, f"it {does}")
+            _not_below(name, claim.amount, one_pass, f"one pass {does}")
             if source in (None, ONE_PASS):
-                _at_most(name, claim.amount, one_pass, f"one pass {does}")
+                _not_above(name, claim.amount, one_pass, f"one pass {does}")
         scope = ANY_ORDER if claim is None else claim.scope
         prover = None if source in (None, ONE_PASS, *SOURCES[of]) else self._prover(source, scope, of)
         if claim is not None and by_nodes:
@@ -258,7 +258,7 @@ class _Proofs:
                 '"narrower_bound" in the details of the plan is {narrower!j}; expected bound and scope',
                 narrower=narrower,
             )
-        _at_most("the lower bound in its scope", bound, self.played.simulation.compute, "it computes")
+        _not_above("the lower bound in its scope", bound, self.played.simulation.compute, "it computes")
         prover = self._prover(self.record["method"], scope)
         claim = LowerBound(bound, scope=scope, solver=prover.name, proven=self.strict)
         if self.strict and bound > graph.needed_compute:
@@ -302,7 +302,7 @@ class _Proofs:
                     continue
                 peak, compute = found.figures
                 if claim.scope == ANY_ORDER and found.simulation is not None and peak <= self.limit:
-                    _at_most("the lower bound on compute", claim.amount, int(compute), f"{prover.name} reaches")
+                    _not_above("the lower bound on compute", claim.amount, int(compute), f"{prover.name} reaches")
                 if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None:
                     proven = max(proven, found.bound)
                 if proven >= claim.amount:
@@ -348,7 +348,7 @@ def _reserved(
         return claimed
     if record["limit"] is not None:
         what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
-        _at_least("to stay within a limit of", record["limit"], claimed.memory, what)
+        _not_below("to stay within a limit of", record["limit"], claimed.memory, what)
     if claimed.bound is None:
         found = allocator.reserve(simulation)
     else:
@@ -357,7 +357,7 @@ def _reserved(
         record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model gives"
     )
     if strict and claimed.bound is not None:
-        _at_most("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {PROVING} s is")
+        _not_above("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {PROVING} s is")
     return found
 
 
@@ -366,17 +366,17 @@ def _arena(
 ) -> Reservation:
     """Return the claimed arena with its addresses, and a bound proven here; without addresses it is packed again."""
     memory, bound, alignment = claimed.memory, claimed.bound or 0, claimed.alignment
-    _at_most("packed_bound", bound, memory, "it packs into")
-    _at_least("packed_memory", memory, simulation.peak_memory, "no arena for its schedule is below")
+    _not_above("packed_bound", bound, memory, "it packs into")
+    _not_below("packed_memory", memory, simulation.peak_memory, "no arena for its schedule is below")
     buffers = Buffers.of(simulation)
     live = proven = buffers.rounded(alignment).max_live
     allocation = None if offsets is None else _placed(offsets, buffers, memory, min(bound, live), alignment)
     if allocation is None or bound > live:
         clock = None if allocation is None else Clock(PROVING if strict else PROVING_AGAIN)
         again = allocator.reserve(simulation, clock, alignment=alignment)
-        _at_most("packed_bound", bound, again.memory, "its schedule packs into")
+        _not_above("packed_bound", bound, again.memory, "its schedule packs into")
         proven = max(live, again.bound or 0)
-        _at_least("packed_memory", memory, proven, "no arena for its schedule is below")
+        _not_below("packed_memory", memory, proven, "no arena for its schedule is below")
         if allocation is not None:
             allocation = replace(allocation, bound=min(bound, proven))
         elif memory >= again.memory and again.allocation is not None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.bounds.moments import ancestors
 from remat_algos.interop.torch.capture_model import Captured
 from remat_algos.interop.torch.private_names import checkpoint_region
 from remat_algos.ir.graph import ComputationGraph
@@ -12,6 +11,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.structure.reachability import ancestors
 from remat_algos.text.amounts import percent
 from remat_algos.wording import exact_bytes
 

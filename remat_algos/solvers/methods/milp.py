@@ -23,9 +23,9 @@ from remat_algos.wording import counted
 
 MILP_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT_SHARE = 1e-9  # relative gap at which HiGHS stops by default
-PROGRAM_SLACK = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
+PROGRAM_SPARE = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
 SCOPE = "fixed order"
-PEAK, SLACK = 2, 3  # variables that a search may fix, after the constants
+LIMIT, SPARE = 2, 3  # variables that a search may fix, after the constants
 VARIABLES = len(CONSTANTS) + 2
 
 
@@ -121,7 +121,7 @@ class _Programs:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
             if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
-                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SLACK * self.program.top)))
+                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SPARE * self.program.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.program.n_columns, "mip_gap": gap}
         known = bounded and found.figures[0] <= limit and self._allows(found)
@@ -155,7 +155,7 @@ class _Programs:
         program = self.program
         if not program.runs:
             return self.first.figures[0]
-        cost = np.where(np.arange(program.cost.size) == PEAK, integer_program.UNITS, 0.0)
+        cost = np.where(np.arange(program.cost.size) == LIMIT, integer_program.UNITS, 0.0)
         result = program.solve(cost, FREE, 0.0, self._seconds())
         self._report()
         return None if result.x is None else self._candidate(result).figures[0]
@@ -177,7 +177,7 @@ class _Programs:
 
 
 class _StageProgram:
-    """The rows of the program; the limit is the value of `PEAK`.
+    """The rows of the program; the limit is the value of `LIMIT`.
 
     Nodes are numbered by their places in the order. Variables are R[t, k], stage t recomputes node k; S[t, x], value x
     is live at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader
@@ -228,7 +228,7 @@ class _StageProgram:
     def solve(self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = EXACT_SHARE) -> Any:
         """Minimize a cost within a peak, or with a free one; `slack` is left free in every region."""
         state = np.full(self.cost.size, FREE, float)
-        state[[ZERO, ONE, PEAK, SLACK]] = 0.0, 1.0, peak, slack
+        state[[ZERO, ONE, LIMIT, SPARE]] = 0.0, 1.0, peak, slack
         return solve_integer_program(cost, self.rows, state, whole=self.whole, seconds=seconds, gap=gap)
 
     def order(self, solution: Any) -> Int32:
@@ -278,12 +278,12 @@ class _StageProgram:
             bytes_of |= {k: [*bytes_of[k], (end, size)] for k in run if k > last}
         for k in run:
             own = self.own[k] / self.top
-            self._row([*bytes_of[k], (run[k], own), (PEAK, -1)], high=-self.pinned[t] / self.top)
+            self._row([*bytes_of[k], (run[k], own), (LIMIT, -1)], high=-self.pinned[t] / self.top)
             for region, limit in enumerate(self.region_limits):
                 inside = [(c, size) for c, size in bytes_of[k] if c != ZERO and self._in(region, producers[c])]
                 here = own if self._in(region, k) else 0
                 most = (limit - self.pinned_in[region][t]) / self.top
-                self._row([*inside, (run[k], here), (SLACK, 1)], high=most)
+                self._row([*inside, (run[k], here), (SPARE, 1)], high=most)
         return then
 
     def _in(self, region: int, place: int) -> bool:
