@@ -23,7 +23,7 @@ from remat_algos.wording import counted
 
 MILP_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT_SHARE = 1e-9  # relative gap at which HiGHS stops by default
-PROGRAM_SPARE = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
+PROGRAM_SLACK = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
 SCOPE = "fixed order"
 LIMIT, SPARE = 2, 3  # variables that a search may fix, after the constants
 VARIABLES = len(CONSTANTS) + 2
@@ -121,7 +121,7 @@ class _Programs:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
             if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
-                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SPARE * self.program.top)))
+                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SLACK * self.program.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.program.n_columns, "mip_gap": gap}
         known = bounded and found.figures[0] <= limit and self._allows(found)
