@@ -22,7 +22,19 @@ from tests.public import NAMESPACES, PUBLIC, TOP
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 CORE = (
-    *("hooks", "forks", "cache_folder", "kernels", "wording", "errors", "text", "arguments", "registry", "files"),
+    *(
+        "hooks",
+        "forks",
+        "c_output",
+        "cache_folder",
+        "kernels",
+        "wording",
+        "errors",
+        "text",
+        "arguments",
+        "registry",
+        "files",
+    ),
     *("context", "effort", "ir", "result", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan"),
     *("search", "questions"),
 )

@@ -137,7 +137,7 @@ def test_a_nine_node_example_by_hand():
             assert proven(graph, limit, 4, price) - one_pass == overhead, (price, limit)
     names = ["conv1", "gelu1", "conv2"]
     for price, again in (((1, 3), []), ((1, 0), ["gelu1"]), ((2, 0), ["conv1", "gelu1"]), ((3, 0), names)):
-        cut = closure_cut(graph, 16, LowerBound(0, (4,), priced(price)))
+        cut = closure_cut(graph, LowerBound(0, (4,), priced(price)))
         assert (cut.forced, cut.forced_values.tolist()) == (5, [3, 4])
         assert [graph.labels[v] for v in cut.recomputed] == again
         assert [graph.labels[x] for x in cut.kept] == [name for name in names if name not in again]
@@ -322,10 +322,10 @@ def test_node_and_price_prove_the_bound_again(graph):
     for limit in limits_of(graph):
         bound = overhead_bound(graph, limit)
         if bound.prices is None:
-            assert closure_cut(graph, limit, bound) is None or bound.infeasible
+            assert closure_cut(graph, bound) is None or bound.infeasible
             continue
         assert prove(graph, limit, bound).amount == bound.amount
-        cut = closure_cut(graph, limit, bound)
+        cut = closure_cut(graph, bound)
         p, k = bound.prices.fraction
         live = cut.forced + int(graph.memory[cut.kept].sum())
         assert cut.forced == forced_bytes(graph)[bound.nodes[0]]
@@ -410,7 +410,7 @@ def test_a_layered_graph_needs_more_than_one_pass_at_80_percent():
     limit = baseline_peak(graph) * 8 // 10
     bound = overhead_bound(graph, limit)
     assert 100 * (bound.amount / graph.needed_compute - 1) == pytest.approx(0.534, abs=0.001)
-    cut = closure_cut(graph, limit, bound)
+    cut = closure_cut(graph, bound)
     needs = closure.ancestors(plain(graph), cut.node)
     assert cut.run_before.size
     assert not needs & {cut.node, *cut.run_before.tolist()}
@@ -440,4 +440,4 @@ def test_a_record_has_the_nodes_and_the_price_and_both_are_checked(price):
 
 
 def test_a_bound_of_one_pass_has_no_cut():
-    assert closure_cut(chain(), 99, LowerBound(12)) is None
+    assert closure_cut(chain(), LowerBound(12)) is None

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 from remat_algos.bounds.integer_program import (
-    DEBUG_LINE,
     FREE,
     ProgramRows,
-    _c_library,
-    _without_debug_lines,
     solve_integer_program,
 )
+from remat_algos.c_output import DEBUG_LINE, c_library, without_debug_lines
 
-of_c = pytest.mark.skipif(_c_library() is None, reason="C's stdout cannot be set here")
+of_c = pytest.mark.skipif(c_library() is None, reason="C's stdout cannot be set here")
 
 
 def printed(program):
@@ -32,15 +30,15 @@ def printed(program):
 def test_of_what_c_prints_the_debugging_lines_are_left_out():
     lines = printed(f"""
         import ctypes
-        from remat_algos.bounds.integer_program import _without_debug_lines
+        from remat_algos.c_output import without_debug_lines
         c = ctypes.CDLL(None)
         c.puts(b"C before")
         for k in range(2):
-            with _without_debug_lines():
+            with without_debug_lines():
                 c.puts({DEBUG_LINE!r} + b"transform")
                 c.puts(b"C meanwhile %d" % k)
                 print("Python", flush=True)
-                with _without_debug_lines():
+                with without_debug_lines():
                     c.puts({DEBUG_LINE!r} + b"a second thread")
                 c.puts({DEBUG_LINE!r} + b"transform")
         c.puts(b"C after")
@@ -79,7 +77,7 @@ def test_standard_output_is_that_of_the_other_threads_while_a_program_is_solved(
     thread = threading.Thread(target=other)
     thread.start()
     try:
-        with _without_debug_lines():
+        with without_debug_lines():
             solve_integer_program(*program())
             subprocess.run(["echo", "process"], check=True)
             meanwhile = os.pread(1, 1 << 20, 0)  # capfd would empty the file, and lose a line written just then
@@ -95,10 +93,10 @@ def test_standard_output_is_that_of_the_other_threads_while_a_program_is_solved(
 def test_a_closed_standard_output_is_no_trouble():
     lines = printed("""
         import os
-        from remat_algos.bounds.integer_program import _without_debug_lines
+        from remat_algos.c_output import without_debug_lines
         pipe = os.dup(1)
         os.close(1)
-        with _without_debug_lines():
+        with without_debug_lines():
             pass
         os.write(pipe, b"done")
     """)

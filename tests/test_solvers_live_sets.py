@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
@@ -29,6 +28,7 @@ from remat_algos.solvers.methods.live_set_search import (
     moment_potentials,
 )
 from remat_algos.solvers.registry import Candidate, Task, evaluated, get_solver, list_candidates
+from remat_algos.structure.live_sets import live_set_graph
 from tests.oracles import live_sets
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

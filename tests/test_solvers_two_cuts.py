@@ -51,11 +51,11 @@ def test_a_limit_that_asks_for_nothing_has_the_run_without_rematerialization():
 
 def test_a_bound_without_a_price_has_no_sides():
     with raises(ArgumentError, source="one pass"):
-        closure_sides(chain(3), 3, LowerBound(3))
+        closure_sides(chain(3), LowerBound(3))
 
 
 def test_the_cut_at_the_higher_price_keeps_fewer_bytes(deep):
     limit = baseline_peak(deep) // 2
-    few, many = closure_sides(deep, limit, overhead_bound(deep, limit))
+    few, many = closure_sides(deep, overhead_bound(deep, limit))
     compute = [int(deep.compute[each].sum()) for each in (few, many)]
     assert compute[0] < compute[1]

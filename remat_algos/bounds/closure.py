@@ -9,14 +9,14 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, Prices, check_moment
-from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above, runs_once
+from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above
 from remat_algos.context import WHOLE
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32, whole
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.closure import ClosureSearch
 
 if TYPE_CHECKING:
@@ -143,14 +143,12 @@ def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | 
 
 
 @checked_arguments
-def closure_cut(graph: ComputationGraph, limit: int, bound: LowerBound) -> ClosureCut | None:
+def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None:
     """Return the cut behind a closure bound: its kept values and recomputed nodes.
 
     Parameters
     ----------
     graph : ComputationGraph
-    limit : int
-        Bytes of peak.
     bound : LowerBound
 
     Returns
@@ -162,7 +160,7 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: LowerBound) -> Closu
     --------
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
     >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
-    >>> cut = closure_cut(graph, 3, overhead_bound(graph, 3))
+    >>> cut = closure_cut(graph, overhead_bound(graph, 3))
     >>> cut.node, cut.forced_values.tolist(), cut.kept.tolist(), cut.recomputed.tolist()
     (3, [2, 3], [], [0, 1])
     """
@@ -174,7 +172,7 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: LowerBound) -> Closu
     return ClosureCut(node, forced, values, live, again, before)
 
 
-def closure_sides(graph: ComputationGraph, limit: int, bound: LowerBound) -> tuple[Int32, Int32]:
+def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
     """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
 
     At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from remat_algos.bounds.bound import TIME, LowerBound, Prices, check_moment
-from remat_algos.bounds.memory import bytes_in_id_order, moments_above, runs_once
+from remat_algos.bounds.memory import bytes_in_id_order, moments_above
 from remat_algos.bounds.moments import latest_store
 from remat_algos.context import WHOLE
 from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int64, row_of
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.flow import FlowNetwork
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants
 

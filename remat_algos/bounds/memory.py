@@ -1,25 +1,28 @@
 """Lower bounds on the peak of every schedule."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums
-from remat_algos.ir.graph import ComputationGraph, derived, updates_and_readers
-from remat_algos.ir.parts import KEEP
+from remat_algos.ir.graph import ComputationGraph, derived, runs_once, updates_and_readers
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
+from remat_algos.structure.live_sets import live_set_graph, useful_values
 
 PATHS_WORK = 200_000_000  # reads; about half a second
 READS_A_SECOND = 200_000_000  # on a busy core
 PAIR_WORK = 40_000_000  # reads; about a tenth of a second
 PATHS_PORTION = 10_000_000  # work on cuts, some milliseconds
 ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
+PROVEN_NODES = 30  # needed nodes up to which the search usually ends
+MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
+"""Sets of executed nodes: on graphs of up to `PROVEN_NODES` needed nodes, on larger ones."""
+PORTION = 20_000  # sets between deadline checks
 
 
 @checked_arguments
@@ -212,11 +215,6 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
     return derived(graph, "forced_bytes", lambda: _live(graph, runs_once(graph)))
 
 
-def runs_once(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that no schedule runs twice: `once` nodes, and those marked to be kept."""
-    return graph.once | (graph.mark == KEEP) if graph.mark is not None else graph.once
-
-
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
     """Bytes live in every schedule during each needed node's first run; if none is `single`, during all its runs."""
     waits = graph.output | single[graph.producer]
@@ -226,6 +224,32 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
     return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, PATHS_WORK)[0]
+
+
+def lowest_one_pass(
+    graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
+) -> tuple[int, Int32 | None]:
+    """Return a lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
+
+    If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
+    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a
+    known lower bound, `known` an upper bound. Marks of the graph are ignored.
+    """
+    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
+
+    nodes = np.flatnonzero(graph.needed).astype(np.int32)
+    if above >= known or nodes.size > MAX_VALUES or int(useful_values(graph).sum()) > MAX_VALUES:
+        return above, None
+    once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
+    search = live_set_graph(once, nodes).start(known - 1, known, lowest=True)
+    verdict, most = None, MAX_STATES if nodes.size <= PROVEN_NODES else MAX_STATES_OF_MORE
+    while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
+        verdict = search.advance(PORTION, most)
+        if look is not None:
+            look()
+    if verdict == SOLVED:
+        return int(search.key), nodes[search.order()]
+    return (known if verdict == EXHAUSTED else max(above, min(known, int(search.key)))), None
 
 
 def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:

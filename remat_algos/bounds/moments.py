@@ -11,12 +11,12 @@ import numpy as np
 from remat_algos.bounds import integer_program
 from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, check_moment
 from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows
-from remat_algos.bounds.memory import forced_bytes, runs_once
+from remat_algos.bounds.memory import forced_bytes
 from remat_algos.context import Clock, Stopwatch
 from remat_algos.cost.links import LinkTimes
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
 MAX_MOMENTS = 4

@@ -34,6 +34,7 @@ from remat_algos.ir.arrays import (
     wrong_length,
 )
 from remat_algos.ir.parts import (
+    KEEP,
     RECOMPUTE,
     Backward,
     Derivation,
@@ -610,6 +611,11 @@ def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
     if graph.resident is None:
         return np.empty(0, np.int32), np.empty(0, np.int32)
     return graph.resident.changeable_reads()
+
+
+def runs_once(graph: ComputationGraph) -> Bool:
+    """bool[n]: nodes that no schedule runs twice: `once` nodes, and those marked to be kept."""
+    return graph.once | (graph.mark == KEEP) if graph.mark is not None else graph.once
 
 
 def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.memory import runs_once
 from remat_algos.errors import ArgumentError, about
 from remat_algos.ir.arrays import Int64, brief
-from remat_algos.ir.graph import ComputationGraph, derived, remembered
+from remat_algos.ir.graph import ComputationGraph, derived, remembered, runs_once
 from remat_algos.ir.parts import KEEP
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.what_if import FlippedDecision, flip_decision, idle_gap, reads_of

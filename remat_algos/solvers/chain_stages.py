@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from remat_algos.bounds.memory import runs_once
 from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums, row_of
-from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived
+from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived, runs_once
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import training_graph

@@ -6,12 +6,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from remat_algos.bounds.memory import runs_once
 from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, as_whole, group_rows, row_of
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import WORST, Candidate, Details, evaluated, rank

@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.structure.live_sets import live_set_graph
 from tests.benchmarks.optima import golden, graph_of
 
 ENTRIES = {entry["name"]: entry for entry in golden()}

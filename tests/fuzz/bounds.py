@@ -47,7 +47,7 @@ def relaxations(rng, report):
         if bound.prices is not None:
             if prove(graph, limit, bound).amount != bound.amount:
                 fault(report, graph, "node and price do not prove the bound", f"{limit} B: {bound}")
-            closure_cut(graph, limit, bound)
+            closure_cut(graph, bound)
         before = bound
     return graph
 

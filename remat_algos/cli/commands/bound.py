@@ -95,7 +95,7 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: LowerBound) -> Itera
     """Yield rows for the cut of the closure bound: values kept, nodes recomputed, and the bound as a sum."""
     from fractions import Fraction
 
-    labels, cut = graph.labels, closure_cut(graph, limit, closure)
+    labels, cut = graph.labels, closure_cut(graph, closure)
     if cut is None or closure.prices is None:
         return
     kept, compute = int(graph.memory[cut.kept].sum()), int(graph.compute[cut.recomputed].sum())
@@ -157,13 +157,11 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
         "peak_without_rematerialization": baseline_peak(graph),
         "one_pass": graph.needed_compute,
         **entries(curve, f"{UNIT} stop.complete"),
-        "bounds": [
-            {"budget": text, "limit": limit, **_entry(graph, limit, *found[limit])} for text, limit in limits.items()
-        ],
+        "bounds": [{"budget": text, "limit": limit, **_entry(graph, *found[limit])} for text, limit in limits.items()],
     }
 
 
-def _entry(graph: ComputationGraph, limit: int, bound: LowerBound, closure: LowerBound) -> dict[str, Any]:
+def _entry(graph: ComputationGraph, bound: LowerBound, closure: LowerBound) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "feasible": not bound.infeasible,
         "bound": bound.amount,
@@ -171,7 +169,7 @@ def _entry(graph: ComputationGraph, limit: int, bound: LowerBound, closure: Lowe
         "source": bound.source,
         **bound.record(graph),
     }
-    cut = None if bound.infeasible else closure_cut(graph, limit, closure)
+    cut = None if bound.infeasible else closure_cut(graph, closure)
     if bound.infeasible:
         entry["forced_memory"] = bound.forced or None
     if cut is not None:

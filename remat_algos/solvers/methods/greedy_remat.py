@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.bounds.memory import least_peak_bound, runs_once
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit

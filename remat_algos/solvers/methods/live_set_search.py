@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from remat_algos.bounds.closure import overhead_bound
-from remat_algos.bounds.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import Effort
@@ -20,6 +19,7 @@ from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, evaluated, solver
+from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
 LOWEST = 2  # divisor of the sets of each of three lowest-peak searches

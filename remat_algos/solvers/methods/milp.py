@@ -9,11 +9,11 @@ import numpy as np
 
 from remat_algos.bounds import integer_program
 from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows, solve_integer_program
-from remat_algos.bounds.memory import least_peak_bound, runs_once
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
-from remat_algos.ir.graph import ComputationGraph, changeable_reads
+from remat_algos.ir.graph import ComputationGraph, changeable_reads, runs_once
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass

@@ -42,7 +42,7 @@ def _limits(graph: ComputationGraph) -> list[int]:
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
     """Yield the two choices, then those between them, by bisection."""
-    few, many = (_counts(graph, again) for again in closure_sides(graph, limit, bound))
+    few, many = (_counts(graph, again) for again in closure_sides(graph, bound))
     places = np.flatnonzero(few != many)
     low, high = -1, places.size + 1
     clock.stage(2 + int(places.size).bit_length())

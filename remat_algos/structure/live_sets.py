@@ -1,7 +1,6 @@
-"""The search over live sets: its graph, and the lowest peak of one pass."""
+"""The graph of a search over sets of live values: only what a schedule needs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +9,8 @@ from numpy.typing import NDArray
 
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, Int64, gather_rows, indptr_of, row_of
-from remat_algos.ir.graph import ComputationGraph, updates_and_readers
-from remat_algos.ir.parts import KEEP
+from remat_algos.ir.graph import ComputationGraph, runs_once, updates_and_readers
 from remat_algos.kernels.graph import GraphArrays
-
-PROVEN_NODES = 30  # needed nodes up to which the search usually ends
-MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
-"""Sets of executed nodes: on graphs of up to `PROVEN_NODES` needed nodes, on larger ones."""
-PORTION = 20_000  # sets between deadline checks
 
 
 def useful_values(graph: ComputationGraph) -> Bool:
@@ -89,7 +82,6 @@ def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
     place[nodes] = np.arange(nodes.size)
     value = np.cumsum(useful) - 1
     read_indptr, read = gather_rows(graph.read_indptr, graph.read_indices, nodes)
-    once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
     spoiled_indptr, spoiled = _readers_of_what_changes(graph, place, nodes.size)
     return LiveSetGraph(
         value_indptr=indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
@@ -98,37 +90,11 @@ def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
         memory=graph.memory[useful],
         own=graph.node_memory[nodes] + graph.workspace[nodes],
         compute=graph.compute[nodes],
-        once=once[nodes].view(np.uint8),
+        once=runs_once(graph)[nodes].view(np.uint8),
         output=graph.output[useful].view(np.uint8),
         spoiled_indptr=spoiled_indptr,
         spoiled=spoiled,
     )
-
-
-def lowest_one_pass(
-    graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
-) -> tuple[int, Int32 | None]:
-    """Return a lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
-
-    If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
-    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a
-    known lower bound, `known` an upper bound. Marks of the graph are ignored.
-    """
-    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
-
-    nodes = np.flatnonzero(graph.needed).astype(np.int32)
-    if above >= known or nodes.size > MAX_VALUES or int(useful_values(graph).sum()) > MAX_VALUES:
-        return above, None
-    once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
-    search = live_set_graph(once, nodes).start(known - 1, known, lowest=True)
-    verdict, most = None, MAX_STATES if nodes.size <= PROVEN_NODES else MAX_STATES_OF_MORE
-    while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
-        verdict = search.advance(PORTION, most)
-        if look is not None:
-            look()
-    if verdict == SOLVED:
-        return int(search.key), nodes[search.order()]
-    return (known if verdict == EXHAUSTED else max(above, min(known, int(search.key)))), None
 
 
 def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
