@@ -38,7 +38,10 @@ class Prices:
     into: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "byte", Fraction(self.byte))
+        byte = Fraction(self.byte)
+        if byte < 0 or byte.denominator & (byte.denominator - 1):
+            raise ArgumentError("the price of a byte is {price}; give p / 2**k, 0 or more", price=str(byte))
+        object.__setattr__(self, "byte", byte)
 
     @property
     def fraction(self) -> tuple[int, int]:
@@ -156,7 +159,7 @@ class LowerBound:
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """Return the proof for JSON: names or ids of the nodes, and the price as "p/2^k" or the prices of a link."""
-        check_moment(graph, self.nodes, self.prices)
+        check_moment(graph, self.nodes)
         names = graph.labels.names is not None
         record: dict[str, Any] = {"nodes": [graph.labels[v] if names else v for v in self.nodes]}
         if self.prices is not None and self.of == COMPUTE:
@@ -182,14 +185,11 @@ class LowerBound:
         return cls(amount, tuple(ids[each] for each in given), prices.get(of), of)
 
 
-def check_moment(graph: ComputationGraph, nodes: Sequence[int], prices: Prices | None = None) -> None:
-    """ArgumentError unless all nodes are needed nodes of the graph, and a byte has a price p / 2**k."""
+def check_moment(graph: ComputationGraph, nodes: Sequence[int]) -> None:
+    """ArgumentError unless all nodes are needed nodes of the graph."""
     for node in nodes:
         if not 0 <= node < graph.n_nodes or not graph.needed[node]:
             raise ArgumentError("node {node} is not needed; the moment of a bound is that of a needed node", node=node)
-    price = Fraction(0 if prices is None else prices.byte)
-    if price < 0 or price.denominator & (price.denominator - 1):
-        raise ArgumentError("the price of a byte is {price}; give p / 2**k, 0 or more", price=str(price))
 
 
 def _is_price(number: Any) -> bool:

@@ -224,7 +224,7 @@ class ClosureCuts:
         """
         graph = self.graph
         if start is not None:
-            check_moment(graph, start.nodes, start.prices)
+            check_moment(graph, start.nodes)
         nodes = moments_above(graph, limit)
         if not nodes.size:
             return
@@ -236,7 +236,7 @@ class ClosureCuts:
         search = self.search
         search.aim(limit)
         if start is not None and start.prices is not None:
-            search.start(start.nodes[0], *self._scaled(start.prices))
+            search.start(*self.moment(start))
             nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
         at = best = without_gain = 0
         while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
@@ -252,22 +252,17 @@ class ClosureCuts:
 
     def proof(self, limit: int, bound: LowerBound) -> LowerBound:
         """Return the bound that the node and the price of a bound prove, by a single cut."""
-        node, *price = self.moment(bound)
         self.search.aim(max(0, min(limit, MAX_LIMIT)))
-        self.search.start(node, *price)
+        self.search.start(*self.moment(bound))
         return replace(bound, amount=self.graph.needed_compute + int(self.search.overhead))
 
     def moment(self, bound: LowerBound, factor: Fraction | int = 1) -> tuple[int, int, int]:
-        """Return the node of a bound and its price of a byte times a factor, in units of the search."""
-        check_moment(self.graph, bound.nodes, bound.prices)
-        prices = bound.prices or Prices()
-        return bound.nodes[0], *self._scaled(Prices(prices.byte * factor))
-
-    def _scaled(self, prices: Prices) -> tuple[int, int]:
-        """Return the price of a byte in units of the search, rounded down if too fine."""
-        p, shift = prices.fraction
+        """Return the node of a bound, and p, k of its price of a byte times a factor: p / 2**k units of the search."""
+        check_moment(self.graph, bound.nodes)
+        p, shift = Prices((bound.prices or Prices()).byte * factor).fraction
         shift -= self.bits
         p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
+        # A price that is too fine is rounded down.
         spare = max(0, p.bit_length() - 62, shift - 2**20)
-        p, shift = p >> spare, shift - spare
-        return (p, shift) if shift >= 0 else (MAX_PRICE, 0)
+        p, shift = (p >> spare, shift - spare) if shift >= spare else (MAX_PRICE, 0)
+        return bound.nodes[0], p, shift

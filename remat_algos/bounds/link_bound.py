@@ -61,7 +61,7 @@ class LinkCuts:
         best, prices = graph.needed_compute, Prices()
         nodes = moments_above(graph, limit).tolist()
         if start is not None and start.prices is not None:
-            check_moment(graph, start.nodes, start.prices)
+            check_moment(graph, start.nodes)
             nodes, prices = [*start.nodes, *nodes], start.prices
         cuts = arcs = 0
         for node in nodes:

@@ -138,18 +138,9 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 
     If no pair proves more, the maximum of `forced_bytes`, and [].
 
-    Let s and t be two nodes, and P and Q paths from them to a third node v. Go back from v's first run along P: the run
-    that made the value read there, the run that made the value read by that run, and so on to a run of s. From that run
-    until v runs, some value of P is live at every step. The same holds for Q and a run of t. If the run of s is the
-    later one, a value of Q is live besides live(s); if that of t, a value of P besides live(t). So every schedule has
-    at least
-
-        min(live(s) + the smallest value of Q, live(t) + the smallest value of P)
-
-    bytes live at one of the two steps, if P has no value that t reads or computes, Q has none that s does, and neither
-    has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among those of
-    nodes that it needs. Pairs of the nodes with the most such bytes are tried within the work limit, each with the
-    widest paths to every v.
+    On a path from one to a third node some value is live until that one runs, besides what the other node needs itself
+    if it runs later (docs/algorithms/closure_bound.md, "Two paths, and results"). Pairs of the nodes with the most such
+    bytes are tried within the work limit, each with the widest paths to every third node.
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
@@ -158,11 +149,9 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
     """Lower bound on the peak of every order of one pass; an order that meets it, if one better than by ids is known.
 
-    When node v runs, the nodes that it needs have run, those that need it have not, and others may have. Values of
-    executed nodes that are read later are live. The fewest such bytes over all choices of the others are a minimum cut;
-    the bound is the largest of these minima over v (on large graphs only v with the most live bytes in id order), or
-    `least_peak_bound` if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows: up to 30 nodes
-    the bound is then nearly always the lowest peak of one pass. At the deadline of `clock` it is the largest so far.
+    It is the largest minimum cut at the run of a node (docs/algorithms/closure_bound.md), or `least_peak_bound` if no
+    node may run twice. On graphs of up to 128 values `lowest_one_pass` follows: up to 30 nodes the bound is then nearly
+    always the lowest peak of one pass. At the deadline of `clock` it is the largest so far.
     """
     clock, bound = clock or Clock(), 0
 

@@ -56,9 +56,9 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     bound has `proven=False`, and an arena no addresses or the part of its bound that was proven.
     """
     graph = _same_graph(graph, record)
-    simulation, link = _simulated(graph, record), link_of(record)
-    played = _timed(simulation, link)
-    bound = _claimed_bound(record, link)
+    simulation = _simulated(graph, record)
+    played = _timed(simulation, record)
+    bound = _claimed_bound(record, COMPUTE if played.link is None else TIME)
     _check_figures(record, played, bound)
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
@@ -69,7 +69,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     proofs = _Proofs(record, played, limit, strict)
     bound, narrower = proofs.bound(bound), proofs.narrower()
     reservation = _reserved(record, simulation, claimed, allocator, strict)
-    return Checked(graph, simulation, reservation, bound, narrower, link)
+    return Checked(graph, simulation, reservation, bound, narrower, link_of(record))
 
 
 def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
@@ -161,7 +161,8 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
         raise ClaimError("the plan's schedule cannot be run: {error!w}", error=error) from error
 
 
-def _timed(simulation: Simulation, link: Link | None) -> Timeline:
+def _timed(simulation: Simulation, record: Mapping[str, Any]) -> Timeline:
+    link = link_of(record)
     try:
         return timeline(simulation, None if link is None else link.planned)
     except GraphError as error:
@@ -195,7 +196,7 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
-def _claimed_bound(record: Mapping[str, Any], link: Link | None) -> LowerBound | None:
+def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
     """Return the claimed lower bound on compute, with a link on time; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
@@ -207,7 +208,6 @@ def _claimed_bound(record: Mapping[str, Any], link: Link | None) -> LowerBound |
         )
     if bound is None:
         return None
-    of = COMPUTE if link is None else TIME
     by_solver = source not in (None, ONE_PASS, *SOURCES[of])
     return LowerBound(bound, of=of, scope=scope, solver=source if by_solver else None)
 
