@@ -3,13 +3,14 @@
 import pytest
 
 from remat_algos.bounds.bound import LowerBound
-from remat_algos.bounds.closure import closure_sides, overhead_bound
+from remat_algos.bounds.closure import overhead_bound
 from remat_algos.effort import FAST, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.solve import solve
+from remat_algos.solvers.methods.two_cuts import closure_sides
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build

@@ -13,7 +13,6 @@ from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above
 from remat_algos.context import WHOLE
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import LinkTimes
-from remat_algos.errors import ArgumentError
 from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph, runs_once
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 250_000_000  # work without a better moment before the search stops
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
-NEARLY_EQUAL = 1024  # slightly lower or higher prices differ by 1 / NEARLY_EQUAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,20 +168,6 @@ def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None
     node, *price = cuts.moment(bound)
     forced, values, again, live, before = cuts.search.side(node, *price)
     return ClosureCut(node, forced, values, live, again, before)
-
-
-def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
-    """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
-
-    At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.
-    """
-    if bound.prices is None:
-        raise ArgumentError(
-            "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
-        )
-    cuts, step = ClosureCuts(graph), Fraction(1, NEARLY_EQUAL)
-    low, high = (cuts.search.side(*cuts.moment(bound, 1 + each))[2] for each in (-step, step))
-    return low, high
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:

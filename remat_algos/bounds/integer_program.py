@@ -105,17 +105,19 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
     return max(1.0, one_pass / UNITS), TOLERANCE * one_pass
 
 
-def proven(dual: float | None, unit: float, margin: float) -> int | None:
-    """Return the whole compute proved by a floating-point bound on an objective minus its margin; None if nothing.
+def proven(result: Any, unit: float, margin: float, step: int, *, fixed: int = 0, whole: bool = True) -> int:
+    """Return the compute that a result proves besides what is fixed: rounded up, and then to a multiple of `step`.
 
-    >>> proven(6.9999999, 2.0, 0.01), proven(7.01, 2.0, 0.01), proven(None, 2.0, 0.01)
-    (14, 15, None)
+    It is the bound on the objective minus its margin. Without a result only what is fixed is proven; if the program is
+    not `whole`, the objective of its solved relaxation is the bound. A step of 0 rounds nothing.
+
+    >>> from types import SimpleNamespace as Result
+    >>> [proven(Result(status=STOPPED, mip_dual_bound=dual), 2.0, 0.01, 5) for dual in (7.4999999, 7.51, None)]
+    [15, 20, 0]
     """
-    if dual is None or not np.isfinite(dual):
-        return None
-    return max(0, int(np.ceil(float(dual) * unit - margin)))
-
-
-def next_multiple(amount: int, step: int) -> int:
-    """Round an amount up to a multiple of `step`; a step of 0 leaves it unchanged."""
-    return -(-amount // step) * step if step else amount
+    dual = None
+    if result is not None and result.status in (SOLVED, STOPPED):
+        dual = result.fun if result.status == SOLVED and not whole else result.mip_dual_bound
+    if dual is not None and np.isfinite(dual):
+        fixed += max(0, int(np.ceil(float(dual) * unit - margin)))
+    return max(0, -(-fixed // step) * step if step else fixed)

@@ -367,7 +367,7 @@ class _Program:
         step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
         unit, margin = integer_program.objective_unit(cost[free], needed)
         if not free.any() or seconds == 0:
-            lower = max(0, integer_program.next_multiple(fixed, step))
+            lower = integer_program.proven(None, unit, margin, step, fixed=fixed)
             return replace(found, amount=needed + lower, stopped=bool(free.any()))
         stopwatch = Stopwatch()
 
@@ -391,13 +391,8 @@ class _Program:
             return replace(found, stopped=True)  # by floating point, which proves nothing
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
-        ended = result.status == integer_program.SOLVED
-        proven = None
-        if ended or result.status == integer_program.STOPPED:
-            dual = result.fun if ended and not whole else result.mip_dual_bound
-            proven = integer_program.proven(dual, unit, margin)
-        lower = max(0, integer_program.next_multiple(fixed + (proven or 0), step))
-        return replace(found, amount=needed + lower, stopped=not ended)
+        lower = integer_program.proven(result, unit, margin, step, fixed=fixed, whole=whole)
+        return replace(found, amount=needed + lower, stopped=result.status != integer_program.SOLVED)
 
     def _rows(self, unit: float) -> ProgramRows:
         """Rows of the program; times and waits are in a unit."""

@@ -142,13 +142,7 @@ class _Programs:
             program.cost / unit, (limit - slack) / program.top, slack / program.top, self._seconds(), self.gap
         )
         self._report()
-        lower = (
-            integer_program.proven(result.mip_dual_bound, unit, margin)
-            if result.status in (integer_program.SOLVED, integer_program.STOPPED)
-            else None
-        )
-        step = gcd(*program.cost.tolist())
-        return result, one_pass + integer_program.next_multiple(lower or 0, step)
+        return result, one_pass + integer_program.proven(result, unit, margin, gcd(*program.cost.tolist()))
 
     def _lowest(self) -> int | None:
         """Return the minimum peak of any schedule of this order, or the lowest found in time."""

@@ -1,19 +1,22 @@
 """Plans from the two minimum cuts of the closure bound between which the limit lies."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
 from remat_algos.bounds.bound import LowerBound
-from remat_algos.bounds.closure import closure_sides, overhead_bound
+from remat_algos.bounds.closure import ClosureCuts, overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
+from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, training_graph
 
 CURVE_LIMITS = 8  # limits of a whole frontier
+NEARLY_EQUAL = 1024  # slightly lower or higher prices differ by 1 / NEARLY_EQUAL
 
 
 @solver(needs=training_graph, price=0.005)
@@ -38,6 +41,20 @@ def _limits(graph: ComputationGraph) -> list[int]:
     """Limits of a whole frontier, between the lower bound and the peak without recomputation."""
     low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
     return sorted({low + (high - low) * i // CURVE_LIMITS for i in range(CURVE_LIMITS)}, reverse=True)
+
+
+def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
+    """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
+
+    At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.
+    """
+    if bound.prices is None:
+        raise ArgumentError(
+            "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
+        )
+    cuts, step = ClosureCuts(graph), Fraction(1, NEARLY_EQUAL)
+    low, high = (cuts.search.side(*cuts.moment(bound, 1 + each))[2] for each in (-step, step))
+    return low, high
 
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
