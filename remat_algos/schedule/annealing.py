@@ -200,22 +200,22 @@ class Annealer:
         self,
         graph: ComputationGraph,
         clock: Clock,
+        random: np.random.SeedSequence,
         *,
         max_runs: int,
-        seed: int = 0,
         constraints: Constraints | None = None,
         by_moves: bool = False,
         part: float = 1.0,
         link: Link | None = None,
         leaving: Bool | None = None,
     ) -> None:
-        self.graph, self.clock, self.seed, self.link = graph, clock, seed, link
+        self.graph, self.clock, self.random, self.link = graph, clock, random, link
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
         times = None if link is None else link.times(graph)
         self._kernel = partial(
             SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, times=times, leaving=leaving
         )
-        self.kernel, self.done = self._kernel(np.random.SeedSequence(seed)), 0
+        self.kernel, self.done = self._kernel(random), 0
         self.so_far = ""  # text for the progress; the caller sets it when it has a better result
         self.n_others = 0  # kernels
 
@@ -303,7 +303,8 @@ class Annealer:
             i, limit, number, start = search
             if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
-            kernel, one = self._kernel(np.random.SeedSequence((self.seed, number))), work // len(points[i][1])
+            random = np.random.SeedSequence((self.random.entropy, number))  # type: ignore[arg-type]
+            kernel, one = self._kernel(random), work // len(points[i][1])
             found, stop = self._search(kernel, start, limit, goal, one, WARM, None)
             self.clock.note(stop)
             return found

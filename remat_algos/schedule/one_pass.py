@@ -77,9 +77,9 @@ def lowest_pass(
     """
     if not search:
         return _beam_pass(graph, beam)
-    clock, seed, best = Clock(time_limit, progress), as_seed(seed), None
+    clock, random, best = Clock(time_limit, progress), np.random.SeedSequence(as_seed(seed)), None
     with until_stopped():
-        for lower in lower_passes(graph, clock, beam=beam, max_moves=max_moves, seed=seed):
+        for lower in lower_passes(graph, clock, random, beam=beam, max_moves=max_moves):
             best = lower
     return _beam_pass(graph, 0) if best is None else best.schedule
 
@@ -87,11 +87,11 @@ def lowest_pass(
 def lower_passes(
     graph: ComputationGraph,
     clock: Clock,
+    random: np.random.SeedSequence,
     *,
     beam: int | None = None,
     search: bool = True,
     max_moves: int | None = None,
-    seed: int = 0,
 ) -> Iterator[Simulation]:
     """Yield one-pass orders with falling peaks (by id, beam search, local search) until one meets `one_pass_bound`."""
     if max_moves is not None and max_moves < 1:
@@ -110,7 +110,7 @@ def lower_passes(
             yield best
     if best.peak_memory <= bound or not search:
         return
-    annealer = Annealer(graph, clock, max_runs=1, seed=seed, by_moves=True)
+    annealer = Annealer(graph, clock, random, max_runs=1, by_moves=True)
     annealer.so_far = f"best {format_bytes(best.peak_memory)}"
     n_needed = int(graph.needed.sum())
     moves = min(MAX_MOVES, MOVES_OF_NODE * n_needed) if max_moves is None else int(max_moves)

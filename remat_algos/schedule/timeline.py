@@ -29,7 +29,8 @@ class Timeline:
 
     `time`, `overhead` and `waiting` are in the unit of the costs. Loads are in the order of `schedule.loads`; `stores`
     are the values copied to the host, in this order; `last` is the end of the last run or copy. The link has `share` of
-    its rates.
+    its rates. `lingering` int32[*, 2] has the place in `stores` and the step at whose begin its memory is freed, and
+    `spared` bool[k] the loads of what then still lingers.
     """
 
     simulation: Simulation
@@ -41,6 +42,8 @@ class Timeline:
     store_begin: Int64
     store_end: Int64
     last: int
+    lingering: Int32
+    spared: Bool
     ticks: int = 1
     share: float = 1.0
 
@@ -153,12 +156,13 @@ class Timeline:
             while True:
                 stores = rows[np.isin(rows[:, 1], loads[:, 1])]
                 simulation = simulate(graph, Schedule(schedule.order, loads, stores=stores))
-                _, lingering, dropped = _played(simulation, self.link, self.share, limit)
-                if not dropped.any():
+                played = timeline(simulation, self.link, self.share, limit)
+                if not played.spared.any():
                     break
-                loads = loads[~dropped]
-            instances, lives = simulation.store_instances[0][lingering[:, 0]], simulation.lifetimes
-            stays = np.stack([lives.value[instances], lives.made_at[instances], lingering[:, 1]], axis=1)
+                loads = loads[~played.spared]
+            place, until = played.lingering.T
+            instances, lives = simulation.store_instances[0][place], simulation.lifetimes
+            stays = np.stack([lives.value[instances], lives.made_at[instances], until], axis=1)
             return timeline(simulate(graph, Schedule(schedule.order, loads, stays, stores)), self.link, self.share)
 
         best = play(schedule.stores)
@@ -183,28 +187,26 @@ class Timeline:
         return best
 
 
-def timeline(simulation: Simulation, link: AnyLink | None = None, share: float = 1.0) -> Timeline:
+def timeline(
+    simulation: Simulation, link: AnyLink | None = None, share: float = 1.0, limit: int | None = None
+) -> Timeline:
     """Play a schedule on three in-order engines (compute, store, load), or without a link on the first alone.
 
     A store starts after its step in the schedule, a load when its step starts and its store has ended; a run waits for
-    the loads that it reads, and for stores of memory freed before it. The link has `share` of its rates; those of plans
-    are at `link.share`. Without a link, loads are a ScheduleError; with one, costs without a time unit a GraphError.
+    the loads that it reads, and for stores of memory freed before it, unless that may linger within a `limit` in bytes.
+    The link has `share` of its rates; those of plans are at `link.share`. Without a link, loads are a ScheduleError;
+    with one, costs without a time unit a GraphError.
     """
+    graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)
-    if link is None and simulation.schedule.loads.size:
-        step, value = (int(each) for each in simulation.schedule.loads[0])
+    if link is None and schedule.loads.size:
+        step, value = (int(each) for each in schedule.loads[0])
         raise ScheduleError(
             "step {step} loads {name}, and there is no link; give one, such as pcie5",
-            name=simulation.graph.value_name(value),
+            name=graph.value_name(value),
             step=step,
             node=-1,
         )
-    return _played(simulation, link, share, -1)[0]
-
-
-def _played(simulation: Simulation, link: Link | None, share: float, limit: int) -> tuple[Timeline, Int32, Bool]:
-    """Play a schedule; also return where memory that lingers within a limit is freed, and the loads it spares."""
-    graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     instances, steps = simulation.store_instances
     values, loaded = lives.value[instances], schedule.loads[:, 1]
     ticks, out_time, in_time = 1, *np.zeros((2, graph.n_values), np.int64)
@@ -224,12 +226,12 @@ def _played(simulation: Simulation, link: Link | None, share: float, limit: int)
         instance_indptr=lives.instance_indptr,
         end=lives.end,
         trace=simulation.memory_trace,
-        limit=limit,
+        limit=-1 if limit is None else limit,
     )
     loads = sealed(load_begin), sealed(load_begin + in_time[loaded])
     stores = sealed(values), sealed(store_begin), sealed(store_begin + out_time[values])
-    played = Timeline(simulation, link, sealed(begin), *loads, *stores, last, ticks, share)
-    return played, lingering, dropped.view(np.bool_)
+    lingers = sealed(lingering), sealed(dropped.view(np.bool_))
+    return Timeline(simulation, link, sealed(begin), *loads, *stores, last, *lingers, ticks, share)
 
 
 def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:

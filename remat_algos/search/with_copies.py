@@ -254,8 +254,8 @@ class _CopySearch:
         return Annealer(
             self.graph,
             self.clock,
+            np.random.SeedSequence(self.request.task.seed),
             max_runs=self.max_runs,
-            seed=self.request.task.seed,
             constraints=self.constraints,
             link=self.planned if rate == 1.0 else self.planned.at(rate),
             leaving=leaving,

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
@@ -40,7 +42,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     best = first = baseline(graph)
     print_text(note)
     with search_clock(arguments) as clock, until_stopped() as ending:
-        for lower in lower_passes(graph, clock, beam=arguments.beam, search=arguments.search, seed=arguments.seed):
+        random = np.random.SeedSequence(arguments.seed)
+        for lower in lower_passes(graph, clock, random, beam=arguments.beam, search=arguments.search):
             best = lower
     if ending.stop.complete:
         clock.finish()

@@ -164,8 +164,8 @@ class _LimitSearch:
         self.annealer = Annealer(
             graph,
             clock,
+            np.random.SeedSequence(task.seed),
             max_runs=max(MAX_RUNS, most_runs),
-            seed=task.seed,
             constraints=task.constraints,
             by_moves=max_moves is not None,
             part=part,
@@ -269,7 +269,7 @@ class _LimitSearch:
             return None
         start = Annealed(simulate(graph, lowest_pass(graph)), "the order of a beam")
         by_moves, part = self.max_moves is not None, self.annealer.part * ORDER_WORK
-        annealer = Annealer(graph, self.clock, max_runs=1, seed=task.seed, by_moves=by_moves, part=part)
+        annealer = Annealer(graph, self.clock, self.annealer.random, max_runs=1, by_moves=by_moves, part=part)
         count = self.effort.first_searches
         return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
 
