@@ -19,7 +19,7 @@ from remat_algos.context import Clock
 from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import FAST
 from remat_algos.errors import PlanError
-from remat_algos.ir.arrays import Bool, Int8, Int64, brief, by_fields, is_count
+from remat_algos.ir.arrays import Bool, brief, by_fields, is_count
 from remat_algos.ir.graph import ComputationGraph, remembered
 from remat_algos.plan.blocks import (
     DECISIONS,
@@ -160,10 +160,17 @@ class Policy(Result):
             ticks, (out_time, in_time) = link.ticks(graph), link.times(link.refined(graph))
             copies = np.where(n_loads > 0, out_time, 0) + n_loads * in_time
         if blocks is None or self.saved is None:
-            for x, kind in zip(*(each.tolist() for each in _decisions(simulation)), strict=True):
+            lives, crosses = simulation.lifetimes, np.zeros(graph.n_values, bool)
+            crosses[[x for x, _ in simulation.saved]] = True
+            later = ~simulation.schedule.first_run[lives.made_at] & ~simulation.is_load
+            recomputed = (simulation.runs[graph.producer] > 1) & ~crosses
+            recomputed[lives.value[later & (lives.end > lives.made_at + 1)]] = True
+            kind = np.where(recomputed, RECOMPUTE, np.where(crosses, KEEP, ""))
+            kind[simulation.stores] = OFFLOAD
+            for x in np.flatnonzero(kind != "").tolist():
                 # The price of a value is that of its node, which may make other values too.
                 figures = int(graph.memory[x]), int(extra[graph.producer[x]]), in_units(int(copies[x]), ticks)
-                yield Treatment(graph.value_name(x), DECISIONS[kind], (), *figures)
+                yield Treatment(graph.value_name(x), str(kind[x]), (), *figures)
             return
         stays = np.zeros(graph.n_values, np.int64)
         for x, _ in simulation.saved:
@@ -297,12 +304,11 @@ def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[lis
 
 def every_nth(blocks: Blocks, n: int) -> list[str]:
     """Return the decisions that checkpoint each n-th block of a stack, from the first."""
-    ran = Counter[str]()
-    decisions = [KEEP] * len(blocks)
-    for b, name in enumerate(blocks.names):
-        if ran[_stack(name)] % n == 0 and b not in blocks.refusals:
+    ran, decisions = Counter[str](), [KEEP] * len(blocks)
+    for b, stack in enumerate(map(_stack, blocks.names)):
+        if ran[stack] % n == 0 and b not in blocks.refusals:
             decisions[b] = RECOMPUTE
-        ran[_stack(name)] += 1
+        ran[stack] += 1
     return decisions
 
 
@@ -357,27 +363,3 @@ def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks |
             limit=policy.limit,
         )
     return policy
-
-
-def module_of(graph: ComputationGraph, value: int, depth: int | None = None) -> str:
-    """The module of a value: the name of its node without the last part, and at most `depth` parts; "" is the model.
-
-    The module of a gradient is that of its forward node.
-    """
-    node = int(graph.producer[value])
-    if not graph.forward[node] and graph.owner[node] >= 0:
-        node = int(graph.owner[node])
-    return ".".join(graph.labels[node].split(".")[:-1][:depth])
-
-
-def _decisions(simulation: Simulation) -> tuple[Int64, Int8]:
-    """Values that a policy lists, ascending, and the decision about each as an index in `DECISIONS`."""
-    graph, lives = simulation.graph, simulation.lifetimes
-    crosses, recomputed, offloaded = (np.zeros(graph.n_values, bool) for _ in range(3))
-    crosses[[x for x, _ in simulation.saved]] = True
-    later = ~simulation.schedule.first_run[lives.made_at] & ~simulation.is_load
-    recomputed[lives.value[later & (lives.end > lives.made_at + 1)]] = True
-    recomputed |= (simulation.runs[graph.producer] > 1) & ~crosses
-    offloaded[simulation.stores] = True
-    listed = np.flatnonzero(crosses | recomputed | offloaded)
-    return listed, np.where(offloaded, 2, np.where(recomputed, 1, 0))[listed].astype(np.int8)

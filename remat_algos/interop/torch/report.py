@@ -13,7 +13,6 @@ from remat_algos.interop.torch.device_bytes import gradient_bytes
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.storages import allocations
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent
 from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, labelled, shortened, tabulated
@@ -63,7 +62,9 @@ class ModuleTable:
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
         """Return the figures of a plan relative to one pass; submodules below `depth` count for the one above."""
         graph = simulation.graph
-        names = [module_of(graph, x, depth) for x in graph.value_indptr[:-1].tolist()]
+        # The module of a gradient is that of its forward node.
+        nodes = np.where(graph.forward | (graph.owner < 0), np.arange(graph.n_nodes), graph.owner)
+        names = [".".join(graph.labels[v].split(".")[:-1][:depth]) for v in nodes.tolist()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
         for run, sums in ((simulation, saved), (one_pass, before)):
             for x in {x for x, _ in run.saved}:
