@@ -81,10 +81,10 @@ def test_what_is_no_python_is_no_mutant(tmp_path):
 def test_the_default_tests_a_module_are_its_doctests_and_the_files_that_import_it():
     of_module = default_tests(module_file("remat_algos.search.solver_run"))
     assert of_module[0] == "remat_algos/search/solver_run.py"
-    assert {"tests/test_plan_portfolio.py", "tests/test_plan_interrupted.py"} <= {*of_module}
+    assert {"tests/test_search_solver_run.py", "tests/test_plan_interrupted.py"} <= {*of_module}
     of_kernel = default_tests(module_file("kernels/search.pyx"))
     assert of_kernel == default_tests(module_file("remat_algos.kernels.search"))
     assert {"tests/test_solvers_search.py", "tests/test_schedule_one_pass.py"} <= {*of_kernel}
-    assert "tests/test_plan_portfolio.py" not in of_kernel
+    assert "tests/test_search_solver_run.py" not in of_kernel
     with pytest.raises(SystemExit, match=r"no module plan\.nothing; name one such as"):
         module_file("plan.nothing")

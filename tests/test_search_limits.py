@@ -24,7 +24,7 @@ def candidate(order, solver="some", **facts):
     return Candidate(simulation.schedule, simulation=simulation, solver=solver, **facts)
 
 
-def problem(memory=None, **budget):
+def limits(memory=None, **budget):
     return Limits.of(GRAPH, Budget(memory, **budget))
 
 
@@ -38,9 +38,9 @@ def other_figures(peak, compute):
     return Candidate(PLAIN.schedule, simulation=SimpleNamespace(peak_memory=peak, compute=compute), solver="some")
 
 
-def ranked(problem, *candidates):
+def ranked(limits, *candidates):
     """Figures of candidates, the best first."""
-    return [each.figures for each in sorted(candidates, key=problem.rank)]
+    return [each.figures for each in sorted(candidates, key=limits.rank)]
 
 
 LOW, CHEAP = other_figures(4, 9), other_figures(7, 5)
@@ -49,33 +49,33 @@ CHEAP_AND_LOWER = other_figures(5, 5)
 
 def test_of_those_within_a_limit_the_cheapest_is_taken_and_of_these_the_lowest():
     candidates = [LOW, CHEAP, CHEAP_AND_LOWER, PLAIN]
-    assert ranked(problem(7), *candidates) == [(5, 5), (7, 5), (6, 6), (4, 9)]
-    assert ranked(problem(6), *candidates) == [(5, 5), (6, 6), (4, 9), (7, 5)]  # the last does not fit
-    assert ranked(problem(4), *candidates) == [(4, 9), (5, 5), (6, 6), (7, 5)]  # what does not fit, the lowest first
+    assert ranked(limits(7), *candidates) == [(5, 5), (7, 5), (6, 6), (4, 9)]
+    assert ranked(limits(6), *candidates) == [(5, 5), (6, 6), (4, 9), (7, 5)]  # the last does not fit
+    assert ranked(limits(4), *candidates) == [(4, 9), (5, 5), (6, 6), (7, 5)]  # what does not fit, the lowest first
 
 
 def test_where_the_lowest_is_wanted_it_is_taken_and_of_the_lowest_the_cheapest():
     candidates = [CHEAP, LOW, other_figures(4, 8), PLAIN]
-    for lowest in problem(None), problem("least"):
+    for lowest in limits(None), limits("least"):
         assert ranked(lowest, *candidates) == [(4, 8), (4, 9), (6, 6), (7, 5)]
 
 
 def test_an_overhead_that_is_not_allowed_comes_last():
-    assert ranked(problem(overhead="50%"), LOW, other_figures(4, 10), PLAIN) == [(4, 9), (6, 6), (4, 10)]
+    assert ranked(limits(overhead="50%"), LOW, other_figures(4, 10), PLAIN) == [(4, 9), (6, 6), (4, 10)]
 
 
 def test_of_equals_the_run_without_rematerialization_is_taken():
     for budget in None, "least", 100:
-        assert min([SAME, PLAIN], key=problem(budget).rank) is PLAIN
-        assert min([PLAIN, SAME], key=problem(budget).rank) is PLAIN
-        assert min([SAME, LAST_TWICE], key=problem(budget).rank) is SAME
+        assert min([SAME, PLAIN], key=limits(budget).rank) is PLAIN
+        assert min([PLAIN, SAME], key=limits(budget).rank) is PLAIN
+        assert min([SAME, LAST_TWICE], key=limits(budget).rank) is SAME
 
 
 def test_a_bound_counts_for_the_limit_that_it_was_found_for():
     def bound_of(limit):
         found = candidate([0, 1, 2, 3], bound=7, scope="any order")
         bound = LowerBound(GRAPH.needed_compute)
-        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
+        plan = limits(limit).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
         return plan.bound.amount, plan.bound.scope, plan.bound.source
 
     assert bound_of(8) == (7, "any order", "some")
@@ -85,17 +85,17 @@ def test_a_bound_counts_for_the_limit_that_it_was_found_for():
 
 def test_where_the_lowest_peak_is_wanted_a_bound_must_be_for_the_peak_of_the_candidate():
     above = replace(other_figures(7, 9), bound=8, scope="any order")
-    for lowest in problem(None), problem("least"):
+    for lowest in limits(None), limits("least"):
         assert lowest.own_bound(above) is None
         assert lowest.own_bound(replace(above, peak_bound=7)) == 8
-    assert problem(7).own_bound(above) == 8
+    assert limits(7).own_bound(above) == 8
 
 
 def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
     def plan_of(scope, own, given):
         found = candidate([0, 1, 2, 3], bound=own, scope=scope)
         bound = LowerBound(given, (3,), Prices(1))
-        return problem(8).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
+        return limits(8).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
 
     given, own = plan_of("any order", 7, 8), plan_of("any order", 9, 8)
     assert (given.bound.amount, given.bound.source, given.bound.nodes, given.bound.prices) == (
@@ -113,13 +113,13 @@ def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
 
 
 def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
-    assert problem(8).solver_limit == 8
-    assert problem(2**80).solver_limit < 2**63
+    assert limits(8).solver_limit == 8
+    assert limits(2**80).solver_limit < 2**63
     lower_bound = least_peak_bound(GRAPH)[0]
-    assert problem("least").solver_limit == problem(None).solver_limit == lower_bound
-    assert problem(overhead="50%").solver_limit is None
-    assert problem("least", overhead="50%").solver_limit is None
-    assert problem(8, overhead="50%").solver_limit == 8
+    assert limits("least").solver_limit == limits(None).solver_limit == lower_bound
+    assert limits(overhead="50%").solver_limit is None
+    assert limits("least", overhead="50%").solver_limit is None
+    assert limits(8, overhead="50%").solver_limit == 8
 
 
 def test_a_bound_that_meets_its_goal_ends_the_search():
