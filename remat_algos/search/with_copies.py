@@ -194,10 +194,8 @@ class _CopySearch:
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(ALONE_PART, self.clock.within_stage(ALONE_PART))
-        starts, task = (
-            tuple(each for each in request.start if not each.stores.size),
-            replace(request.task, effort=effort),
-        )
+        starts = tuple(each for each in request.start if not each.stores.size)
+        task = replace(request.task, effort=effort)
         own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
         self.alone = self.failure = None
         try:

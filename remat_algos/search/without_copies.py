@@ -24,18 +24,16 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
     try:
         plan = pool.plan(pool.search())
     except BudgetError as error:
-        limits, lowest = pool.limits, error.plan
-        alone = limits.overhead_limit is None and not limits.repeats and limits.limit is not None
-        if whole is None and lowest is not None and pool.lowest_run is not None and alone:
-            # The search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches.
-            limit = limits.limit or 0
-            if limit >= NEARLY * lowest.reservation.memory:
-                plan = least(replace(request, budget=Budget()), clock, lowest, pool.lowest_run)
-                if plan.reservation.memory <= limit:
-                    clock.finish()
-                    return replace(plan, budget=request.budget, limit=limit)
-        clock.finish()
-        raise
+        limit, lowest, run = pool.limits.limit, error.plan, pool.lowest_run
+        other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
+        if other or limit is None or lowest is None or run is None or limit < NEARLY * lowest.reservation.memory:
+            clock.finish()
+            raise
+        # The search within the lowest bytes may find fewer: what "least" reaches, a budget of that many bytes reaches.
+        plan = least(replace(request, budget=Budget()), clock, lowest, run)
+        if plan.reservation.memory > limit:
+            raise
+        plan = replace(plan, budget=request.budget, limit=limit)
     if plan.report.stop is not Stop.INTERRUPTED:
         clock.finish()
     return plan
