@@ -1,16 +1,20 @@
 """Least is least: no budget, frontier or solver goes below it, and where nothing fits its plan is the fallback."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 import remat_algos as ra
+import remat_algos.search.solve as solving
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import ClaimError
 from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.plan_cache import solve_cached
+from remat_algos.search.without_copies import without_copies
 from remat_algos.solvers.methods.search import ALONE, _LimitSearch
 from remat_algos.zoo.random import layered_dag
 from remat_algos.zoo.registry import build
@@ -248,6 +252,27 @@ def test_its_two_searches_share_the_time_and_the_progress():
     assert plan.limit is None or plan.peak_memory <= plan.limit
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (1000, 1000)
+
+
+@pytest.mark.parametrize("solver", ["auto", "chen_sqrt"])
+@pytest.mark.parametrize("raises_nothing", [True, False])
+def test_an_interrupt_of_its_second_search_keeps_the_plan_of_the_first_and_is_told(monkeypatch, solver, raises_nothing):
+    graph, plans = ra.differentiate(layered_dag(6, seed=2)), []
+
+    def search(request, clock):
+        plan = without_copies(request, clock)
+        plans.append(plan)
+        if len(plans) == 1:
+            return plan
+        if raises_nothing:
+            return replace(plans[0], report=replace(plans[0].report, stop=Stop.INTERRUPTED))
+        raise Interrupted("before a plan within the budget was found")
+
+    monkeypatch.setattr(solving, "without_copies", search)
+    plan = ra.solve(graph, "least+0%", solver=solver, effort="fast")
+    assert len(plans) == 2
+    assert plan.schedule.order.tolist() == plans[0].schedule.order.tolist()
+    assert plan.interrupted
 
 
 def test_other_tools_take_no_share_above_it():

@@ -196,6 +196,27 @@ def test_a_search_is_late_only_if_it_used_its_time(needed, monkeypatch):
     assert needed <= now[0] or now[0] > 300
 
 
+def test_after_an_interrupt_no_solver_runs_again(monkeypatch):
+    now, runs = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def slow(graph, task, clock):
+        runs.append("slow")
+        yield SCHEDULES[0]
+        while True:
+            now[0] += 1
+            clock.check()
+
+    def stopped(graph, task, clock):
+        yield SCHEDULES[0]
+        raise KeyboardInterrupt
+
+    solvers = [solver_of(slow), solver_of(stopped)]
+    found = asked(*solvers, clock=Clock(400))
+    found.rerun(solvers)
+    assert (runs, found.stop, found.outcomes["slow"].stop) == (["slow"], Stop.INTERRUPTED, Stop.DEADLINE)
+
+
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])
 def test_an_error_of_one_solver_is_its_reason(error):
     found = asked(yielding(SCHEDULES[0], error), yielding(SCHEDULES[1], name="next"))

@@ -78,7 +78,7 @@ class Plan:
     graph : ComputationGraph
         The graph that is run, with its backward part if it has one.
     budget : Budget
-        As given to `solve`.
+        As given to `solve`; for "least+1%", that of the search which found the plan.
     limit : int or None
         The budget in bytes; None: no limit.
     simulation : Simulation

@@ -55,12 +55,12 @@ class Limits:
         )
 
     def within(self, limit: int | None) -> "Limits":
-        """Return the same limits with another one of bytes; None for the lowest peak."""
+        """Return the same limits with another one of bytes; None for the lowest peak. That of overhead stays."""
         return replace(self, budget=replace(self.budget, memory=LEAST if limit is None else limit), limit=limit)
 
     @property
     def lowest(self) -> "Limits":
-        """The limits of the budget "least", without one of overhead."""
+        """The limits of the budget "least" alone: without one of bytes or overhead."""
         return replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
 
     @property
@@ -98,7 +98,7 @@ class Limits:
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
-    def proven(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
+    def stronger(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
         """Return the larger of a bound and the candidate's own, if that is valid here and holds for any order."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
         return bound if own is None or own <= bound.amount else LowerBound(own, solver=candidate.solver)
@@ -132,9 +132,9 @@ class Limits:
         bound: LowerBound | BoundSearch,
         reservation: Reservation | None = None,
     ) -> Plan:
-        """Return the plan of a candidate; by default its peak is the reservation.
+        """Return the plan of a candidate; without a reservation, its peak is reserved.
 
-        Its bound is `proven`, or computed when it is first read. A bound for fewer schedules than those of any order
+        Its bound is `stronger`, or computed when it is first read. A bound for fewer schedules than those of any order
         stands beside it.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
@@ -148,7 +148,7 @@ class Limits:
             solver=solver,
             method=candidate.solver,
             options=options,
-            bound_or_search=self.proven(candidate, bound) if isinstance(bound, LowerBound) else bound,
+            bound_or_search=self.stronger(candidate, bound) if isinstance(bound, LowerBound) else bound,
             seconds=seconds,
             details={name: value for name, value in candidate.details.items() if name not in BOUND_DETAILS},
             report=report,

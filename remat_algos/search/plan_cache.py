@@ -47,8 +47,9 @@ def solve_cached(
 
     Then it counts as `loaded`. Names, residents and the order in which a node reads may differ, ids and operators may
     not. The cache is the folder `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is
-    verified as `Plan.load` does, so a stale or broken file is ignored. No plan computes more than a cached one for a
-    lower limit. Plans of a search that was stopped are not cached, and none while a user's solver is registered.
+    verified as `Plan.load` does, so a stale or broken file is ignored. Without a link no plan computes more than
+    a cached one for a lower limit. Plans of a search that was stopped are not cached, and none while a user's solver is
+    registered.
     """
     return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 

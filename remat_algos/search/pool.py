@@ -21,7 +21,7 @@ from remat_algos.plan.record import SearchReport
 from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import STOPPED, Request
-from remat_algos.search.solver_run import SolverRun, lowest_run
+from remat_algos.search.solver_run import SolverRun, run_for_least
 from remat_algos.solvers.registry import START, Candidate, Solver
 
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
@@ -100,7 +100,7 @@ class Bounds:
             self.clock = Clock(seconds)
             bound = self.best
             bound = bound if self.stop is Stop.INTERRUPTED else self.raised(best, stop)
-            return self.limits.proven(best, bound), self.stop
+            return self.limits.stronger(best, bound), self.stop
 
         def once() -> tuple[LowerBound, Stop]:
             with lock:
@@ -139,18 +139,18 @@ class Pool:
     """
 
     @interrupted_as(STOPPED)
-    def __init__(self, request: Request, clock: Clock, whole_lowest: SolverRun | None = None) -> None:
+    def __init__(self, request: Request, clock: Clock, least_run: SolverRun | None = None) -> None:
         self.request, self.limits, self.clock = request, request.limits(), clock
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
-        self.whole_lowest = whole_lowest  # the run for "least", if it was made before
-        self.lowest_run: SolverRun | None = None  # the whole run for "least", if a run found nothing within its limit
+        self.least_run = least_run  # the whole run for "least": given, or made here
+        self.too_high: SolverRun | None = None  # that run, if even it found nothing within the limit
         self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
         self.reserved: dict[bytes, int] = {}  # by order: reserved bytes
         self.reports: dict[bytes, SearchReport] = {}  # by order: report of its run
         self.start: Candidate | None = None  # the user's start, if it fits
         self.best: tuple[Candidate, Reservation] | None = None  # the best that fits
-        self.lowest: tuple[Candidate, Reservation] | None = None  # of the fewest reserved bytes
+        self.fewest: tuple[Candidate, Reservation] | None = None  # of the fewest reserved bytes
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # by solver, in the first run
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
@@ -191,13 +191,13 @@ class Pool:
             return self.best
         if isinstance(failure, BudgetError) and failure.plan is not None and self.limits.repeats:
             self._until_stopped(self._search_lowest)  # no peak fits
-            if self.lowest is not None:
-                failure.plan = lowest_plan(self.limits, [self.lowest[0]], self.lowest[1], self._lowest_report)
+            if self.fewest is not None:
+                failure.plan = lowest_plan(self.limits, [self.fewest[0]], self.fewest[1], self._fewest_report)
                 raise failure
         if self.stop is Stop.INTERRUPTED:
             raise Interrupted(STOPPED)
-        if self.lowest is not None and not self.out_of_memory:
-            raise reserved_error(self.limits, *self.lowest, self._lowest_report)
+        if self.fewest is not None and not self.out_of_memory:
+            raise reserved_error(self.limits, *self.fewest, self._fewest_report)
         raise failure or budget_error(self.limits, [], {})
 
     def run(self, limits: Limits | None = None) -> SolverRun:
@@ -216,7 +216,7 @@ class Pool:
             run.begin(request.solvers, request.options)
             if run.unmet and run.stop is not Stop.INTERRUPTED:
                 with until_stopped() as ending:
-                    run.take_lowest(self._lowest_run(run))
+                    run.take_lowest(self._run_for_least(run))
                 run.note(ending.stop)
             if run.least is None:
                 run.improve(request.solvers, request.options)
@@ -234,17 +234,17 @@ class Pool:
             task = replace(task, closure=self.bounds.closure)
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
-    def _lowest_run(self, run: SolverRun) -> SolverRun:
+    def _run_for_least(self, run: SolverRun) -> SolverRun:
         """Run for the budget "least": only the first searches if they reach the limit of a run, else the whole run."""
         report, limit = run.clock.within_stage(PROGRESS_LOWEST), run.limits.limit
-        if self.lowest_run is not None:
-            return self.lowest_run
+        if self.too_high is not None:
+            return self.too_high
         clock = self.clock.share(LOWEST_SHARE * self.bounds.effort.search_share, report)
-        whole, bound = self.whole_lowest, self.bounds.goal
-        found = lowest_run(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
+        whole, bound = self.least_run, self.bounds.goal
+        found = run_for_least(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
         best = found.best()
         if best is None or limit is None or best.figures[0] > limit:
-            self.lowest_run = found
+            self.too_high = found
         return found
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
@@ -254,20 +254,20 @@ class Pool:
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
-        if least and self.lowest_run is not None:
-            return self.lowest_run, _best(self.lowest_run, self.bounds)
+        if least and self.too_high is not None:
+            return self.too_high, _best(self.too_high, self.bounds)
         run = self.run(limits)
         if request.named is not None and not interrupted:
             _check_served(request.named[0], run)
         if not request.raw:
             run.guard()
         if least:
-            self.whole_lowest = run
+            self.least_run = run
         return run, _best(run, self.bounds)
 
     @property
-    def _lowest_report(self) -> SearchReport | None:
-        return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
+    def _fewest_report(self) -> SearchReport | None:
+        return None if self.fewest is None else self.reports.get(_key(self.fewest[0]))
 
     def report(self, best: Candidate, stop: Stop) -> SearchReport:
         """Return the report for the best plan."""
@@ -308,9 +308,9 @@ class Pool:
         limits = self.limits
         lowest = limits if limits.minimizes_peak else limits.within(None)
         self._reserve_best(lowest, self._searched(lowest))
-        if self._goes_on and self.lowest is not None and (limits.minimizes_peak or self.best is None):
+        if self._goes_on and self.fewest is not None and (limits.minimizes_peak or self.best is None):
             unmet = limits.minimizes_peak and self.best is None
-            self._until_reserved(limits.limit if unmet and limits.limit is not None else self.lowest[1].memory)
+            self._until_reserved(limits.limit if unmet and limits.limit is not None else self.fewest[1].memory)
 
     def _reserve_known(self) -> None:
         """Reserve for the start if it may be better; after an interrupt, for the best candidate already known."""
@@ -412,8 +412,8 @@ class Pool:
         self.reserved[key] = reservation.memory
         if reservation.allocation is not None:
             self.stop |= reservation.allocation.stop
-        if self.lowest is None or reservation.memory < self.lowest[1].memory:
-            self.lowest = candidate, reservation
+        if self.fewest is None or reservation.memory < self.fewest[1].memory:
+            self.fewest = candidate, reservation
         if self.limits.limit is None or reservation.memory <= self.limits.limit:
             rank = self.limits.rank_reserved
             if self.best is None or rank(candidate, reservation) < rank(*self.best):

@@ -39,7 +39,7 @@ POINTS_OF_PASS = 100  # points of overhead in one pass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """The checked arguments of `solve`; `compare` and `frontier` use it for several solvers.
+    """The checked arguments of `solve`, and of all that searches as it does: `compare`, `frontier`, `fit`, the cache.
 
     `named` is None for "auto"; with several solvers there are no options. `start` has the user's own schedule, and that
     of the lowest peak for a budget such as "least+1%". With a link, the costs of the graph are times.
@@ -133,7 +133,8 @@ class Request:
     @property
     def least(self) -> bool:
         """True if the plan of the fewest bytes is wanted, at the least compute within them."""
-        budget = self.budget  # a raw plan is the solver's own for the lowest peak
+        budget = self.budget
+        # A raw plan is the solver's own for the lowest peak.
         lowest = budget.least or (budget.memory is None and budget.device is None)
         return lowest and budget.overhead is None and not self.raw
 

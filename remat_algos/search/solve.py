@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from remat_algos.arguments import takes
-from remat_algos.context import Clock, Stop
+from remat_algos.context import Clock, Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST
 from remat_algos.plan.plan import Plan
@@ -27,15 +27,15 @@ def solve(request: Request) -> Plan:
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     effort : {"fast", "default", "best"}
-        Which solvers run, and how much work goes into the search, exact search and the lower bound (`rising`):
-        it counts moves, states and integer programs, not seconds. Each of the latter also has a time limit, by which
-        bounds of machines may differ.
+        Which solvers run, and how much work goes into the search, the exact search and the lower bound: it counts
+        moves, states and integer programs, not seconds. An integer program also has a time limit, so that bounds may
+        differ between machines.
     time_limit : float, optional
         Seconds; solvers stop soon after and give the best they have.
     seed : int
         For solvers that use chance.
     raw : bool
-        Give the solver's plan as it is, even where no rematerialization would be better.
+        Give the solver's plan as it is, even where the run without rematerialization is better.
     polish : bool, optional
         Whether passes over the schedule may skip runs whose values are still live, or can be kept within the limit, and
         move others (`polish`); by default unless `raw`.
@@ -109,8 +109,8 @@ def solve(request: Request) -> Plan:
 def answered(request: Request, clock: Clock) -> Plan:
     """Return the best plan for a request; the errors are those of `solve`.
 
-    For a budget such as "least+1%" it is the cheaper of the plan for "least" and one within that share above its bytes,
-    whose search begins at it.
+    For a budget such as "least+1%" it is the cheaper of the plan for "least" and one within that share above its bytes;
+    with "auto" the second search begins at the first plan.
     """
     share = request.budget.above_lowest
     if share is None:
@@ -124,9 +124,12 @@ def answered(request: Request, clock: Clock) -> Plan:
     near = replace(begun, budget=replace(request.budget, memory=used + int(share * used)))
     try:
         cheaper = _answered(near, clock.share(1.0, clock.within_stage(1.0)))
-    except BudgetError:  # a solver finds less for a limit than for the lowest peak
+    except BudgetError:  # a solver that is given a limit may not get as low as one that minimizes the peak
         return lowest
-    return min(lowest, cheaper, key=lambda plan: plan.overhead_in_time)
+    except Interrupted:
+        return replace(lowest, report=replace(lowest.report, stop=Stop.INTERRUPTED))
+    stop, best = lowest.report.stop | cheaper.report.stop, min(lowest, cheaper, key=lambda plan: plan.overhead_in_time)
+    return replace(best, report=replace(best.report, stop=stop))
 
 
 def _answered(request: Request, clock: Clock) -> Plan:

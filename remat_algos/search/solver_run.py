@@ -29,7 +29,7 @@ POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no cl
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """Polish the candidates of one solver, the lowest peak first; yield those that the passes improve.
+    """Polish the candidates of one solver, the best first; yield those that the passes improve.
 
     For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
     """
@@ -259,7 +259,7 @@ class SolverRun:
 
     @property
     def unmet(self) -> bool:
-        """True if no candidate is within the limit, and the run without rematerialization need not be."""
+        """True if no candidate fits the limit, and the run without rematerialization may not fit either."""
         limits, limit = self.limits, self.limits.limit
         if limit is None or limits.minimizes_peak or any(each.figures[0] <= limit for each in self.candidates):
             return False
@@ -271,6 +271,8 @@ class SolverRun:
         So a run that leaves something out has used its time. A solver runs again only where it gets at least `LONGER`
         times the time it had.
         """
+        if self.stop is Stop.INTERRUPTED:
+            return
         with until_stopped() as ending:
             for solver in in_order(solvers):
                 result, left = self.outcomes.get(solver.name), self.clock.left
@@ -403,7 +405,7 @@ class SolverRun:
             self._consume(solver, options, result, solving)
         except OutOfTime:
             result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
-        except (BudgetError, GraphError, ScheduleError) as error:  # proof, size, mark
+        except (BudgetError, GraphError, ScheduleError) as error:  # proved infeasible; too large; against a mark
             result.reason, result.error = str(error), error
         except MemoryError:  # what it yielded before is kept
             self._exhaust(solver, result)
@@ -420,7 +422,11 @@ class SolverRun:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
-        """Run a solver within the limit; if it proves that nothing fits, within the lowest peak."""
+        """Run a solver within its limit.
+
+        If the peak is minimized and the solver proves that no schedule fits, it runs again at the peak that the proof
+        names.
+        """
         limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
@@ -559,7 +565,7 @@ class SolverRun:
         return forward
 
 
-def lowest_run(
+def run_for_least(
     request: Request,
     limits: Limits,
     clock: Clock,
@@ -570,8 +576,8 @@ def lowest_run(
 ) -> SolverRun:
     """Run a request for the budget "least"; `whole` is that run, if it was made before.
 
-    If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
-    makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
+    If a peak is `sought`, the first searches run alone; if they reach it, nothing else runs. Effort "fast" skips this:
+    its short searches need the schedules of other solvers.
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:

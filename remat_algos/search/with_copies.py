@@ -52,8 +52,8 @@ LIMITS_TRIED = 7
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
     """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
 
-    That is by effort "fast". The search without copies goes on only where it may still find a faster plan:
-    where its lower bound is below the time of the plan with copies. If the peak is minimized, the plan is the fastest
+    The plan without copies is first searched by effort "fast"; at the effort of the request only where its lower bound
+    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest
     of the lowest peak.
     """
     limits = request.limits()

@@ -24,7 +24,7 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
     try:
         plan = pool.plan(pool.search())
     except BudgetError as error:
-        limit, lowest, run = pool.limits.limit, error.plan, pool.lowest_run
+        limit, lowest, run = pool.limits.limit, error.plan, pool.too_high
         other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
         if other or limit is None or lowest is None or run is None or limit < NEARLY * lowest.reservation.memory:
             clock.finish()
@@ -44,7 +44,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
 
     A search for the lowest peak takes half of the time, unless its plan and its run are given. The bytes of its plan
     are the budget of a second search, the one that such a budget gets, which is repeated where its plan takes fewer
-    bytes. So no plan for the bytes of the result is cheaper.
+    bytes. So `solve` finds nothing cheaper for exactly these bytes, unless the time ran out.
     """
     if lowest is None:
         pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, clock.within_stage(FEWEST_BYTES_SHARE)))
@@ -59,13 +59,13 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
             if plan.report.stop is not Stop.INTERRUPTED:
                 clock.finish()
             return plan
-        lowest, whole = pool.plan(best, bound_later=True), pool.whole_lowest
+        lowest, whole = pool.plan(best, bound_later=True), pool.least_run
     plan, fewer = lowest, True
     while fewer and plan.report.stop is not Stop.INTERRUPTED:
         within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
         try:
             other = without_copies(within, clock.share(progress=clock.within_stage()), whole)
-        except BudgetError:  # time limit, or a solver finds less for a limit than for the lowest peak
+        except BudgetError:  # the time limit, or a solver that is given a limit does not get as low
             break
         except Interrupted:
             return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED))
