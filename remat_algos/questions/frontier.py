@@ -25,7 +25,7 @@ from remat_algos.schedule.simulation import check_simulation
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
-from remat_algos.search.solver_run import Outcome, SolverRun, run_for_least
+from remat_algos.search.solver_run import Outcome, SolverRun, run_unlimited
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.wording import by_reason, counted, exact_bytes, format_bytes, one_line
 
@@ -229,7 +229,7 @@ def frontier(
         return _with_copies(request, int(points), request.clock)
     limits, clock = request.limits(), request.clock
     limits.check_regions()
-    lowest = run_for_least(request, limits, clock.share(FLOOR_SHARE, clock.within_stage(FLOOR_SHARE)))
+    lowest = run_unlimited(request, limits, clock.share(FLOOR_SHARE, clock.within_stage(FLOOR_SHARE)))
     run = SolverRun(limits, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
     least = run.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0

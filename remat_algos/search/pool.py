@@ -21,7 +21,7 @@ from remat_algos.plan.record import SearchReport
 from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import STOPPED, Request
-from remat_algos.search.solver_run import SolverRun, run_for_least
+from remat_algos.search.solver_run import SolverRun, run_unlimited
 from remat_algos.solvers.registry import START, Candidate, Solver
 
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
@@ -139,11 +139,11 @@ class Pool:
     """
 
     @interrupted_as(STOPPED)
-    def __init__(self, request: Request, clock: Clock, least_run: SolverRun | None = None) -> None:
+    def __init__(self, request: Request, clock: Clock, unlimited_run: SolverRun | None = None) -> None:
         self.request, self.limits, self.clock = request, request.limits(), clock
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
-        self.least_run = least_run  # the whole run for "least": given, or made here
+        self.unlimited_run = unlimited_run  # the whole run for "least": given, or made here
         self.too_high: SolverRun | None = None  # that run, if even it found nothing within the limit
         self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
         self.reserved: dict[bytes, int] = {}  # by order: reserved bytes
@@ -216,7 +216,7 @@ class Pool:
             run.begin(request.solvers, request.options)
             if run.unmet and run.stop is not Stop.INTERRUPTED:
                 with until_stopped() as ending:
-                    run.take_lowest(self._run_for_least(run))
+                    run.take_lowest(self._run_unlimited(run))
                 run.note(ending.stop)
             if run.least is None:
                 run.improve(request.solvers, request.options)
@@ -234,14 +234,14 @@ class Pool:
             task = replace(task, closure=self.bounds.closure)
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
-    def _run_for_least(self, run: SolverRun) -> SolverRun:
+    def _run_unlimited(self, run: SolverRun) -> SolverRun:
         """Run for the budget "least": only the first searches if they reach the limit of a run, else the whole run."""
         report, limit = run.clock.within_stage(PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
         clock = self.clock.share(LOWEST_SHARE * self.bounds.effort.search_share, report)
-        whole, bound = self.least_run, self.bounds.goal
-        found = run_for_least(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
+        whole, bound = self.unlimited_run, self.bounds.goal
+        found = run_unlimited(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
         best = found.best()
         if best is None or limit is None or best.figures[0] > limit:
             self.too_high = found
@@ -262,7 +262,7 @@ class Pool:
         if not request.raw:
             run.guard()
         if least:
-            self.least_run = run
+            self.unlimited_run = run
         return run, _best(run, self.bounds)
 
     @property

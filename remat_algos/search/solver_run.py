@@ -565,7 +565,7 @@ class SolverRun:
         return forward
 
 
-def run_for_least(
+def run_unlimited(
     request: Request,
     limits: Limits,
     clock: Clock,

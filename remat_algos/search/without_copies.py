@@ -59,7 +59,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
             if plan.report.stop is not Stop.INTERRUPTED:
                 clock.finish()
             return plan
-        lowest, whole = pool.plan(best, bound_later=True), pool.least_run
+        lowest, whole = pool.plan(best, bound_later=True), pool.unlimited_run
     plan, fewer = lowest, True
     while fewer and plan.report.stop is not Stop.INTERRUPTED:
         within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
