@@ -113,17 +113,24 @@ def overhead_bound(
     >>> [overhead_bound(graph, 4, link=LinkTimes([t] * 4, [t] * 4)).amount for t in (5, 11, 16)]
     [40, 41, 44]
     """
-    ticks, times = 1, link if isinstance(link, LinkTimes) else None
-    if link is not None and not isinstance(link, LinkTimes):
-        link = get_link(link)
-        ticks, graph = link.ticks(graph), link.refined(graph)
-        times = link.times(graph, down=True)
+    graph, ticks, times = in_ticks(graph, link)
     bound = one_pass(graph, times)
     if limit is not None:
         limit = whole(limit, "limit in bytes")
         for higher in cuts_of(graph, times).bounds(limit, start, lambda _: look and look()):
             bound = higher
     return replace(bound, amount=bound.amount // ticks)
+
+
+def in_ticks(
+    graph: ComputationGraph, link: LinkTimes | AnyLink | None
+) -> tuple[ComputationGraph, int, LinkTimes | None]:
+    """Return the graph in ticks of a link, the ticks of a unit, and the times of copies, rounded down."""
+    if link is None or isinstance(link, LinkTimes):
+        return graph, 1, link
+    link = get_link(link)
+    refined = link.refined(graph)
+    return refined, link.ticks(graph), link.times(refined, down=True)
 
 
 def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from remat_algos.bounds.bound import CLOSURE, RESULTS, TWO_PATHS, LowerBound
-from remat_algos.bounds.closure import cuts_of, one_pass
+from remat_algos.bounds.closure import cuts_of, in_ticks, one_pass
 from remat_algos.bounds.memory import forced_bytes, least_peak_bound
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
@@ -151,10 +151,7 @@ def bound_curve(
     A limit that was not reached in time has the bound for the next larger one. With a link, at its full rates, they
     bound the time of plans with copies.
     """
-    ordered, in_ticks, ticks, times = sorted(set(limits)), graph, 1, None
-    if link is not None:
-        in_ticks, ticks = link.refined(graph), link.ticks(graph)
-        times = link.times(in_ticks, down=True)
+    ordered, (refined, ticks, times) = sorted(set(limits)), in_ticks(graph, link)
     first, closure, stop = one_pass(graph, times), None, Stop.DONE
     best = first
     found, closures = [best] * len(ordered), [best] * len(ordered)
@@ -163,7 +160,7 @@ def bound_curve(
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
                 own = clock.share(part, clock.within_stage(part, name))
-                for fine in rising(in_ticks, limit, times=times, effort=effort, start=closure, clock=own):
+                for fine in rising(refined, limit, times=times, effort=effort, start=closure, clock=own):
                     bound = replace(fine, amount=fine.amount // ticks)
                     if not bound.infeasible and bound.amount <= first.amount:
                         bound = first

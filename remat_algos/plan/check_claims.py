@@ -12,6 +12,7 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
 from remat_algos.bounds.bound import ANY_ORDER, BOUND_OF_ANOTHER, COMPUTE, ONE_PASS, SOURCES, TIME, LowerBound
+from remat_algos.bounds.closure import in_ticks
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.rising import prove
 from remat_algos.context import Clock, OutOfTime
@@ -315,10 +316,9 @@ class _Proofs:
         named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
         if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):
             raise PlanError(BOUND_OF_ANOTHER)
-        in_ticks = graph.refined(played.ticks)
-        times = None if played.link is None else played.link.times(in_ticks, down=True)
+        refined, _, times = in_ticks(graph, played.link)
         try:
-            found = prove(in_ticks, self.limit, named, times=times, seconds=PROVING)
+            found = prove(refined, self.limit, named, times=times, seconds=PROVING)
         except ValueError as error:
             raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
         by, seconds = [graph.labels[v] for v in named.nodes], PROVING if found.stopped else None
