@@ -410,8 +410,8 @@ def test_the_command_bounds_the_time_over_a_link(said):
 
 def test_an_impossible_budget_is_refused_without_a_search(monkeypatch):
     """The lowest peak with copies is known exactly where values may leave."""
-    monkeypatch.setattr(offloading, "_alone", None)
-    monkeypatch.setattr(offloading, "_CopySearch", None)
+    monkeypatch.setattr(offloading._CopySearch, "_search_alone", None)
+    monkeypatch.setattr(offloading._CopySearch, "fitted", None)
     graph = timed("us")
     limit = lowest_order_with_copies(graph)[0] - 1
     with raises(ra.BudgetError, reached=limit + 1, lower_bound=limit + 1):
