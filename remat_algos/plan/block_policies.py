@@ -168,10 +168,7 @@ class _Options:
         return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the first two options, and those that no other dominates, one of each equal ones.
-
-        Uniform policies need the first two: keep the block, and save nothing in it.
-        """
+        """Return the options that no other dominates, and the first two, which uniform policies need."""
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
         found = [0, 1][: order.size]
@@ -308,10 +305,7 @@ class _BlockSearch:
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of a choice, in which equal blocks are sorted by the bytes that they keep.
-
-        Equal treatments are then neighbours. They stay unsorted if sorting raises the peak or the cost.
-        """
+        """Return the policy of a choice, equal blocks sorted by the bytes that they keep if that costs nothing."""
         found = self.policy(at, limit)
         most = found.peak_memory if limit is None else limit
         kinds = np.array(self.kinds)
@@ -343,12 +337,7 @@ class _BlockSearch:
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """The option of each block that the dynamic program chooses; None if no choice fits.
-
-        A state is the bytes kept by the blocks before, their cost, and their bytes on the host, if that is limited. Of
-        more than `STATES` states, the program keeps two in each of equal ranges of bytes: the one with the fewest bytes
-        and the one with the least cost.
-        """
+        """The option of each block that a dynamic program chooses by the bytes kept so far; None if no choice fits."""
         if self.outside > limit:
             return None
         kept, cost, host = np.array([[self.start], [0], [0]])
@@ -363,6 +352,7 @@ class _BlockSearch:
             coarse = host.any() and np.unique(host).size > HOST_PARTS
             part = host * HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
+            # In each range of bytes two states stay: that with the fewest bytes and that with the least cost.
             if order.size > STATES:
                 cells = STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
@@ -387,11 +377,8 @@ class _BlockSearch:
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def near(self, limit: int) -> Iterator[Int64]:
-        """Yield choices of the program whose simulated peaks are near a limit.
-
-        A block may extend the lives of another one's values, which the dynamic program does not see. Its limit is moved
-        until the simulated peak just fits.
-        """
+        """Yield choices of the program, at limits that are moved until the simulated peak just fits."""
+        # A block may extend the lives of another one's values, which the program does not see.
         room, step, fits, exceeds = limit, max(1, limit // STATES), -1, 4 * limit + 2
         for _ in range(ROUNDS):
             at, peak = self.choice(room), limit
@@ -510,10 +497,8 @@ class _SavedSets:
         return lawful
 
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
-        """Sets on the lower hull of bytes and cost, and those near them that no other dominates.
-
-        In eager PyTorch the saved draws are the last ones of the block: there is a hull for each number of them.
-        """
+        """Sets on the lower hull of bytes and cost, and those near them that no other dominates."""
+        # In eager PyTorch the saved draws are the last ones of the block: there is a hull for each number of them.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
         for _ in range(CHANGES):
@@ -546,10 +531,8 @@ class _SavedSets:
         return np.stack(list(found.values()))
 
     def _cut(self, price: float) -> Bool:
-        """Members to save, so that the sum of recomputation and the price of their bytes is minimal.
-
-        Each member has two vertices: one is on the source's side if it runs again, one if a rerun or gradient reads it.
-        """
+        """Members to save, so that the sum of recomputation and the price of their bytes is minimal."""
+        # A member has two vertices: one is on the source's side if it runs again, one if a rerun or gradient reads it.
         k = self.free.size
         source, sink = 2 * k, 2 * k + 1
         scale = 2**48 / max(1.0, float(self.compute.sum()) + price * float(self.memory.sum()))

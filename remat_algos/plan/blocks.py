@@ -308,13 +308,11 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
-    """Inputs of each offloaded block that go to the host: those that no other block takes, and that are no outputs.
-
-    In eager PyTorch, autograd keeps those on the device that gradients of nodes outside of checkpoints read.
-    """
+    """Inputs of each offloaded block that go to the host: those that no other block takes, and that are no outputs."""
     kept = np.append(np.array([each == KEEP for each in decisions]) | (blocks.trigger < 0), True)
     stays = graph.output | (graph.memory == 0)
     stays |= np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) > 1
+    # Autograd keeps on the device what gradients of nodes outside of checkpoints read.
     if semantics == EAGER:
         reads = ~graph.forward & graph.needed & kept[_block_of(graph, blocks.members)[graph.owner]]
         stays[graph.read_indices[reads[row_of(graph.read_indptr)]]] = True
@@ -331,11 +329,7 @@ def _lingering(
     loads: Sequence[tuple[int, int]],
     holds: Holds | None,
 ) -> Int64:
-    """Rows of `Schedule.lingering` for values to which checkpoints, Python and autograd refer.
-
-    Checkpoints refer to their inputs, and to each saved output until the rerun has reached its operator. Python and
-    autograd refer to values in the forward part, and again in a rerun.
-    """
+    """Rows of `Schedule.lingering` for values to which checkpoints, Python and autograd refer, also in reruns."""
     n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
     places = np.sort(block[again] * n + again)  # of the nodes that run again, by block
@@ -354,6 +348,7 @@ def _lingering(
     inputs = np.concatenate([*blocks.inputs, NO_NODES])
     taker = np.repeat(np.arange(len(blocks)), [row.size for row in blocks.inputs])
     inputs, taker = inputs[at[taker] >= 0], taker[at[taker] >= 0]
+    # Checkpoints refer to their inputs, and to each saved output until the rerun has reached its operator.
     rows = [(inputs, np.where(loaded[inputs] >= 0, loaded[inputs], step[producer[inputs]]), release[taker])]
     x = np.flatnonzero(saved[producer] & (at[block[producer]] >= 0))
     v, b = producer[x], block[producer[x]]

@@ -246,10 +246,7 @@ class Policy(Result):
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`: one row for consecutive blocks with equal treatments and prices.
-
-        Of several stacks, such as `layers.*.attention` and `layers.*.mlp`, each has its own rows.
-        """
+        """Yield the cells under `COLUMNS`: a row for consecutive blocks of a stack with equal treatments and prices."""
         stacks: dict[str, list[Treatment]] = {}
         for each in self.treatments:
             stacks.setdefault(_stack(each.name), []).append(each)
