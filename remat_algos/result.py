@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.files import write_whole
 from remat_algos.hooks import html
-from remat_algos.ir.arrays import by_fields
+from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.wording import folded, labelled, tabulated
 
 NOTHING = ("", "0")
@@ -100,3 +101,19 @@ class Result:
 
     def __str__(self) -> str:
         return "\n".join(self.lines()) or repr(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary(Result):
+    """Entries of a record, and labels with their texts, that no other result has."""
+
+    entries: Mapping[str, Any]
+    labelled: Iterable[tuple[str, str]] = ()
+
+    __repr__ = brief
+
+    def rows(self) -> Iterable[tuple[str, str]]:
+        return self.labelled
+
+    def record(self) -> dict[str, Any]:
+        return dict(self.entries)

@@ -235,7 +235,7 @@ def folded(text: str, width: int = COLUMNS) -> list[str]:
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
     """Lines of names and their reason, "a, b: too large"; names without a reason are left out."""
     return [
-        f"{', '.join(name for name in reasons if reasons[name] == reason)}: {reason}"
+        f"{', '.join(shortened(name) for name in reasons if reasons[name] == reason)}: {reason}"
         for reason in dict.fromkeys(reasons.values())
         if reason
     ]

@@ -28,7 +28,7 @@ def at(tmp_path, monkeypatch):
 def test_the_sweep_of_a_commit_goes_on_and_that_of_changed_files_begins_anew(at):
     def times(commit, *names):
         at(commit)
-        return [swept.swept(JOBS, name).rows[0]["cpu_seconds"] for name in names]
+        return [swept.swept(JOBS, name).records[0]["cpu_seconds"] for name in names]
 
     first = times("0123456789ab", "it")
     assert times("0123456789ab", "it") == first

@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from remat_algos import plot
-from remat_algos.sweeps.results import COLUMNS, SweepResults
+from remat_algos.sweeps.results import RECORD_KEYS, SweepResults
 from tests.test_plot import legend, overlapping, rendered
 
 PICTURES = {name: getattr(plot, name) for name in ("profiles", "overheads", "solve_times")}
@@ -22,7 +22,7 @@ def row(solver, compute=None, **others):
         planned = {"outcome": "planned", "compute": compute, "one_pass": 100, "overhead": compute - 100, "nodes": 10}
         planned |= {"reserved_memory": 7}
     known = {"graph_id": "a", "budget": "50%", "solver": solver, "seed": 0, "effort": "fast", "cpu_seconds": 0.5}
-    return dict.fromkeys(COLUMNS) | known | planned | others
+    return dict.fromkeys(RECORD_KEYS) | known | planned | others
 
 
 def results(*rows, **others):
@@ -74,7 +74,7 @@ def curve(ax, name):
 
 
 def test_a_profile_counts_the_problems_within_a_distance():
-    found = results(*FOUND.rows[:6])  # ratios 1.1, 1 and 1 of slow; 1, 1.01 and infinite of quick
+    found = results(*FOUND.records[:6])  # ratios 1.1, 1 and 1 of slow; 1, 1.01 and infinite of quick
     ax = plot.profiles(found)
     assert np.allclose(curve(ax, "slow"), [[0, 200 / 3], [10, 100], [13, 100]])
     assert np.allclose(curve(ax, "quick"), [[0, 100 / 3], [1, 200 / 3], [13, 200 / 3]])
@@ -184,7 +184,7 @@ def test_many_solvers_all_differ_and_are_all_named(draw):
 @pytest.mark.parametrize("draw", PICTURES.values())
 def test_what_is_left_is_said_and_given_axes_are_drawn_on(draw):
     ax = Figure().add_subplot()
-    assert draw(results(*FOUND.rows, left=4), ax=ax) is ax
+    assert draw(results(*FOUND.records, left=4), ax=ax) is ax
     assert ax.get_title().splitlines()[-1] == "4 jobs of the sweep left: what was found so far"
 
 

@@ -31,7 +31,7 @@ from remat_algos.sweeps import list_jobs, read_jobs
 from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps.children import Child
 from remat_algos.sweeps.folder import SweepFolder, driving
-from remat_algos.sweeps.results import COLUMNS, SweepResults
+from remat_algos.sweeps.results import RECORD_KEYS, SweepResults
 from tests.raising import raises
 
 LONG = "x{" * 3000
@@ -250,13 +250,13 @@ def test_a_finished_sweep_solves_nothing_and_reads_no_model(tmp_path, monkeypatc
     monkeypatch.setattr(driver_module, "solved", None)
     monkeypatch.setattr(driver_module, "job_graph", None)
     again = ra.sweep(rows, tmp_path / "results")
-    assert again.rows == first.rows
+    assert again.records == first.records
 
 
 def test_other_jobs_of_the_same_folder_are_not_in_the_results_but_can_be_read(swept):
     found = ra.sweep(ROWS[:1], swept.folder)
     one = ra.sweep([{**ROWS[0], "graph": FORK, "solver": "chen_sqrt"}], swept.folder)
-    assert found.rows == swept.rows
+    assert found.records == swept.records
     assert len(one) == 3
     assert sorted(row["job"] for row in ra.read_sweep(swept.folder)) == sorted(row["job"] for row in swept)
 
@@ -264,7 +264,7 @@ def test_other_jobs_of_the_same_folder_are_not_in_the_results_but_can_be_read(sw
 def test_a_table_has_every_column_and_row(swept, tmp_path):
     swept.save(tmp_path / "table.csv")
     lines = (tmp_path / "table.csv").read_text().splitlines()
-    assert lines[0] == ",".join(COLUMNS)
+    assert lines[0] == ",".join(RECORD_KEYS)
     assert len(lines) == 1 + len(swept)
     with pytest.raises(SweepError, match=r"table\.xls is none of \.csv, \.parquet"):
         swept.save(tmp_path / "table.xls")
@@ -280,7 +280,7 @@ def test_a_table_in_parquet_is_read_again(swept, tmp_path):
 
 
 def test_the_summary_counts_what_the_rows_hold(swept):
-    rows = {row[0]: row for row in swept.summary()}
+    rows = {row[0]: row for row in swept.rows()}
     for name, row in rows.items():
         own = [each for each in swept if each["solver"] == name]
         planned = [each for each in own if each["outcome"] == "planned"]
@@ -949,7 +949,7 @@ def test_a_damaged_graph_is_written_anew_from_its_source(tmp_path):
 
 def test_results_of_several_versions_are_not_compared(swept):
     older = tuple(row | {"version": "0.0.9", "job": row["job"][::-1]} for row in swept)
-    both = SweepResults(swept.folder, swept.rows + older)
+    both = SweepResults(swept.folder, swept.records + older)
     assert "results of several versions of remat_algos (0.0.9, " in str(both)
     assert both.ratios() == {name: sorted(each * 2) for name, each in swept.ratios().items()}
 
@@ -959,8 +959,8 @@ def test_a_job_that_is_listed_twice_is_one(tmp_path):
     row = {"graph": CHAIN, "budget": "60%", "solver": ["chen_sqrt", "no_remat"], "effort": "fast"}
     found = ra.sweep([row, row], tmp_path / "results", processes=1)
     assert [each["solver"] for each in found] == ["chen_sqrt", "no_remat"] * 2
-    assert [each[:2] for each in found.summary()] == [("chen_sqrt", "1"), ("no_remat", "1")]
-    assert list(found.summary()) == list(ra.read_sweep(tmp_path / "results").summary())
+    assert [each[:2] for each in found.rows()] == [("chen_sqrt", "1"), ("no_remat", "1")]
+    assert list(found.rows()) == list(ra.read_sweep(tmp_path / "results").rows())
 
 
 @pytest.mark.usefixtures("in_process")
@@ -977,7 +977,7 @@ def test_results_are_pickled_and_told_in_a_line(swept):
     import pickle
 
     again = pickle.loads(pickle.dumps(swept))
-    assert again.rows == swept.rows
+    assert again.records == swept.records
     assert repr(swept) == f"<SweepResults: {sum(r['outcome'] == 'planned' for r in swept)} planned, " + (
         f"{sum(r['outcome'] == 'infeasible' for r in swept)} infeasible>"
     )

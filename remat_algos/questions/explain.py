@@ -14,13 +14,13 @@ from remat_algos.ir.graph import ComputationGraph, derived, remembered, runs_onc
 from remat_algos.ir.parts import KEEP
 from remat_algos.plan.plan import Plan
 from remat_algos.questions.what_if import FlippedDecision, flip_decision, idle_gap, reads_of
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.schedule.views import LiveValue, live_at, live_set
-from remat_algos.solvers.registry import Report, find_solver
+from remat_algos.solvers.registry import find_solver
 from remat_algos.text.amounts import percent
-from remat_algos.wording import counted, format_bytes, listed, shortened, wrapped
+from remat_algos.wording import counted, format_bytes, listed, shortened
 
 VALUES_NAMED = 4
 AT_PEAK = 3
@@ -280,18 +280,17 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Result):
     """The decisions of a plan, about the most bytes first, and the values live at its peak.
 
-    `left_out` counts the other decisions about some bytes. `report` is what the solver itself reports of its decisions,
-    of which `most` items are shown; `no_report` says why it has none.
+    `left_out` counts the other decisions about some bytes. `report` is what the solver itself reports of its decisions;
+    `no_report` says why it has none.
     """
 
     plan: Plan
     nodes: tuple[int, ...]
     left_out: int
-    report: Report | None = None
-    most: int | None = None
+    report: Result | None = None
     no_report: str = ""
 
     __repr__ = brief
@@ -311,29 +310,26 @@ class Explanation:
         record |= {"decisions": [each.record() for each in self.decisions], "left_out": self.left_out, "at_peak": live}
         if self.no_report:
             record["no_report"] = self.no_report
-        return record if self.report is None else self.report.record(self.most) | record
+        return record if self.report is None else self.report.record() | record
 
-    def __str__(self) -> str:
-        lines = [part for decision in self.decisions for line in decision.lines() for part in _folded(line)]
+    def notes(self) -> Iterator[str]:
+        """Yield the decisions, the values at the peak, and the report of the solver."""
+        for decision in self.decisions:
+            yield from decision.lines()
         if self.left_out:
             many = " or more" if self.left_out == MAX_COUNTED else ""
-            lines.append(f"not shown: {counted(self.left_out, 'decision')}{many} about no more bytes than these")
+            yield f"not shown: {counted(self.left_out, 'decision')}{many} about no more bytes than these"
         live = [each for each in self.at_peak() if each.memory]
         shown = [
             f"{shortened(each.name)} {format_bytes(each.memory)}{ROLE_NOTES.get(each.role, '')}"
             for each in live[:AT_PEAK]
         ]
         more = f", ... {len(live) - AT_PEAK} more" if len(live) > AT_PEAK else ""
-        lines += _folded(f"at the peak: {', '.join(shown) or 'nothing'}{more}")
+        yield f"at the peak: {', '.join(shown) or 'nothing'}{more}"
         if self.no_report:
-            lines += _folded(self.no_report)
-        return "\n".join(lines if self.report is None else [*lines, "", self.report.text(self.most)])
-
-
-def _folded(line: str) -> list[str]:
-    text = line.lstrip(" ")
-    begin = line[: len(line) - len(text)]
-    return wrapped(text, first=begin, indent=f"{begin}    ")
+            yield self.no_report
+        if self.report is not None:
+            yield from ("", *self.report.lines())
 
 
 @checked_arguments
@@ -388,12 +384,12 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     nodes = tuple(itertools.islice(decided, most))
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
     try:
-        return Explanation(plan, nodes, left_out, _report(plan), most)
+        return Explanation(plan, nodes, left_out, _report(plan, most))
     except ValueError as error:  # a plan file may have unknown options
-        return Explanation(plan, nodes, left_out, None, most, f"{plan.solver} does not report of this plan: {error}")
+        return Explanation(plan, nodes, left_out, None, f"{plan.solver} does not report of this plan: {error}")
 
 
-def _report(plan: Plan) -> Report | None:
+def _report(plan: Plan, most: int) -> Result | None:
     """Return the report of the solver that found the schedule, otherwise of the named solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
@@ -401,5 +397,5 @@ def _report(plan: Plan) -> Report | None:
             unknown = [option for option in options if option not in solver.options]
             if unknown:
                 raise ArgumentError("{name} has no option {unknown!l}", name=name, unknown=unknown)
-            return solver.explain(plan.graph, **options)
+            return solver.explain(plan.graph, most, **options)
     return None

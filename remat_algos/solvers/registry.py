@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import remat_algos.solvers.methods as package
 from remat_algos.arguments import as_seed
@@ -15,6 +15,7 @@ from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry, check_brackets
+from remat_algos.result import Result
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -162,16 +163,6 @@ Rows = Iterable[tuple[str, str]]
 """Labels and texts of lines."""
 
 
-class Report(Protocol):
-    """The part of a plan's explanation that comes from its solver."""
-
-    def record(self, limit: int | None = None) -> dict[str, Any]:
-        """The JSON record, with at most `limit` items."""
-
-    def text(self, limit: int | None = None) -> str:
-        """The report as text; "" if there is nothing."""
-
-
 def no_rows(graph: ComputationGraph, details: Details) -> Rows:
     """Default `describe`: no extra lines."""
     return ()
@@ -190,7 +181,7 @@ class Solver(Registered):
     price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in this order; the
         effort "fast" runs only those with a price of at most 0.1 and those that improve candidates
     describe : `describe(graph, details)` gives (label, text) of lines for the text of a plan
-    explain : `explain(graph, **options)` is a `Report` of its decisions
+    explain : `explain(graph, most, **options)` is a result: its decisions, of which the first `most` are shown
     """
 
     paper: str
@@ -200,7 +191,7 @@ class Solver(Registered):
     portfolio: bool = True
     price: float = UNKNOWN_PRICE
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows
-    explain: Callable[..., Report] | None = None
+    explain: Callable[..., Result] | None = None
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("solver", "paper", "what it does")
 
@@ -280,7 +271,7 @@ def solver(
     portfolio: bool = True,
     price: float = UNKNOWN_PRICE,
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
-    explain: Callable[..., Report] | None = None,
+    explain: Callable[..., Result] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a solver: ``@solver()`` above its function; see `Solver` for the parameters."""
     check_brackets("solver", function)

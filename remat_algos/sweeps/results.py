@@ -19,14 +19,14 @@ from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
 from remat_algos.files import json_of, write_whole
 from remat_algos.formats.csv_tables import table_text
-from remat_algos.ir.arrays import by_fields
 from remat_algos.plan.plan import Plan, plan_of
+from remat_algos.result import Result, entries
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.amounts import fine_percent, format_seconds
-from remat_algos.wording import counted, one_line, tabulated
+from remat_algos.wording import counted, one_line, shortened_path
 
-COLUMNS = (
+RECORD_KEYS = (
     *(
         "job",
         "graph",
@@ -51,14 +51,14 @@ REASONS = 5  # printed at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SweepResults(Sequence[dict[str, Any]]):
-    """The results of a sweep: a row for each job that has one, by column.
+class SweepResults(Result, Sequence[dict[str, Any]]):
+    """The results of a sweep: a record for each job that has one, by column.
 
     Parameters
     ----------
     folder : Path
-    rows : tuple of dict
-        With the keys `COLUMNS`: bytes, costs of the graph, seconds; None where there is none.
+    records : tuple of dict
+        With the keys `RECORD_KEYS`: bytes, costs of the graph, seconds; None where there is none.
     stop : Stop
         How the sweep ended.
     left : int
@@ -77,29 +77,34 @@ class SweepResults(Sequence[dict[str, Any]]):
     """
 
     folder: Path
-    rows: tuple[dict[str, Any], ...]
+    records: tuple[dict[str, Any], ...]
     stop: Stop = Stop.DONE
     left: int = 0
     damaged: int = 0
 
-    __reduce__ = by_fields
+    COLUMNS = ("solver", "jobs", "planned", "infeasible", "refused", "failed", "best", "overhead", "gap", "cpu")
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.records)
 
     def __getitem__(self, i: Any) -> Any:
-        return self.rows[i]
+        return self.records[i]
 
     def __repr__(self) -> str:
-        counts = Counter(row["outcome"] for row in self.rows)
+        counts = Counter(row["outcome"] for row in self.records)
         return one_line(
             self,
             *(f"{counts[name]:,} {name}" for name in OUTCOMES if counts[name]),
             f"{self.left:,} left" * (self.left > 0),
         )
 
-    def __str__(self) -> str:
-        return "\n".join([*tabulated(self.columns, self.summary()), *self.notes()])
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record."""
+        return {"stop": self.stop.value, **entries(self, "left damaged rows=records")}
+
+    def heading(self) -> Iterator[str]:
+        found = counted(len(self.jobs), "result") if self.records else "no results yet"
+        yield f"{shortened_path(self.folder)}: {found}"
 
     def notes(self) -> Iterator[str]:
         """Yield sentences on jobs that failed or are left."""
@@ -119,14 +124,9 @@ class SweepResults(Sequence[dict[str, Any]]):
     @property
     def jobs(self) -> tuple[dict[str, Any], ...]:
         """The rows, of a job that was listed twice one."""
-        return tuple({row.get("job") or id(row): row for row in self.rows}.values())
+        return tuple({row.get("job") or id(row): row for row in self.records}.values())
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The headings of `summary`."""
-        return ("solver", "jobs", "planned", "infeasible", "refused", "failed", "best", "overhead", "gap", "cpu")
-
-    def summary(self) -> Iterator[tuple[str, ...]]:
+    def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield a row per solver: outcomes of its jobs, how often it was best, medians of overhead, gap and time."""
         ratios, jobs = self.ratios(), self.jobs
         for solver in dict.fromkeys(row["solver"] for row in jobs):
@@ -179,9 +179,9 @@ class SweepResults(Sequence[dict[str, Any]]):
         """
         if not 0 <= i < len(self):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
-        job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
-        if (outcome := self.rows[i]["outcome"]) != PLANNED:
-            reason = self.rows[i]["reason"]
+        job, store = self.records[i]["job"], SweepFolder(self.folder, create=False)
+        if (outcome := self.records[i]["outcome"]) != PLANNED:
+            reason = self.records[i]["reason"]
             raise PlanError("row {i} has no plan: {outcome}, {reason!w}", i=i, outcome=outcome, reason=reason)
         try:
             record = json_of(store.plan_text(job))
@@ -190,11 +190,11 @@ class SweepResults(Sequence[dict[str, Any]]):
         if not isinstance(record, dict):
             file = store.result_file(job)
             raise PlanError("{file!p} is damaged, and holds no plan; remove it, and run the sweep again", file=file)
-        return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
+        return plan_of(record, store.read_graph(self.records[i]["graph_id"]))
 
     def csv(self) -> str:
         """Return the table as CSV; a text that a spreadsheet would take for a formula has `'` before it."""
-        return table_text(COLUMNS, ([row[name] for name in COLUMNS] for row in self.rows))
+        return table_text(RECORD_KEYS, ([row[name] for name in RECORD_KEYS] for row in self.records))
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -209,7 +209,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         if file.suffix == ".csv":
             write_whole(file, self.csv().encode())
         elif file.suffix == ".parquet":
-            write_whole(file, _parquet({name: [row[name] for row in self.rows] for name in COLUMNS}))
+            write_whole(file, _parquet({name: [row[name] for row in self.records] for name in RECORD_KEYS}))
         else:
             raise SweepError("{name!p} is none of {tables!l}; name one of them", name=file.name, tables=TABLES)
 
@@ -278,7 +278,7 @@ def _row(figures: dict[str, Any]) -> dict[str, Any]:
         "version": request["version"],
         **{name: versions.get(name) for name in ("numpy", "scipy", "python", "machine")},
     }
-    return {name: known.get(name) for name in COLUMNS}
+    return {name: known.get(name) for name in RECORD_KEYS}
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:

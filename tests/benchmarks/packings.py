@@ -39,13 +39,13 @@ def schedules(counts: dict[str, Counter[str]]) -> Iterator[tuple[str, str, Simul
     asked = {"graph": [f"model:{name}" for name in models], "budget": BUDGET, "solver": list(counts)}
     jobs = list_jobs([{**asked, "raw": True, "time_limit": SOLVER_SECONDS}])
     within = swept(jobs, "packings")
-    above = [i for i, row in enumerate(within.rows) if row["outcome"] == "infeasible"]
+    above = [i for i, row in enumerate(within.records) if row["outcome"] == "infeasible"]
     lowest = swept([replace(jobs[i], budget=Budget()) for i in above], "packings")
     place = {i: (lowest, k) for k, i in enumerate(above)}
     seen = set()
     for i, job in enumerate(jobs):
         results, k = place.get(i, (within, i))
-        if results.rows[k]["outcome"] != "planned":
+        if results.records[k]["outcome"] != "planned":
             counts[job.solver]["no schedule"] += 1
             continue
         plan = results.plan(k)

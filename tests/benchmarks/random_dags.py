@@ -72,7 +72,7 @@ def rows() -> Iterator[dict[str, Any]]:
     asked = {"graph": every, "budget": "least", "gradients": False}
     ways = [{"solver": AUTO}, *({"solver": name, "raw": raw} for name in alone for raw in (False, True))]
     jobs = list_jobs([asked | way for way in ways])
-    peaks = np.array([row["peak_memory"] for row in swept(jobs, "random_dags").rows])
+    peaks = np.array([row["peak_memory"] for row in swept(jobs, "random_dags").records])
     optima = np.concatenate([golden()[family] for family in FAMILIES])
     ratios = peaks.reshape(len(ways), len(FAMILIES), COUNT) / optima.reshape(len(FAMILIES), COUNT)
     for k, family in enumerate(FAMILIES):

@@ -27,7 +27,7 @@ def swept(jobs: Sequence[SweepJob], name: str) -> SweepResults:
     _begun.add(name)
     with progress_line(keeps=False, every=60) as progress:
         results = sweep(jobs, folder, progress=progress)
-    failed = [row["reason"] for row in results.rows if row["outcome"] == "failed"]
+    failed = [row["reason"] for row in results.records if row["outcome"] == "failed"]
     if failed or results.left:
         raise RuntimeError(f"{len(failed)} jobs failed, {results.left} are left; {folder}: {failed[:1]}")
     return results

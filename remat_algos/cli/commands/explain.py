@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
-    print_result(arguments, explanation, explanation)
+    print_result(arguments, explain(_plan(arguments), arguments.value, most=arguments.most))
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":

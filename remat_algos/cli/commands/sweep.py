@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import draw, print_result, print_row, print_table, print_text, progress_line
+from remat_algos.cli.output import draw, print_result, progress_line
 from remat_algos.cli.shared_options import add_plot, check_overwrite, number, refuse_used, whole_number, writable
 from remat_algos.errors import ArgumentError, RematError
 from remat_algos.sweeps.driver import sweep
 from remat_algos.sweeps.results import TABLES, SweepResults, read_sweep
 from remat_algos.text.amounts import parse_bytes
-from remat_algos.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -70,12 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve jobs, or show results; 4 if jobs failed, 130 if interrupted."""
     found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
-    left = {"left": found.left, "damaged": found.damaged}
-    print_result(arguments, {"stop": found.stop.value, **left, "rows": list(found.rows)})
-    _print(found)
     if arguments.table:
         found.save(arguments.table)
-        print_row("table", arguments.table)
+    print_result(arguments, found, *([("table", arguments.table)] if arguments.table else []))
     draw(arguments, arguments.picture or PICTURES[0], found)
     failed = any(row["outcome"] == "failed" for row in found)
     return ExitCode.of(found.stop, ExitCode.FAILED if failed else ExitCode.DONE)
@@ -141,18 +137,6 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         ) from error
     with client:
         yield client.get_executor()
-
-
-def _print(results: SweepResults) -> None:
-    if not len(results):
-        print_text(f"{shortened_path(results.folder)}: no results yet")
-    else:
-        print_text(f"{shortened_path(results.folder)}: {counted(len(results.jobs), 'result')}")
-        rows = list(results.summary())
-        none = [name for i, name in enumerate(results.columns) if all(row[i] in ("", "0") for row in rows)]
-        print_table(results.columns, rows, hidden=none)
-    for line in results.notes():
-        print_text(line)
 
 
 def _part(text: str) -> tuple[int, int]:

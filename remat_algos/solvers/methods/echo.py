@@ -18,11 +18,12 @@ from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.kernels.graph import needed_nodes, transpose_rows
 from remat_algos.kernels.regions import connected_components
+from remat_algos.result import Result
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
-from remat_algos.wording import comma_separated, counted, format_bytes, shortened, tabulated
+from remat_algos.wording import by_reason, comma_separated, counted, format_bytes, shortened
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
@@ -346,7 +347,6 @@ class _FrontierGroups:
 
 
 RECOMPUTED, KEPT = "recompute", "keep"
-COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,45 +459,49 @@ def find_echo_regions(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RegionReport:
-    """The regions of a graph, as `explain` prints them for plans of `echo`."""
+class RegionReport(Result):
+    """The regions of a graph, as `explain` prints them for plans of `echo`, at most `most`."""
 
     graph: ComputationGraph
     regions: tuple[Region, ...]
+    most: int | None = None
+
+    COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead", "decision")
+
+    __repr__ = brief
 
     @classmethod
-    def of(cls, graph: ComputationGraph, **options: Any) -> "RegionReport":
+    def of(cls, graph: ComputationGraph, most: int | None = None, **options: Any) -> "RegionReport":
         """Return the regions under options of `echo`."""
-        return cls(graph, tuple(find_echo_regions(graph, **options)))
+        return cls(graph, tuple(find_echo_regions(graph, **options)), most)
 
-    def record(self, limit: int | None = None) -> dict[str, Any]:
-        """Return the JSON record, with at most `limit` regions."""
-        records = [region.record(self.graph) for region in self.regions[:limit]]
+    @property
+    def shown(self) -> tuple[Region, ...]:
+        return self.regions[: self.most]
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record of the regions that are shown."""
+        records = [region.record(self.graph) for region in self.shown]
         return {"regions": records, "regions_left_out": len(self.regions) - len(records)}
 
-    def text(self, limit: int | None = None) -> str:
-        """Return a table of at most `limit` regions, the reasons, and the sums over all."""
-        graph, shown = self.graph, self.regions[:limit]
-        names = [shortened(region.name(graph)) for region in shown]
-        lines = tabulated(COLUMNS, map(self._cells, names, shown)) if shown else []
-        for reason in dict.fromkeys(region.reason for region in shown if region.reason):
-            of_reason = (name for name, region in zip(names, shown, strict=True) if region.reason == reason)
-            lines.append(f"{', '.join(of_reason)}: {reason}")
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        for region in self.shown:
+            amounts = format_bytes(region.released), format_bytes(region.allocated)
+            overhead = self.graph.labels.compute(region.overhead)
+            counts = f"{len(region.nodes):,}", f"{region.rerun:,}"
+            yield (shortened(region.name(self.graph)), *counts, *amounts, overhead, region.decision)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the reasons of those shown, and the sums over all."""
+        yield from by_reason({region.name(self.graph): region.reason for region in self.shown})
         recomputed = [region for region in self.regions if region.decision == RECOMPUTED]
         saved = sum(region.released - region.allocated for region in recomputed)
         feature_maps = sum(region.feature_maps for region in self.regions)
-        share = 100 * sum(region.overhead for region in recomputed) / max(1, graph.needed_compute)
-        lines.append(
+        share = 100 * sum(region.overhead for region in recomputed) / max(1, self.graph.needed_compute)
+        yield (
             f"{counted(len(self.regions), 'region')}, {len(recomputed):,} recomputed: {format_bytes(saved)} of "
             f"{format_bytes(feature_maps)} of feature maps saved, for {share:.2f} % of one pass"
         )
-        return "\n".join(lines)
-
-    def _cells(self, name: str, region: Region) -> tuple[str, ...]:
-        """Return the row of a region under `COLUMNS`."""
-        amounts = format_bytes(region.released), format_bytes(region.allocated)
-        overhead = self.graph.labels.compute(region.overhead)
-        return name, f"{len(region.nodes):,}", f"{region.rerun:,}", *amounts, overhead, region.decision
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
