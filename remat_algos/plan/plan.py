@@ -18,12 +18,11 @@ from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.hooks import html
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.record import FORMAT, SHOWN, VERSION, SearchReport, from_file, own_details, plain, shaped
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule, named_copies
@@ -36,9 +35,7 @@ from remat_algos.wording import (
     did_you_mean,
     exact_bytes,
     format_bytes,
-    labelled,
     one_line,
-    printable,
     quoted,
     shortened,
 )
@@ -70,7 +67,7 @@ ELSEWHERE = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(Result):
     """The result of `solve`.
 
     Parameters
@@ -135,8 +132,6 @@ class Plan:
     loaded: bool = False
     link: Link | None = None
     _timeline: Timeline | None = field(default=None, init=False, repr=False)
-
-    _repr_html_ = html
 
     def __repr__(self) -> str:
         return one_line(
@@ -405,8 +400,58 @@ class Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
         return read_plan(path, graph)
 
-    def __str__(self) -> str:
-        return "\n".join([printable(_headline(self)), *labelled(plan_rows(self))])
+    def heading(self) -> Iterator[str]:
+        """Yield the headline: solver and method."""
+        tried = f" ({counted(self.report.tried, 'solver')} tried)" if self.report.tried else ""
+        if self.solver == self.method or self.loaded:
+            yield f"plan: {self.method}"
+        elif self.solver != "auto":
+            yield f"plan: {self.method} (no schedule of {self.solver} is better)"
+        else:
+            yield f"best plan: {self.method}{tried}"
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield label and text of each line below the headline."""
+        graph, simulation = self.graph, self.simulation
+        labels, base = graph.labels, baseline_peak(graph)
+        limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
+        reservation = self.reservation
+        allocator = get_allocator(reservation.allocator)
+        own_limit = "" if allocator.own_base else limit
+        share = percent(self.peak_memory, base)
+        yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
+        yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
+        yield "", _peak_certificate(self)
+        if not allocator.noun and self.limit is not None and self.limit > base:
+            yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
+        if allocator.noun:
+            claimed = reservation.bound is not None and reservation.allocation is None
+            found = reservation.text(allocator.base(graph), limit if allocator.own_base else "")
+            yield allocator.noun, f"{found}{'; claimed, not found here' if claimed else ''}"
+        if graph.resident_memory:
+            together = format_bytes(self.peak_memory + graph.resident_memory)
+            yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
+        yield (
+            "compute",
+            f"{labels.compute(simulation.compute)}, "
+            f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
+        )
+        if self.timeline is not None:
+            yield from self.timeline.rows()
+        yield "schedule", f"{counted(len(self.schedule), 'step')}; {_recomputed(self)}"
+        if self.constraints is not None:
+            yield "constraints", str(self.constraints)
+        searched, ended = _searched(self), self.report.ending()
+        if not self.loaded:
+            yield from searched
+        if self.bound is not None:
+            yield "lower bound", _certificate(self, self.bound)
+        if self.narrower is not None:
+            yield from _narrower(self, self.narrower)
+        if not self.loaded:
+            yield from ended
+        else:
+            yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
 
 
 def check_form(form: str) -> str:
@@ -529,60 +574,6 @@ def reordered(plan: Plan) -> bool:
 def _lowest(plan: Plan) -> bool:
     """True if the peak is minimized: for the budget "least", or without a limit."""
     return plan.limit is None or plan.budget.least
-
-
-def _headline(plan: Plan) -> str:
-    """Return the headline: solver and method."""
-    if plan.solver == plan.method or plan.loaded:
-        return f"plan: {plan.method}"
-    if plan.solver != "auto":
-        return f"plan: {plan.method} (no schedule of {plan.solver} is better)"
-    tried = plan.report.tried
-    count = f" ({counted(tried, 'solver')} tried)" if tried else ""
-    return f"best plan: {plan.method}{count}"
-
-
-def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield label and text of each line below the headline."""
-    graph, simulation = plan.graph, plan.simulation
-    labels, base = graph.labels, baseline_peak(graph)
-    limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
-    reservation = plan.reservation
-    allocator = get_allocator(reservation.allocator)
-    own_limit = "" if allocator.own_base else limit
-    share = percent(plan.peak_memory, base)
-    yield "peak", f"{exact_bytes(plan.peak_memory)}{own_limit}"
-    yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
-    yield "", _peak_certificate(plan)
-    if not allocator.noun and plan.limit is not None and plan.limit > base:
-        yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
-    if allocator.noun:
-        found = "; claimed, not found here" if reservation.bound is not None and reservation.allocation is None else ""
-        yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "") + found
-    if graph.resident_memory:
-        together = format_bytes(plan.peak_memory + graph.resident_memory)
-        yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
-    yield (
-        "compute",
-        f"{labels.compute(simulation.compute)}, "
-        f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
-    )
-    if plan.timeline is not None:
-        yield from plan.timeline.rows()
-    yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
-    if plan.constraints is not None:
-        yield "constraints", str(plan.constraints)
-    searched, ended = _searched(plan), plan.report.ending()
-    if not plan.loaded:
-        yield from searched
-    if plan.bound is not None:
-        yield "lower bound", _certificate(plan, plan.bound)
-    if plan.narrower is not None:
-        yield from _narrower(plan, plan.narrower)
-    if not plan.loaded:
-        yield from ended
-    else:
-        yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:

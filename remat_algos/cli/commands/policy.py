@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from functools import partial
+from typing import Any
 
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
-from remat_algos.cli.output import print_result, print_row, print_text
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import LINKS, add, check_solved, link_of
 from remat_algos.errors import ArgumentError, RematError
 from remat_algos.ir.budget import Budget
@@ -15,6 +16,7 @@ from remat_algos.plan.block_policies import plan_policy
 from remat_algos.plan.blocks import SEMANTICS, Blocks
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.policy import Policy, every_nth
+from remat_algos.result import entries
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import exact_bytes
@@ -81,30 +83,26 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         assert rival is not None
         policy = rival
-    record = policy.record()
+    rows, record = list[tuple[str, str]](), dict[str, Any]()
     if plan is not None:
+        rows.append(("plan", f"{_figures(plan)} ({plan.method})"))
         record["plan"] = plan.figures()
     if today is not None and rival is not None:
+        of = f", with blocks {cuts[0]}" if len(cuts) > 1 else ""
+        rows.append((f"every_n={arguments.against}", f"{_figures(today)}{of}"))
+        rows.append(("", f"{_overhead(rival)} by the policy within that peak"))
         record["against"] = {
             "every_n": arguments.against,
             "blocks": cuts[0],
-            "peak_memory": today.peak_memory,
-            "overhead": today.overhead,
+            **entries(today, "peak_memory overhead"),
             "policy_overhead": rival.overhead,
         }
     if arguments.output:
         policy.save(arguments.output)
+        rows.append(("written", arguments.output))
     if note:
         print_text(note)
-    print_result(arguments, record, policy)
-    if plan is not None:
-        print_row("plan", f"{_figures(plan)} ({plan.method})")
-    if today is not None and rival is not None:
-        of = f", with blocks {cuts[0]}" if len(cuts) > 1 else ""
-        print_row(f"every_n={arguments.against}", f"{_figures(today)}{of}")
-        print_row("", f"{_overhead(rival)} by the policy within that peak")
-    if arguments.output:
-        print_row("written", arguments.output)
+    print_result(arguments, policy, *rows, **record)
 
 
 def _figures(run: Plan | Policy) -> str:

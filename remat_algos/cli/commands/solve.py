@@ -6,7 +6,7 @@ import argparse
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_order, simulated
-from remat_algos.cli.output import draw, print_result, print_row, print_text
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import (
     PICTURES,
     TIMELINE,
@@ -82,8 +82,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         plan.save(arguments.output, form)
     if alone:
         print(plan.text(form), end="", file=arguments.stdout)
-    print_result(arguments, plan.record(frees=form == "frees"), plan)
-    if not alone:
-        print_row(*(("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")))
+    written = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
+    print_result(arguments, plan, *([] if alone else [written]), **(plan.record(frees=True) if form == "frees" else {}))
     draw(arguments, arguments.picture or "memory", plan)
     return ExitCode.of(plan.report.stop)

@@ -16,7 +16,7 @@ from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan, plan_rows
+from remat_algos.plan.plan import Plan
 from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
 from remat_algos.questions.explain import Decision
@@ -208,7 +208,7 @@ def _plan(lanes: Lanes, texts: Texts) -> dict[str, Any]:
 
 def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
     if isinstance(plan, Plan):
-        return list(plan_rows(plan))
+        return list(plan.rows())
     graph, one_pass, base = plan.graph, plan.graph.needed_compute, baseline_peak(plan.graph)
     share = percent(plan.peak_memory, base)
     return [
