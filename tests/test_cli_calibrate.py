@@ -65,7 +65,7 @@ def test_it_writes_a_device_and_says_how_to_use_it(asked, calibrate, tmp_path):
         *SAID[:2],
         "float16    1,000.0 GFLOP/s in matrix products, 0.001 ns per FLOP",
         *SAID[2:],
-        "written      here.json",
+        "written    here.json",
         "use it     remat show 'model:resnet50?cost=measured&device=here.json'",
     ]
     assert (code, err, asked) == (0, "", ["float32", "float16"])

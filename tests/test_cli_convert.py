@@ -52,7 +52,7 @@ def contents(folder):
 
 @pytest.mark.parametrize("output", ["new.json", "new.npz", "new.graphml", "new.dot", "new.gv"])
 def test_one_file_holds_all_of_the_graph(convert, output):
-    assert convert("net.dot", output) == (0, f"net.dot: 3 nodes\nwritten      {output}\n", "")
+    assert convert("net.dot", output) == (0, f"net.dot: 3 nodes\nwritten  {output}\n", "")
     graph = read_graph("net.dot")
     assert read_graph(output).hash == graph.hash
     assert read_graph(output).labels.compute_unit == "us"
@@ -62,8 +62,8 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
     code, out, err = convert("net.dot", "new.nodes.csv")
     assert out.splitlines() == [
         "net.dot: 3 nodes",
-        "written      new.nodes.csv, new.edges.csv, new.values.csv",
-        "left out     the unit of compute (us): the format cannot represent it",
+        "written   new.nodes.csv, new.edges.csv, new.values.csv",
+        "left out  the unit of compute (us): the format cannot represent it",
     ]
     assert (code, err) == (0, "")
     assert read_graph("new.nodes.csv").hash == read_graph("net.dot").hash
@@ -73,7 +73,7 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
 def test_edges_alone_are_written_and_what_is_left_out_is_told(convert, output):
     code, out, err = convert("net.dot", output)
     names = "names, " if output == "new.gr" else ""
-    missing = f"left out     {names}sizes, costs, several values of a node: the format cannot represent it"
+    missing = f"left out  {names}sizes, costs, several values of a node: the format cannot represent it"
     assert (code, err) == (0, "")
     assert " ".join(out.split()) == " ".join(f"net.dot: 3 nodes written {output} {missing}".split())
     graph, again = read_graph("net.dot"), read_graph(output)
@@ -114,12 +114,12 @@ def test_gradients_on_request(convert):
     code, out, _ = convert("edges.txt", "new.nodes.csv", "--differentiate")
     *first, written, missing = out.splitlines()
     assert " ".join(map(str.strip, first)) == f"edges.txt: 3 nodes; 4 gradient nodes added; {NOTES}"
-    assert written == "written      new.nodes.csv, new.edges.csv"
-    assert missing == "left out     the record of its differentiation: the format cannot represent it"
+    assert written == "written   new.nodes.csv, new.edges.csv"
+    assert missing == "left out  the record of its differentiation: the format cannot represent it"
     assert (code, read_graph("new.nodes.csv").hash) == (0, differentiate(read_graph("edges.txt")).hash)
     assert convert("new.nodes.csv", "again.json", "--differentiate")[:2] == (
         0,
-        "new.nodes.csv: 7 nodes\nwritten      again.json\n",
+        "new.nodes.csv: 7 nodes\nwritten  again.json\n",
     )
 
 

@@ -158,7 +158,7 @@ def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
     said = remat("convert", SMALL, file)
     graph = build(SMALL).graph
     assert said.fine
-    assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written      {file}"]
+    assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written  {file}"]
     assert read_graph(file).hash == graph.hash
 
 
@@ -183,7 +183,7 @@ def test_gradients_are_added_on_request(remat, tmp_path):
 def test_tables_say_what_they_leave_out(remat, tmp_path):
     said = remat("convert", "model:vgg11", tmp_path / "vgg.nodes.csv")
     assert said.code == 0
-    assert said.lines[-1].startswith("left out     ")
+    assert said.lines[-1].startswith("left out  ")
     assert "the unit of compute" in said.lines[-1]
 
 

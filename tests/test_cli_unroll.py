@@ -109,7 +109,7 @@ def test_it_says_what_the_mirrored_graph_has(remat, mirrored):
         "copies   4 of 3 nodes",
         f"peak     {mirrored.peak_memory} B, as the schedule has",
         f"compute  {mirrored.compute}, {100 * mirrored.overhead / 133:.1f} % more than one pass, as the schedule has",
-        "written      un.nodes.csv, un.edges.csv",
+        "written  un.nodes.csv, un.edges.csv",
     ]
 
 
@@ -127,7 +127,7 @@ def test_it_says_the_same_in_json(remat, mirrored):
 def test_what_a_format_has_no_place_for_is_said(remat, folder):
     (folder / "net.dot").write_text('digraph { compute_unit="us"; a -> b -> c }')
     said = remat("unroll", "net.dot", "-o", "un.nodes.csv")
-    assert said.lines[-1] == "left out     the unit of compute (us): the format cannot represent it"
+    assert said.lines[-1] == "left out  the unit of compute (us): the format cannot represent it"
 
 
 def test_any_order_is_unrolled(remat, folder):

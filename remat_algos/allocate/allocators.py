@@ -12,6 +12,7 @@ from remat_algos.context import Clock
 from remat_algos.errors import AllocationError, PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, check_brackets
+from remat_algos.result import Result
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
@@ -22,7 +23,7 @@ ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Result):
     """Bytes that an allocator reserves for a schedule, without residents: the memory budget limits them.
 
     Parameters

@@ -10,6 +10,8 @@ from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.result import Result
+from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import format_bytes
 
@@ -110,7 +112,7 @@ def prove(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundCurve:
+class BoundCurve(Result):
     """Lower bounds on compute for rising limits: `bounds` the largest, `closures` the closure bound or one pass.
 
     A smaller limit never has a smaller bound. `stop` is how the search ended.
@@ -131,9 +133,9 @@ class BoundCurve:
                 return bound
         return LowerBound(self.graph.needed_compute)
 
-    def rows(self, base: int) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`; shares are of `base`, and of one pass."""
-        graph, one_pass = self.graph, self.graph.needed_compute
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells under `COLUMNS`; shares are of the peak without rematerialization, and of one pass."""
+        graph, one_pass, base = self.graph, self.graph.needed_compute, baseline_peak(self.graph)
         for limit, bound in zip(self.limits, self.bounds, strict=True):
             extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.amount - one_pass, one_pass)}"
             steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)

@@ -6,11 +6,14 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from remat_algos.errors import RematError
-from remat_algos.wording import folded, labelled, printable, tabulated, wrapped
+from remat_algos.wording import folded, printable, tabulated, wrapped
+
+if TYPE_CHECKING:
+    from remat_algos.result import Result
 
 TEXT = "-"
 """A picture, or a decomposition, on standard output."""
@@ -48,29 +51,13 @@ def output_of(arguments: argparse.Namespace, owner: str | None) -> Iterator[None
         yield
 
 
-def print_result(arguments: argparse.Namespace, result: Any, /, *rows: Any, **entries: Any) -> None:
+def print_result(arguments: argparse.Namespace, result: Result, /, *rows: tuple[str, str], **entries: Any) -> None:
     """Print a result with the rows of the command; with --json its record with the entries of the command."""
-    if not hasattr(result, "lines"):
-        return _print_parts(arguments, result, *rows)
     if arguments.json:
         with contextlib.redirect_stdout(arguments.stdout):
             print_json(result.record() | entries)
-    else:
-        _print(result.lines(*rows))
-
-
-def _print_parts(arguments: argparse.Namespace, result: Any, *texts: object) -> None:
-    if arguments.json:
-        with contextlib.redirect_stdout(arguments.stdout):
-            print_json(result if isinstance(result, dict) else result.record())
-        return
-    for text in texts:
-        if isinstance(text, Iterator | list):
-            print_table(("", ""), text, headed=False)
-        elif isinstance(text, tuple):
-            print_row(*text)
-        else:
-            print_text(text)
+    elif lines := result.lines(*rows):
+        _print(lines)
 
 
 def print_text(text: object = "") -> None:
@@ -108,18 +95,8 @@ def print_row(label: str, text: str) -> None:
     _print(wrapped(text, first=label.ljust(LABEL_WIDTH), indent=" " * LABEL_WIDTH))
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    headed: bool = True,
-    hidden: Collection[str] = (),
-) -> None:
-    """Print a table, without the hidden columns; without headings, labels and their texts."""
-    if hidden:
-        shown = [i for i, name in enumerate(columns) if name not in hidden]
-        columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
-    _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows))
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    _print(tabulated(columns, rows))
 
 
 def print_picture(text: str) -> None:
@@ -145,12 +122,6 @@ def draw(arguments: argparse.Namespace, picture: str, subject: Any, **options: A
         raise RematError("--plot {plot!p}: {error!w}", plot=plot, error=error) from error
     pictures.save(drawn, plot)
     print_row("drawn", plot)
-
-
-def print_reasons(reasons: Mapping[str, str]) -> None:
-    """Print the reasons why solvers have no plans, each reason once."""
-    for reason in dict.fromkeys(reasons.values()):
-        print_text(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from remat_algos.cli.shared_options import SETS, add, add_plot, searching, used_
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import CapacityError, RematError
 from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write_allocation
-from remat_algos.result import entries
+from remat_algos.result import Summary, entries
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     except CapacityError as error:
         forced_by = [buffers.name(i) for i in error.buffers]
         reason = {"reason": str(error), "proven": error.proven, "forced_by": forced_by}
-        print_result(arguments, {"capacity": arguments.capacity, "fits": False, **reason})
+        print_result(arguments, Summary({"capacity": arguments.capacity, "fits": False, **reason}))
         raise
     seconds = clock.elapsed
     allocation.verify()
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         write_allocation(allocation, arguments.output)
     record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
     written = [("written", arguments.output)] if arguments.output else []
-    print_result(arguments, record, [*_rows(record), *written])
+    print_result(arguments, Summary(record, _rows(record)), *written)
     if "addresses" in record and len(buffers) <= MAX_LISTED:
         print_text()
         print_table(("buffer", "arena", "offset", "bytes"), (each.values() for each in record["addresses"]))

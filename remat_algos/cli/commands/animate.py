@@ -8,6 +8,7 @@ from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add, number, steps_of, writable
 from remat_algos.plan.plan import Plan
+from remat_algos.result import Summary
 from remat_algos.schedule.emission import baseline
 from remat_algos.wording import format_bytes
 
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     size = Path(arguments.output).stat().st_size
     record = {"written": arguments.output, "bytes": size, "seconds": animated.seconds}
     line = f"{arguments.output}, {format_bytes(size)}, {animated.seconds:g} s per loop"
-    print_result(arguments, record, ("written", line))
+    print_result(arguments, Summary(record, [("written", line)]))
 
 
 def _animation(path: str) -> str:

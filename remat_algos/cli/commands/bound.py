@@ -12,10 +12,10 @@ from remat_algos.bounds.closure import closure_cut
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.output import draw, print_result, print_table, print_text
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of, search_clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Summary, entries
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.text.amounts import fine_percent
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
@@ -54,9 +54,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         curve = bound_curve(graph, list(bytes_of.values()), clock, effort=arguments.effort, link=planned)
     if arguments.json or len(curve.limits) == 1:
         copies = {} if link is None else {"link": link.record()}
-        print_result(arguments, _record(curve, bytes_of) | copies, _rows(curve))
+        alone = _rows(curve) if len(curve.limits) == 1 else ()
+        print_result(arguments, Summary(_record(curve, bytes_of) | copies, alone))
     elif curve.limits:
-        print_table(curve.COLUMNS, curve.rows(base))
+        print_result(arguments, curve)
     if curve.stop.reason:
         print_text("incomplete: these are lower bounds, and a longer search may raise them")
     draw(arguments, "bounds", curve)

@@ -4,9 +4,10 @@ import argparse
 import shlex
 from typing import Any
 
-from remat_algos.cli.output import print_result, print_row, print_text
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add
 from remat_algos.cost.calibration import calibrate
+from remat_algos.result import Summary
 from remat_algos.wording import format_bytes
 
 
@@ -22,12 +23,11 @@ def run(arguments: argparse.Namespace) -> None:
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
     if arguments.output is not None:
         device.save(arguments.output)
-    record = device.record() | _nanoseconds(device) | {"written": arguments.output}
-    print_result(arguments, record, _rows(device))
+    rows = [*_rows(device), *([] if arguments.output is None else [("written", arguments.output)])]
+    print_result(arguments, Summary(device.record(), rows), **_nanoseconds(device), written=arguments.output)
     if arguments.output is None:
         print_text("to use these figures, write them to a file: remat calibrate -o my_device.json")
     else:
-        print_row("written", arguments.output)
         print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
 
 

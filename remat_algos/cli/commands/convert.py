@@ -11,7 +11,7 @@ from remat_algos.cli.graph_argument import (
     read_noted,
     write_files,
 )
-from remat_algos.cli.output import print_result
+from remat_algos.cli.output import print_result, print_text
 from remat_algos.cli.shared_options import add, naming, writable
 from remat_algos.wording import counted, shortened_path
 
@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read a graph, add gradients or encode feature maps on request, and write it."""
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode
+    from remat_algos.result import Summary
 
     check_apart(arguments)
     graph, notes = read_noted(arguments)
@@ -41,4 +42,5 @@ def run(arguments: argparse.Namespace) -> None:
     gradients = f"; {counted(added, 'gradient node')} added" if added else ""
     line = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}{gradients}{encoded(graph, bits)}"
     figures = {"graph_hash": whole.source_hash, "nodes": whole.n_nodes}
-    print_result(arguments, figures | record, "; ".join([line, *notes]), *rows)
+    print_text("; ".join([line, *notes]))
+    print_result(arguments, Summary(figures | record, rows))

@@ -26,11 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from remat_algos.result import Summary
     from remat_algos.zoo.registry import get_family
 
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
-    print_result(arguments, {"models": [_record(*entry) for entry in built]})
+    print_result(arguments, Summary({"models": [_record(*entry) for entry in built]}))
     print_table(COLUMNS, [_row(*entry) for entry in built])
     for name in dict.fromkeys(arguments.names):
         print_text(f"\n{name}: {get_family(name).summary}")

@@ -16,7 +16,7 @@ from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot, search_clock, whole_number
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.files import write_whole
-from remat_algos.result import entries
+from remat_algos.result import Summary, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.schedule.simulation import Simulation
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output:
         write_whole(Path(arguments.output), f"{json.dumps(_steps(best), indent=1)}\n".encode())
         record["written"] = arguments.output
-    print_result(arguments, {**record, "schedule": _steps(best)}, _rows(best, record))
+    print_result(arguments, Summary(record, _rows(best, record)), schedule=_steps(best))
     draw(arguments, "memory", best)
     return ExitCode.of(ending.stop)
 

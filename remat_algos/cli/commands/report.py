@@ -8,6 +8,7 @@ from remat_algos.cli.output import print_result
 from remat_algos.cli.shared_options import add
 from remat_algos.files import write_whole
 from remat_algos.plan.plan import Plan
+from remat_algos.result import Summary
 from remat_algos.wording import format_bytes
 
 
@@ -28,4 +29,5 @@ def run(arguments: argparse.Namespace) -> None:
     page = report(plan, beside, title=f"{arguments.graph}: {plan.method}").encode()
     write_whole(Path(arguments.output), page)
     record = {"written": arguments.output, "bytes": len(page), "steps": len(plan.schedule)}
-    print_result(arguments, record, ("written", f"{arguments.output}, {format_bytes(len(page))}; open it in a browser"))
+    line = f"{arguments.output}, {format_bytes(len(page))}; open it in a browser"
+    print_result(arguments, Summary(record, [("written", line)]))

@@ -12,7 +12,7 @@ from remat_algos.errors import RematError
 from remat_algos.formats.graph_files import network_of
 from remat_algos.ir.parts import ROLES
 from remat_algos.questions.breakdown import breakdown
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Summary, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.structure.cuts import ForwardPart
 from remat_algos.wording import counted, format_bytes, listed, shortened
@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
         "least_peak_nodes": [graph.labels[v] for v in forcing],
     }
     rows = [*_rows(record, graph, narrow, forcing), *reserved.rows()]
-    print_result(arguments, record | names, note, rows)
+    print_text(note)
+    print_result(arguments, Summary(record, rows), **names)
     picture = arguments.picture or "graph"
     draw(arguments, picture, graph if picture == "graph" else baseline(graph))
 

@@ -24,7 +24,7 @@ from remat_algos.cli.shared_options import (
 from remat_algos.errors import GraphError, RematError
 from remat_algos.formats.csv_tables import write_table
 from remat_algos.questions.what_if import what_if
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Summary, entries
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import Timeline, timeline
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_text(note)
         rows = reserved.rows(whole) + _budget_row(most, reserved)
         if rows:
-            print_table(("", ""), [_peak_row(simulation), *rows], headed=False)
+            print_result(arguments, Summary({}, [_peak_row(simulation), *rows]))
         with contextlib.redirect_stdout(arguments.stdout):
             if arguments.table is not None:
                 _print_table(simulation, form, steps)
@@ -106,7 +106,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played)
         rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played)
-        print_result(arguments, record, note, rows)
+        print_text(note)
+        print_result(arguments, Summary(record, rows))
         _print_live(simulation, step)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": most} if picture in ("memory", TIMELINE) else {}

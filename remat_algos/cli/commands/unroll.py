@@ -11,9 +11,9 @@ from remat_algos.cli.graph_argument import (
     order_of,
     write_files,
 )
-from remat_algos.cli.output import draw, print_result
+from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import add, add_plot
-from remat_algos.result import UNIT, entries
+from remat_algos.result import UNIT, Summary, entries
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.views import unroll
 from remat_algos.wording import counted, exact_bytes
@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> None:
     unrolled = unroll(graph, simulation.schedule)
     record = _record(simulation, simulate(unrolled, range(unrolled.n_nodes)))
     written, rows = write_files(unrolled, arguments.output)
-    print_result(arguments, record | written, note, _rows(graph, record), *rows)
+    print_text(note)
+    print_result(arguments, Summary(record, _rows(graph, record)), *rows, **written)
     draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
 
 

@@ -11,6 +11,7 @@ from remat_algos.errors import ClaimError
 from remat_algos.plan.check_claims import NEVER_CHECKED
 from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.plan.record import RESERVED, SHOWN
+from remat_algos.result import Summary
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed, shortened
 
 
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         plan = read_plan(arguments.plan, graph, strict=True)
     except ClaimError as error:
-        print_result(arguments, {"valid": False, "reason": str(error)})
+        print_result(arguments, Summary({"valid": False, "reason": str(error)}))
         raise
     record = plan.record()
     figures = plan.figures(("limit", *SHOWN, *RESERVED))
@@ -33,7 +34,8 @@ def run(arguments: argparse.Namespace) -> None:
     not_checked = _not_checked(record)
     verdict = {"bound_proven": plan.bound is not None, "not_checked": not_checked}
     added = counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
-    print_result(arguments, {"valid": True, "graph_hash": graph.source_hash, "problem": problem, **figures, **verdict})
+    verdict |= {"valid": True, "graph_hash": graph.source_hash, "problem": problem}
+    print_result(arguments, Summary(figures | verdict))
     print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
     print_text(f"problem, from the plan: {'; '.join(_problem(plan))}")
     _print(plan)

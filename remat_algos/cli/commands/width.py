@@ -17,7 +17,7 @@ from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
 from remat_algos.formats.pace import read_gr, td_text, write_td
 from remat_algos.formats.registry import claims
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.result import entries
+from remat_algos.result import Summary, entries
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import WidthBounds, width_bounds
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     elif arguments.td:
         write_td(decomposition, arguments.td, graph.n_vertices)
     record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
-    print_result(arguments, record, _rows(record))
+    print_result(arguments, Summary(record, _rows(record)))
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
     draw(arguments, "decomposition", decomposition, names=names, graph=graph)
     return ExitCode.of(bounds.stop)
