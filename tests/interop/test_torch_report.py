@@ -72,16 +72,16 @@ def test_a_table_of_modules_adds_up():
     graph, simulation, one_pass = report.plan.graph, report.plan.simulation, report.references.one_pass
     for depth in (None, 1, 2, 3):
         table = report.modules(depth)
-        assert sum(row.saved for row in table.rows) == sum(int(graph.memory[x]) for x, _ in simulation.saved)
-        assert sum(row.compute for row in table.rows) == report.plan.overhead
-        assert sum(row.freed for row in table.rows) >= sum(int(graph.memory[x]) for x, _ in one_pass.saved) - sum(
-            row.saved for row in table.rows
+        assert sum(row.saved for row in table.modules) == sum(int(graph.memory[x]) for x, _ in simulation.saved)
+        assert sum(row.compute for row in table.modules) == report.plan.overhead
+        assert sum(row.freed for row in table.modules) >= sum(int(graph.memory[x]) for x, _ in one_pass.saved) - sum(
+            row.saved for row in table.modules
         )
-        prices = [row.compute / row.freed for row in table.rows if row.freed]
+        prices = [row.compute / row.freed for row in table.modules if row.freed]
         assert prices == sorted(prices)
         assert set(table.recompute).isdisjoint(table.keep)
         assert all(name.count(".") < (depth or 9) for name in table.recompute + table.keep)
-    assert {row.name for row in report.modules(1).rows} <= {"", "blocks", "heads"}
+    assert {row.name for row in report.modules(1).modules} <= {"", "blocks", "heads"}
     named = dict(Model().named_modules())
     assert report.modules().recompute
     assert set(report.modules().recompute) <= set(named)

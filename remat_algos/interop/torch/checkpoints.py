@@ -1,6 +1,5 @@
 """Plans of checkpoints per block, run by PyTorch's trainers."""
 
-import json
 import math
 import os
 import warnings
@@ -8,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from remat_algos.arguments import as_flag, checked_arguments
 from remat_algos.cost.devices import AnyLink
 from remat_algos.cost.node_costs import AnyDevice
 from remat_algos.errors import ArgumentError, BudgetError, PlanError, extended
-from remat_algos.files import write_whole
 from remat_algos.interop.torch.device_bytes import byte_limit, check_reserved, kept_bytes
 from remat_algos.interop.torch.eager_capture import NORMS, EagerCapture, capture_step
 from remat_algos.interop.torch.runtime_settings import RuntimeSetting, operator_of
@@ -41,6 +38,7 @@ from remat_algos.plan.block_policies import cheapest, plan_policy
 from remat_algos.plan.blocks import DECISIONS, EAGER, KEEP, OFFLOAD, Blocks, offloaded
 from remat_algos.plan.policy import ROW, Policy, Treatment
 from remat_algos.plan.record import COUNT, Entries, check_entries, from_file
+from remat_algos.result import Result
 from remat_algos.wording import format_bytes, labelled, listed, one_line, tabulated
 
 BUDGET = ("memory", "device", "optimizer", "accumulate", "reserve")  # entries of a mapping
@@ -48,7 +46,7 @@ FORMAT, VERSION = "remat-checkpoints", 1
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointPlan:
+class CheckpointPlan(Result):
     """The treatment of each block of a PyTorch model, for eager training.
 
     A checkpointed block keeps its inputs and the outputs of its saved operators, and runs again before its first
@@ -119,8 +117,8 @@ class CheckpointPlan:
         counts = (sum(each.decision == decision for each in self.treatments) for decision in DECISIONS)
         return one_line(self, *(f"{n} {each}" for n, each in zip(counts, DECISIONS, strict=True) if n), peak)
 
-    def __str__(self) -> str:
-        return self.report or repr(self)
+    def heading(self) -> list[str]:
+        return self.report.split("\n") if self.report else []
 
     @property
     def limit(self) -> int | None:
@@ -230,11 +228,6 @@ class CheckpointPlan:
         figures = {name: getattr(self, name) for name in FIGURES}
         blocks = [each.record() for each in self.treatments]
         return {"format": FORMAT, "version": VERSION, **figures, "report": self.report.split("\n"), "blocks": blocks}
-
-    @checked_arguments
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan as JSON, whole or not at all; `load_checkpoints` reads it."""
-        write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
 FIGURES = ("peak_memory", "overhead", "bound", "gap", "resident_memory")

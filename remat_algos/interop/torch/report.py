@@ -1,8 +1,8 @@
 """Reports on plans: of a graph, and of each submodule of a model."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from remat_algos.interop.torch.device_bytes import gradient_bytes
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.storages import allocations
 from remat_algos.plan.plan import Plan
+from remat_algos.result import Result
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent
-from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, labelled, shortened, tabulated
+from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, shortened
 
 NOTABLE_CALLS = 10
 """Gradients that wait are reported if they are more than this part of the peak."""
@@ -45,18 +46,20 @@ class ModuleRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleTable:
+class ModuleTable(Result):
     """Table of submodules, the cheapest per byte first.
 
     Parameters
     ----------
-    rows : tuple of ModuleRow
+    modules : tuple of ModuleRow
     one_pass : int
         Compute of one pass, to which overheads are relative.
     """
 
-    rows: tuple[ModuleRow, ...]
+    modules: tuple[ModuleRow, ...]
     one_pass: int
+
+    COLUMNS = ("module", "freed", "recomputed", "overhead", "saved")
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
@@ -84,29 +87,26 @@ class ModuleTable:
     @property
     def recompute(self) -> list[str]:
         """Submodules with recomputation, for a framework's list of checkpoints."""
-        return [row.name for row in self.rows if row.recomputed and row.name]
+        return [row.name for row in self.modules if row.recomputed and row.name]
 
     @property
     def keep(self) -> list[str]:
         """Submodules that keep all saved values and recompute nothing."""
-        return [row.name for row in self.rows if row.saved and not row.recomputed and row.name]
+        return [row.name for row in self.modules if row.saved and not row.recomputed and row.name]
 
-    def __str__(self) -> str:
-        cells = [
-            (
-                row.name or "(the model)",
-                format_bytes(row.freed),
-                format_bytes(row.recomputed),
-                percent(row.compute, self.one_pass),
-                format_bytes(row.saved),
-            )
-            for row in self.rows
-        ]
-        return "\n".join(tabulated(("module", "freed", "recomputed", "overhead", "saved"), cells))
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record."""
+        return {"one_pass": self.one_pass, "modules": [asdict(each) for each in self.modules]}
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        for each in self.modules:
+            sizes = format_bytes(each.freed), format_bytes(each.recomputed)
+            overhead = percent(each.compute, self.one_pass)
+            yield (each.name or "(the model)", *sizes, overhead, format_bytes(each.saved))
 
 
 @dataclass(frozen=True, slots=True)
-class GraphReport:
+class GraphReport(Result):
     """Report on the plan of one graph.
 
     Parameters
@@ -146,6 +146,8 @@ class GraphReport:
     beside: int
     whole: int
     graph_breaks: tuple[str, ...]
+
+    ENTRIES = "plan place replayed saved beside whole device_memory waiting graph_breaks capturing planning lowering"
 
     @property
     def device_memory(self) -> int:
@@ -212,11 +214,11 @@ class GraphReport:
             f"{format_bytes(self.whole)}{outside}"
         )
 
-    def __str__(self) -> str:
+    def rows(self) -> list[tuple[str, str]]:
         plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
         runs = counted(simulation.extra_runs, "extra run")
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
-        rows = [
+        return [
             ("graph", repr(graph)),
             ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
@@ -234,7 +236,6 @@ class GraphReport:
             *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
-        return "\n".join(labelled(rows))
 
 
 def saved_bytes(simulation: Simulation) -> int:
