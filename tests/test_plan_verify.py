@@ -256,9 +256,9 @@ def test_verify_says_what_is_correct_and_refuses_what_is_not_proven(claimed, rem
     assert remat("verify", "graph.txt", "plan.json", "--json").record["valid"] is False
     plan("auto").save("proven.json")
     said = remat("verify", "graph.txt", "proven.json")
-    assert "all figures are correct: 14 steps" in said.flat
-    assert "lower bound 15 by live_set_search: proven again" in said.flat
-    assert "not checked: solver, method, options, seconds, details." in said.flat
+    assert "all figures are correct, and the lower bound was proven again" in said.flat
+    assert "lower bound live_set_search (15" in said.flat
+    assert "not checked also in the file: solver, method, options, seconds, details." in said.flat
     assert remat("verify", "graph.txt", "proven.json", "--json").record["bound_proven"] is True
 
 

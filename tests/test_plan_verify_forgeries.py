@@ -427,7 +427,7 @@ def test_verify_prints_the_problem_of_the_plan(remat, tmp_path, monkeypatch):
     said = remat("verify", "graph.json", "plan.json")
     assert said.code == 0
     for part in (
-        "problem, from the plan: gradients of d; factor 0.5; parameter gradients; outputs kept; budget memory 80%;",
+        "problem gradients of d; factor 0.5; parameter gradients; outputs kept; budget memory 80%;",
         "copies over slow (1 GB/s each way, planned at 90 %), at most 100 B on the host",
     ):
         assert part in said.flat

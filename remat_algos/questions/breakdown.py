@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
-from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError
-from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, row_of, sealed
+from remat_algos.errors import ArgumentError, GraphError
+from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, as_array, brief, frozen, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.parts import ROLES
@@ -91,27 +91,16 @@ class Breakdown(Result):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("memory", "compute"):
-            columns = len(STRUCTURES if name == "memory" else PARTS)
-            try:
-                if np.iscomplexobj(getattr(self, name)):
-                    raise TypeError
-                with np.errstate(invalid="raise"):
-                    table = np.array(getattr(self, name), np.int64)
-            except (TypeError, ValueError, OverflowError, FloatingPointError):
-                raise ArgumentTypeError(
-                    "{name} of a breakdown is no table of numbers; give int64[types, {columns}]",
-                    name=name,
-                    columns=columns,
-                ) from None
-            if table.shape != (len(self.types), columns):
+        for name, columns in (("memory", STRUCTURES), ("compute", PARTS)):
+            table, shape = as_array(getattr(self, name), name), (len(self.types), len(columns))
+            if table.shape != shape:
                 raise ArgumentError(
                     "{name} of a breakdown has shape {shape}, expected {wanted}, a row for each type",
                     name=name,
                     shape=table.shape,
-                    wanted=(len(self.types), columns),
+                    wanted=shape,
                 )
-            object.__setattr__(self, name, sealed(table))
+            object.__setattr__(self, name, sealed(frozen(table.ravel(), np.int64, name).reshape(shape)))
 
     @property
     def footprint(self) -> int:
