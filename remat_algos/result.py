@@ -16,7 +16,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.files import write_whole
 from remat_algos.hooks import html
 from remat_algos.ir.arrays import brief, by_fields
-from remat_algos.wording import folded, labelled, tabulated
+from remat_algos.wording import folded, labelled, printable, tabulated
 
 NOTHING = ("", "0")
 
@@ -96,7 +96,9 @@ class Result:
             below = labelled(more)
         else:
             table, below = labelled((label, text) for label, text in (*rows, *more)), []
-        above, notes = ([line for text in part for line in folded(text)] for part in (self.heading(), self.notes()))
+        above, notes = (
+            [line for text in part for line in folded(printable(text))] for part in (self.heading(), self.notes())
+        )
         return [*above, *table, *notes, *below]
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from remat_algos.cli.commands import fit as command
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.questions import fit as room
+from remat_algos.questions import compare as room
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import answered, solve
 from remat_algos.text.amounts import parse_bytes

@@ -1,12 +1,19 @@
-"""What follows from the rows and entries of a result."""
+"""What follows from the rows and entries of a result; nothing else of the package prints itself in a way of its own."""
 
+import ast
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 import remat_algos as ra
-from remat_algos.result import Result, entries
+from remat_algos.result import Result, Summary, entries
+
+PACKAGE = Path(ra.__file__).parent
+PARTS = {"record", "rows", "lines", "text", "__str__"}
+# Parts of results, and values that have a JSON form or are written as one word: none is printed alone.
+VALUES = {"Budget", "Constraints", "Decision", "Link", "Offload", "SearchReport"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,3 +55,61 @@ def test_comparisons_print_their_table():
     found = ra.compare(graph, 7, solvers=["no_remat", "chen_greedy"])
     assert {"chen_greedy", "no_remat"} <= {line.partition(" ")[0] for line in str(found).splitlines()}
     assert repr(found).startswith("<Comparison")
+
+
+@dataclass(frozen=True)
+class Table(Result):
+    peaks: tuple[int, ...] = (3, 14)
+    COLUMNS = ("solver", "peak", "spare", "runs")
+    ENTRIES = "largest=peaks"
+
+    def heading(self):
+        return ["two solvers"]
+
+    def rows(self):
+        return [(f"s{peak}", f"{peak} B", "", "0") for peak in self.peaks]
+
+    def notes(self):
+        return ["a long note " * 10]
+
+
+def test_the_text_is_heading_table_and_notes_without_empty_columns():
+    lines = Table().lines()
+    assert [line.split() for line in lines[:4]] == [
+        ["two", "solvers"],
+        ["solver", "peak"],
+        ["s3", "3", "B"],
+        ["s14", "14", "B"],
+    ]
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[4].startswith("a long note")
+    assert "\n".join(lines) == str(Table())
+    assert Table().record() == {"largest": [3, 14]}
+
+
+def test_a_table_without_rows_has_no_headings():
+    assert Table(()).lines()[:2] == ["two solvers", *Table().lines()[4:5]]
+
+
+def test_rows_of_the_caller_are_aligned_with_labels_and_below_a_table():
+    summary = Summary({"peak": 3}, [("lower bound", "3 B")])
+    assert summary.lines(("written", "a.json")) == ["lower bound  3 B", "written      a.json"]
+    assert summary.record() == {"peak": 3}
+    assert Table().lines(("written", "a.json"))[-1] == "written  a.json"
+
+
+def classes():
+    for file in PACKAGE.rglob("*.py"):
+        for each in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(each, ast.ClassDef):
+                yield each
+
+
+def test_classes_with_a_record_and_a_text_are_results():
+    found = set()
+    for each in classes():
+        parts = {inner.name for inner in each.body if isinstance(inner, ast.FunctionDef)} & PARTS
+        results = {base.id for base in each.bases if isinstance(base, ast.Name)} & {"Result"}
+        if "record" in parts and len(parts) > 1 and not results and each.name != "Result":
+            found.add(each.name)
+    assert found == VALUES

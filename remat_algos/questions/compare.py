@@ -42,6 +42,11 @@ class Entry:
     reached: int | None = None
 
     @property
+    def stop(self) -> Stop:
+        """How the search of the plan ended."""
+        return Stop.DONE if self.plan is None else self.plan.report.stop
+
+    @property
     def note(self) -> str:
         """Why there is no plan, or how its search ended."""
         if self.plan is None:
@@ -266,6 +271,18 @@ def _entry(run: SolverRun, solver: Solver, bound: LowerBound) -> Entry:
     return Entry(solver.name, None, str(error), error.reached)
 
 
+def attempted(request: Request, clock: Clock) -> Entry:
+    """Return the plan of a request, or why there is none."""
+    try:
+        return Entry(request.name, answered(request, clock))
+    except BudgetError as error:
+        return Entry(request.name, None, str(error), error.reached)
+    except (GraphError, ScheduleError) as error:
+        return Entry(request.name, None, str(error))
+    except MemoryError:
+        return Entry(request.name, None, RAN_OUT)
+
+
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run solvers one by one, as their plans must fit an allocator; return their entries and the Stop."""
     entries, solvers, late = list[Entry](), request.solvers, False
@@ -273,22 +290,13 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
         for i, solver in enumerate(solvers):
             part = 1 / (len(solvers) - i)
             own = clock.share(part, clock.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
-            try:
-                plan = answered(replace(request, named=(solver,)), own)
-            except BudgetError as error:
-                entries.append(Entry(solver.name, None, str(error), error.reached))
-                late |= own.late
-            except (GraphError, ScheduleError) as error:
-                entries.append(Entry(solver.name, None, str(error)))
-            except MemoryError:
-                entries.append(Entry(solver.name, None, RAN_OUT))
-            else:
-                plan = bounded(plan)
-                entries.append(Entry(solver.name, plan))
-                if plan.report.stop is Stop.INTERRUPTED:
-                    break
+            entry = attempted(replace(request, named=(solver,)), own)
+            late |= entry.plan is None and own.late
+            entries.append(entry if entry.plan is None else replace(entry, plan=bounded(entry.plan)))
+            if entries[-1].stop is Stop.INTERRUPTED:
+                break
     begun = ending.stop | (Stop.DEADLINE if late else Stop.DONE)
-    stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), begun)
+    stop = reduce(or_, (entry.stop for entry in entries), begun)
     running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry
     reasons = [*running, *["not tried: interrupted"] * len(solvers)]
     left = zip(solvers[len(entries) :], reasons, strict=False)

@@ -232,13 +232,11 @@ class Decision:
         read = f"; read by {listed(readers, VALUES_NAMED, len(reads))}" if readers else "; not read"
         name, size = shortened(self.name), format_bytes(self.memory)
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
-        peak = simulation.peak_memory
-        fixed = self.fixed
-        flipped = None if fixed or self.is_offloaded else flip_decision(simulation, self.node)
+        peak, flipped = simulation.peak_memory, self.flipped
         if self.is_offloaded:
             yield from (f"    {offload.text(simulation)}" for offload in self.offloads)
         else:
-            yield f"    {fixed if flipped is None else self._opposite(flipped)}"
+            yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
         share = percent(self.bytes_at(simulation.peak_step), peak)
         yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
 

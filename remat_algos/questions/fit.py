@@ -12,17 +12,17 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
-from remat_algos.errors import ArgumentError, BudgetError, GraphError, ScheduleError
+from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, cells, conditions
 from remat_algos.plan.record import SHOWN
+from remat_algos.questions.compare import attempted
 from remat_algos.result import Result, entries
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.infeasible import budget_error
 from remat_algos.search.request import Request
-from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, get_solver
 from remat_algos.wording import by_reason, format_bytes
 
@@ -282,9 +282,5 @@ def _plan(
         return str(budget_error(limits, [], {}))
     if link is not None and (bound := least_peak_bound(graph, copies=True)[0]) > (limits.limit or 0):
         return f"no schedule goes below {format_bytes(bound)}, even with copies over {link}"
-    try:
-        return answered(request, clock.share(progress=clock.report))
-    except (BudgetError, GraphError, ScheduleError) as error:
-        return str(error)
-    except MemoryError:
-        return f"not enough memory for {solver}"
+    entry = attempted(request, clock.share(progress=clock.report))
+    return entry.reason if entry.plan is None else entry.plan
