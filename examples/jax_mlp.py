@@ -31,7 +31,7 @@ weights = [jax.random.normal(k, (WIDTH, WIDTH)) / 16 for k in keys]
 x = jax.random.normal(key, (BATCH, WIDTH))
 step = jax.value_and_grad(loss)
 captured = capture(step, weights, x)
-print(captured.report())
+print(captured)
 expected = step(weights, x)
 print(f"compiled by XLA: {temporary_bytes(step):,} bytes beside arguments and results")
 for budget in ("100%", "60%", "least"):

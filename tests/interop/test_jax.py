@@ -271,9 +271,9 @@ def test_the_graph_can_be_saved_and_read(tmp_path):
 
 def test_the_report_counts_equations_and_bytes():
     captured = capture(*flat_case("mlp"))
-    assert f"{captured.graph.n_nodes} (" not in captured.report()
-    assert "forward" in captured.report()
-    assert "without rematerialization" in captured.report()
+    assert f"{captured.graph.n_nodes} (" not in str(captured)
+    assert "forward" in str(captured)
+    assert "without rematerialization" in str(captured)
     assert repr(captured).startswith("<CapturedFunction: ")
 
 

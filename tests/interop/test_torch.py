@@ -550,7 +550,7 @@ def test_a_captured_graph_is_what_every_tool_takes(tmp_path):
     captured.save(tmp_path / "model.json")
     graph = ra.read_graph(tmp_path / "model.json")
     assert graph.hash == captured.graph.hash
-    assert "random draws: 3" in captured.report()
+    assert "random draws: 3" in str(captured)
 
 
 def test_a_model_without_numbers_can_be_captured():

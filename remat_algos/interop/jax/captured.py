@@ -29,15 +29,16 @@ from remat_algos.ir.arrays import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import INPUT, Labels, Resident
 from remat_algos.plan.plan import Plan
+from remat_algos.result import UNIT, Result
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import check_no_loads
-from remat_algos.wording import counted, exact_bytes, format_bytes, labelled, one_line
+from remat_algos.wording import counted, exact_bytes, format_bytes, one_line
 
 jax = require("jax", "jax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CapturedFunction:
+class CapturedFunction(Result):
     """A JAX function as a graph: node i is equation i of the program.
 
     Parameters
@@ -57,6 +58,8 @@ class CapturedFunction:
     in_tree: Any
     out_tree: Any
 
+    ENTRIES = f"graph_hash=graph.source_hash nodes=graph.n_nodes values=graph.n_values graph.resident_memory {UNIT}"
+
     def __repr__(self) -> str:
         names = counted(len(self.program.names), "named value") if self.program.names else ""
         return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
@@ -65,13 +68,12 @@ class CapturedFunction:
         """Write the graph to a file for the commands of `remat`; the ending gives the format."""
         write_graph(self.graph, path)
 
-    def report(self) -> str:
-        """Return a description of the captured function, in lines of text."""
+    def rows(self) -> list[tuple[str, str]]:
         graph = self.graph
         forward = int(graph.forward.sum())
         parts = f": {forward:,} forward, {graph.n_nodes - forward:,} backward" if graph.is_training else ""
         most = ", ".join(f"{times:,} {op}" for op, times in Counter(graph.labels.ops).most_common(4))
-        rows = [
+        return [
             ("equations", f"{graph.n_nodes:,}{parts}"),
             ("", f"the most frequent: {most}"),
             ("values", f"{graph.n_values:,}, {format_bytes(int(graph.memory.sum()))}"),
@@ -79,7 +81,6 @@ class CapturedFunction:
             ("peak", f"{exact_bytes(baseline_peak(graph))} without rematerialization"),
             ("compute", graph.labels.compute(graph.needed_compute)),
         ]
-        return "\n".join(labelled(rows))
 
     def flatten(self, args: tuple[Any, ...]) -> list[Any]:
         """Return the arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""

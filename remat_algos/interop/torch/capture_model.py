@@ -42,6 +42,7 @@ from remat_algos.interop.torch.storages import STORAGES, real_storages, storages
 from remat_algos.ir.arrays import Int64, from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
+from remat_algos.result import UNIT, Result
 from remat_algos.wording import counted, format_bytes
 
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
@@ -54,7 +55,7 @@ Price = Callable[[list[Call | None]], tuple[Int64, Int64, str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Captured:
+class Captured(Result):
     """A tidy joint graph and its computation graph.
 
     Parameters
@@ -79,6 +80,8 @@ class Captured:
     tensors: tuple[tuple[fx.Node, ...], ...]
     bases: Mapping[fx.Node, tuple[int, ...]]
     num_forward: int
+
+    ENTRIES = f"graph_hash=graph.source_hash nodes=graph.n_nodes values=graph.n_values graph.resident_memory {UNIT}"
 
     def __repr__(self) -> str:
         return f"Captured({self.graph!r})"
@@ -105,19 +108,15 @@ class Captured:
         """Write the graph in the format of the file's ending: `.json` or `.npz`."""
         write_graph(self.graph, path)
 
-    def report(self) -> str:
-        """Return a description of the captured graph, in lines."""
+    def rows(self) -> list[tuple[str, str]]:
         graph = self.graph
-        resident = graph.resident_memory
+        sizes = f"{counted(graph.n_values, 'value')}, {format_bytes(int(graph.memory.sum()))}"
         draws = sum(each is not None and is_draw(each) for each in self.operators)
-        return "\n".join(
-            [
-                f"graph: {counted(graph.n_nodes, 'node')}, {int((~graph.forward).sum()):,} of them backward; "
-                f"{counted(graph.n_values, 'value')}, {format_bytes(int(graph.memory.sum()))}",
-                f"views: {len(graph.labels.views):,}; random draws: {draws:,}",
-                f"resident: {format_bytes(resident)} of parameters, buffers and inputs",
-            ]
-        )
+        return [
+            ("graph", f"{counted(graph.n_nodes, 'node')}, {int((~graph.forward).sum()):,} of them backward; {sizes}"),
+            ("views", f"{len(graph.labels.views):,}; random draws: {draws:,}"),
+            ("resident", f"{format_bytes(graph.resident_memory)} of parameters, buffers and inputs"),
+        ]
 
 
 @checked_arguments
