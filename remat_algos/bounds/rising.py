@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from remat_algos.bounds.bound import CLOSURE, RESULTS, TWO_PATHS, LowerBound
+from remat_algos.bounds.bound import CLOSURE, LowerBound
 from remat_algos.bounds.closure import cuts_of, in_ticks, one_pass
 from remat_algos.bounds.memory import forced_bytes, least_peak_bound
 from remat_algos.context import WHOLE, Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, LinkTimes
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.result import Result
-from remat_algos.schedule.emission import baseline_peak
-from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import format_bytes
 
 
@@ -112,7 +109,7 @@ def prove(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundCurve(Result):
+class BoundCurve:
     """Lower bounds on compute for rising limits: `bounds` the largest, `closures` the closure bound or one pass.
 
     A smaller limit never has a smaller bound. `stop` is how the search ended.
@@ -124,25 +121,12 @@ class BoundCurve(Result):
     closures: tuple[LowerBound, ...]
     stop: Stop = Stop.DONE
 
-    COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
-
     def at(self, limit: int) -> LowerBound:
         """Return the bound of the next larger limit; one pass beyond the last."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound
         return LowerBound(self.graph.needed_compute)
-
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`; shares are of the peak without rematerialization, and of one pass."""
-        graph, one_pass, base = self.graph, self.graph.needed_compute, baseline_peak(self.graph)
-        for limit, bound in zip(self.limits, self.bounds, strict=True):
-            extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.amount - one_pass, one_pass)}"
-            steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
-            if bound.source == RESULTS:
-                steps = "the last node that makes a result"
-            source = "" if bound.infeasible else bound.source
-            yield format_bytes(limit), percent(limit, base), extra, source, steps
 
 
 def bound_curve(

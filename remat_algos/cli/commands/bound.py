@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.bounds.bound import RESULTS, TWO_PATHS, LowerBound
@@ -15,9 +16,9 @@ from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import draw, print_result, print_text
 from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of, search_clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.result import UNIT, Summary, entries
+from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.emission import baseline_peak
-from remat_algos.text.amounts import fine_percent
+from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import counted, exact_bytes, format_bytes, listed
 
 if TYPE_CHECKING:
@@ -52,17 +53,58 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     with search_clock(arguments) as clock:
         planned = None if link is None else link.planned
         curve = bound_curve(graph, list(bytes_of.values()), clock, effort=arguments.effort, link=planned)
-    if arguments.json or len(curve.limits) == 1:
-        copies = {} if link is None else {"link": link.record()}
-        alone = _rows(curve) if len(curve.limits) == 1 else ()
-        print_result(arguments, Summary(_record(curve, bytes_of) | copies, alone))
-    elif curve.limits:
-        print_result(arguments, curve)
-    if curve.stop.reason:
-        print_text("incomplete: these are lower bounds, and a longer search may raise them")
+    print_result(arguments, BoundTable(curve, bytes_of), **({} if link is None else {"link": link.record()}))
     draw(arguments, "bounds", curve)
     infeasible = curve.bounds and all(bound.infeasible for bound in curve.bounds)
     return ExitCode.of(curve.stop, ExitCode.INFEASIBLE if infeasible else ExitCode.DONE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundTable(Result):
+    """The bounds of several budgets, or one bound with the step that proves it; `limits` are bytes by the budget."""
+
+    curve: BoundCurve
+    limits: dict[str, int]
+
+    COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if len(self.curve.limits) == 1 else self.COLUMNS
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        curve, graph, one_pass = self.curve, self.curve.graph, self.curve.graph.needed_compute
+        if not self.columns:
+            yield from _rows(curve)
+            return
+        for limit, bound in zip(curve.limits, curve.bounds, strict=True):
+            extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.amount - one_pass, one_pass)}"
+            steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
+            if bound.source == RESULTS:
+                steps = "the last node that makes a result"
+            source = "" if bound.infeasible else bound.source
+            yield format_bytes(limit), percent(limit, baseline_peak(graph)), extra, source, steps
+
+    def notes(self) -> Iterator[str]:
+        if self.curve.stop.reason:
+            yield "incomplete: these are lower bounds, and a longer search may raise them"
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
+        curve, graph = self.curve, self.curve.graph
+        found = {
+            limit: (bound, closure)
+            for limit, bound, closure in zip(curve.limits, curve.bounds, curve.closures, strict=True)
+        }
+        return {
+            "graph_hash": graph.source_hash,
+            "peak_without_rematerialization": baseline_peak(graph),
+            "one_pass": graph.needed_compute,
+            **entries(curve, f"{UNIT} stop.complete"),
+            "bounds": [
+                {"budget": text, "limit": limit, **_entry(graph, *found[limit])} for text, limit in self.limits.items()
+            ],
+        }
 
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
@@ -144,22 +186,6 @@ def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
     more = sum(count for _, count in counts[KINDS_SHOWN:])
     shown = [f"{kind} {count}" for kind, count in counts[:KINDS_SHOWN]] + ([f"other kinds {more}"] if more else [])
     return f": {', '.join(shown)}"
-
-
-def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
-    """Return the JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
-    graph = curve.graph
-    found = {
-        limit: (bound, closure)
-        for limit, bound, closure in zip(curve.limits, curve.bounds, curve.closures, strict=True)
-    }
-    return {
-        "graph_hash": graph.source_hash,
-        "peak_without_rematerialization": baseline_peak(graph),
-        "one_pass": graph.needed_compute,
-        **entries(curve, f"{UNIT} stop.complete"),
-        "bounds": [{"budget": text, "limit": limit, **_entry(graph, *found[limit])} for text, limit in limits.items()],
-    }
 
 
 def _entry(graph: ComputationGraph, bound: LowerBound, closure: LowerBound) -> dict[str, Any]:
