@@ -244,7 +244,7 @@ def test_verify_and_simulate_print_time_and_host_bytes(tmp_path, monkeypatch, ca
     files(plan, tmp_path)
     ra.write_graph(GRAPH, "graph.json")
     assert main(["verify", "graph.json", "plan.json"]) == 0
-    assert "of which compute waits" in " ".join(capsys.readouterr().out.split())
+    assert "1.95 KiB on the host at most" in " ".join(capsys.readouterr().out.split())
     assert main(["verify", "graph.json", "plan.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["host_peak"] == 2000
     assert main(["simulate", "graph.json", "plan.json"]) == 0

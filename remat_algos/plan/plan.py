@@ -546,15 +546,14 @@ def cells(plan: Plan, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(CELLS[name](plan) for name in columns)
 
 
-def conditions(graph: ComputationGraph | None, plans: Sequence[Plan]) -> Iterator[str]:
-    """Yield the lines above a table of plans: residents of their graph, constraints, and the link."""
-    if graph is not None and graph.resident_memory:
-        yield f"residents: {format_bytes(graph.resident_memory)}"
-    for plan in plans[:1]:
-        if plan.constraints is not None:
-            yield f"constraints: {plan.constraints}"
-        if plan.link is not None:
-            yield f"overheads in time, with copies over {plan.link}"
+def conditions(residents: int, constraints: Constraints | None, link: Link | None) -> Iterator[str]:
+    """Yield the lines above a table of plans."""
+    if residents:
+        yield f"residents: {format_bytes(residents)}"
+    if constraints is not None:
+        yield f"constraints: {constraints}"
+    if link is not None:
+        yield f"overheads in time, with copies over {link}"
 
 
 def _resident_cell(plan: Plan, peak: int) -> str:

@@ -11,6 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.bound import LowerBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
+from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
@@ -70,6 +71,8 @@ class Comparison(Result):
     entries: tuple[Entry, ...]
     stop: Stop = Stop.DONE
     allocator: str = PEAK
+    constraints: Constraints | None = None
+    link: Link | None = None
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "time (s)")
 
@@ -110,7 +113,7 @@ class Comparison(Result):
 
     def heading(self) -> Iterator[str]:
         yield f"budget: {self.budget}"
-        yield from conditions(self.graph, self.plans)
+        yield from conditions(self.graph.resident_memory, self.constraints, self.link)
         if (bound := self.bound) is not None:
             one_pass = self.graph.needed_compute
             extra = fine_percent(bound.amount - one_pass, one_pass)
@@ -224,7 +227,7 @@ def compare(
     if stop is not Stop.INTERRUPTED:
         clock.finish()
     ordered = sorted(entries, key=partial(_rank, request.limits().minimizes_peak))
-    return Comparison(graph, request.budget, tuple(ordered), stop, allocator)
+    return Comparison(graph, request.budget, tuple(ordered), stop, allocator, request.constraints, request.link)
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:

@@ -80,6 +80,7 @@ class Fits(Result, Sequence[Fit]):
     budget: Budget
     fits: tuple[Fit, ...]
     refused: Mapping[int, str]
+    link: Link | None = None
 
     COLUMNS = ("solver", "largest", "peak", "residents", "with residents", "overhead", "too large")
 
@@ -101,7 +102,7 @@ class Fits(Result, Sequence[Fit]):
 
     def heading(self) -> Iterator[str]:
         yield f"budget: {self.budget}"
-        yield from conditions(None, [entry.plan for entry in self.fits if entry.plan is not None])
+        yield from conditions(0, None, self.link)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         for entry in self.fits:
@@ -184,7 +185,8 @@ def fit(
     refused: dict[int, str] = {}
     graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0], refused)
     clock = Clock(time_limit, progress)
-    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), None if link is None else get_link(link))
+    over = None if link is None else get_link(link)
+    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), over)
     found: dict[str, Fit] = {}
     # Each solver may continue from no rematerialization; "auto" is hardly better than the best of them.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
@@ -198,7 +200,7 @@ def fit(
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
     if not any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
         clock.finish()
-    return Fits(Budget.of(budget), tuple(found[name] for name in names), refused)
+    return Fits(Budget.of(budget), tuple(found[name] for name in names), refused, over)
 
 
 def _names(solvers: Sequence[str] | None) -> list[str]:

@@ -12,6 +12,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.rising import BoundCurve, bound_curve
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink
+from remat_algos.cost.links import Link
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.errors import ArgumentError, BudgetError, about
 from remat_algos.ir.budget import LEAST, Budget, even_limits
@@ -57,6 +58,8 @@ class Frontier(Result):
         How the search ended.
     points : int
         Number of plans in the text.
+    constraints, link
+        As given to `frontier`.
     """
 
     graph: ComputationGraph
@@ -67,6 +70,8 @@ class Frontier(Result):
     reasons: Mapping[str, str] = field(default_factory=dict)
     stop: Stop = Stop.DONE
     points: int = POINTS
+    constraints: Constraints | None = None
+    link: Link | None = None
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 
@@ -108,7 +113,7 @@ class Frontier(Result):
 
     def heading(self) -> Iterator[str]:
         yield f"no schedule goes below {exact_bytes(self.bound_memory)}"
-        yield from conditions(self.graph, self.plans)
+        yield from conditions(self.graph.resident_memory, self.constraints, self.link)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield cells under `COLUMNS`, one row for each of the sampled plans."""
@@ -263,6 +268,7 @@ def frontier(
         reasons=reasons,
         stop=run.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
         points=int(points),
+        constraints=limits.constraints,
     )
 
 
@@ -299,6 +305,8 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
         reasons={} if plans else {name: reason or stop.reason},
         stop=stop,
         points=points,
+        constraints=request.constraints,
+        link=request.link,
     )
 
 
