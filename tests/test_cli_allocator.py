@@ -57,7 +57,7 @@ def test_solve_and_verify_tell_what_is_reserved(remat, folder, graph):
     assert record["reserved_memory"] <= record["limit"]
     said = remat("solve", "net.nodes.csv", "--budget", "200%", "--allocator", "cupy_pool")
     assert any(line.startswith("reserved   ") and "of what cupy_pool reserves without" in line for line in said.lines)
-    assert "reserved by cupy_pool" in remat("verify", "net.nodes.csv", "plan.json").flat
+    assert "of what cupy_pool reserves without" in remat("verify", "net.nodes.csv", "plan.json").flat
     assert remat("verify", "net.nodes.csv", "plan.json", "--json").record.keys() >= KEYS
     (folder / "false.json").write_text(json.dumps({**record, "used_memory": 512}))
     said = remat("verify", "net.nodes.csv", "false.json")
