@@ -1,5 +1,6 @@
 """Programs over 0/1 variables, solved by SciPy's HiGHS."""
 
+from collections.abc import Iterable
 from math import gcd
 from typing import Any
 
@@ -28,8 +29,9 @@ class ProgramRows:
 
     def __init__(self) -> None:
         self.size = 0
-        self._entries = list[tuple[Any, ...]]()  # (row, variable, amount)
-        self._ends = list[Any]()  # (low, high, unit) of each row
+        self._blocks = list[tuple[Any, ...]]()  # (row, variable, amount) of many entries
+        self._terms = list[tuple[int, int, float]]()  # of one
+        self._ends = list[tuple[float, ...]]()  # (low, high, unit), and how many rows have them
 
     def add(
         self, variables: Any, amounts: Any, *, low: float = -np.inf, high: float = np.inf, unit: float = 1.0
@@ -37,16 +39,24 @@ class ProgramRows:
         """Add a row for each column of int64[terms, rows] `variables`; all have the same amounts, float64[terms]."""
         n_terms, n_rows = np.shape(variables)
         rows = np.tile(np.arange(self.size, self.size + n_rows), n_terms)
-        self._entries.append((rows, np.ravel(variables), np.repeat(amounts, n_rows)))
-        self._ends.append(np.tile([[low], [high], [unit]], n_rows))
+        self._blocks.append((rows, np.ravel(variables), np.repeat(amounts, n_rows)))
+        self._ends.append((low, high, unit, n_rows))
         self.size += n_rows
+
+    def add_row(self, terms: Iterable[tuple[int, float]], *, low: float = -np.inf, high: float = np.inf) -> None:
+        """Add a row of (variable, amount)."""
+        self._terms += [(self.size, variable, amount) for variable, amount in terms]
+        self._ends.append((low, high, 1.0, 1))
+        self.size += 1
 
     def table(self, state: Any) -> tuple[Any, Any, Any]:
         """Return the matrix of the free variables, and the lowest and highest value of each row."""
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
-        row, variable, amount = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
-        low, high, unit = np.concatenate(self._ends, axis=1)
+        blocks = [*self._blocks, tuple(zip(*self._terms, strict=True))] if self._terms else self._blocks
+        row, variable, amount = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        *ends, counts = np.array(self._ends).T
+        low, high, unit = np.repeat(ends, counts.astype(np.int64), axis=1)
         free, column = state[variable] == FREE, np.cumsum(state == FREE) - 1
         known = np.bincount(row[~free], amount[~free] * state[variable[~free]], self.size)
         row, column, amount = row[free], column[variable[free]], amount[free]

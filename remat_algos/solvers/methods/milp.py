@@ -238,10 +238,6 @@ class _StageProgram:
         self.whole_ones.append(whole)
         return len(self.costs) - 1
 
-    def _row(self, terms: list[tuple[int, float]], low: float = -np.inf, high: float = np.inf) -> None:
-        variables, amounts = zip(*terms, strict=True)
-        self.rows.add(np.array(variables)[:, np.newaxis], amounts, low=low, high=high)
-
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
         """Add the rows of stage t; return the variables of values live at the start of the next."""
         again = {k: self._variable(self.compute[k], whole=True) for k in range(t) if t <= self.last_stage[k]}
@@ -256,7 +252,7 @@ class _StageProgram:
             begin, runs, end = live.get(x, ZERO), run.get(producer, ZERO), then.get(x, ZERO)
             producers |= {begin: producer, end: producer}
             if producer < t:
-                self._row([(begin, 1), (runs, 1)], high=1)  # made before it is read: it need not be live
+                self.rows.add_row([(begin, 1), (runs, 1)], high=1)  # made before it is read: it need not be live
             source: list[tuple[int, float]] = [(begin, 1), (runs, 1)]
             bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in run if k <= producer}
             last = producer
@@ -264,20 +260,20 @@ class _StageProgram:
                 if k in self.readers[x]:
                     read = self._variable()
                     producers[read] = producer
-                    self._row([*source, (read, -1)], low=0)
-                    self._row([(read, 1), (run[k], -1)], low=0)
+                    self.rows.add_row([*source, (read, -1)], low=0)
+                    self.rows.add_row([(read, 1), (run[k], -1)], low=0)
                     bytes_of |= {j: [*bytes_of[j], (read, size)] for j in run if last < j <= k}
                     source, last = [(read, 1)], k
-            self._row([*source, (end, -1)], low=0)
+            self.rows.add_row([*source, (end, -1)], low=0)
             bytes_of |= {k: [*bytes_of[k], (end, size)] for k in run if k > last}
         for k in run:
             own = self.own[k] / self.top
-            self._row([*bytes_of[k], (run[k], own), (LIMIT, -1)], high=-self.pinned[t] / self.top)
+            self.rows.add_row([*bytes_of[k], (run[k], own), (LIMIT, -1)], high=-self.pinned[t] / self.top)
             for region, limit in enumerate(self.region_limits):
                 inside = [(c, size) for c, size in bytes_of[k] if c != ZERO and self._in(region, producers[c])]
                 here = own if self._in(region, k) else 0
                 most = (limit - self.pinned_in[region][t]) / self.top
-                self._row([*inside, (run[k], here), (SPARE, 1)], high=most)
+                self.rows.add_row([*inside, (run[k], here), (SPARE, 1)], high=most)
         return then
 
     def _in(self, region: int, place: int) -> bool:
@@ -288,7 +284,7 @@ class _StageProgram:
         for place, limit in enumerate(self.run_limits):
             if limit:
                 again = [(variable, 1.0) for (_, k), variable in self.runs.items() if k == place]
-                self._row([(ONE, 1.0), *again], high=limit)
+                self.rows.add_row([(ONE, 1.0), *again], high=limit)
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
