@@ -49,6 +49,14 @@ def training_chain(n: int, **arrays: Any) -> ComputationGraph:
     return differentiate(ComputationGraph.from_edges([(v, v + 1) for v in range(n - 1)], n_nodes=n, **arrays))
 
 
+def towers_in_turn(seed: int, length: int) -> ComputationGraph:
+    """Two chains that only a loss joins, their nodes in turn by id, with gradients."""
+    rng, n = random.Random(f"in turn {seed}"), 2 * length
+    reads = [[], [], *([v - 2] for v in range(2, n)), [n - 2, n - 1]]
+    figures = [[rng.randint(1, 9) for _ in reads] for _ in range(2)]
+    return differentiate(_graph(reads, *figures))
+
+
 def _graph(reads: Reads, memory: list[int], compute: list[int]) -> ComputationGraph:
     edges = [(u, v) for v, row in enumerate(reads) for u in dict.fromkeys(row)]
     return ComputationGraph.from_edges(edges, memory, compute, n_nodes=len(reads))

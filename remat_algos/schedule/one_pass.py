@@ -1,7 +1,10 @@
 """Orders that run every needed node once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 
 import numpy as np
 
@@ -18,6 +21,8 @@ from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.wording import format_bytes
 
+# A part has at least this number, and this share, of the nodes: the search finds an order for smaller ones by itself.
+SMALLEST_PART, PART_SHARE = 4, 1 / 12
 MAX_BEAM = 64
 MAX_PASS_WORK = 5_000_000  # nodes examined, over all steps and states
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
@@ -131,3 +136,58 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
         return emit(graph, nodes)
     order: Int32 = beam_search_order(graph.arrays, nodes, beam)
     return emit(graph, order)
+
+
+def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
+    """Return orders of one pass that end one part before they begin the next, as depth-first searches from outputs do.
+
+    Empty if no two parts of the graph stay apart until late, as the towers of a siamese network do. The searches take
+    outputs and reads in ascending and in descending order, so that each part comes first in some order.
+    """
+    if not has_parts(graph):
+        return []
+    indptr, indices = graph.predecessors
+    before = [indices[begin:end].tolist() for begin, end in pairwise(indptr.tolist())]
+    outputs = list(dict.fromkeys(graph.producer[graph.output].tolist()))
+    orders = dict[tuple[int, ...], None]()
+    for backwards in (False, True):
+        for roots in (outputs, outputs[::-1]):
+            order, waiting = dict[int, None](), roots[::-1]
+            while waiting:
+                v = waiting[-1]
+                inputs = [u for u in before[v] if u not in order]
+                if inputs and v not in order:
+                    waiting.append(inputs[-1 if backwards else 0])
+                else:
+                    order[waiting.pop()] = None
+            orders[tuple(order)] = None
+    return [emit(graph, np.array(order, np.int32)) for order in orders]
+
+
+def has_parts(graph: ComputationGraph) -> bool:
+    """True if a node joins two large parts that share at most one node that they read; quadratic in the nodes."""
+    indptr, indices = graph.predecessors
+    smallest = max(SMALLEST_PART, PART_SHARE * int(graph.needed.sum()))
+    reads, before = list[int](), list[int]()
+    # Sets of nodes are the bits of integers.
+    for v, (begin, end) in enumerate(pairwise(indptr.tolist())):
+        inputs = indices[begin:end].tolist()
+        reads.append(sum(1 << u for u in inputs))
+        before.append(reduce(or_, (before[u] for u in inputs), 1 << v))
+        if len(inputs) < 2 or not graph.needed[v]:
+            continue
+        largest = max((before[u] for u in inputs), key=int.bit_count)
+        for other in (before[u] for u in inputs):
+            parts, shared = (largest & ~other, other & ~largest), largest & other
+            if min(map(int.bit_count, parts)) >= smallest and _meets(parts[0] | parts[1], reads, shared) <= 1:
+                return True
+    return False
+
+
+def _meets(nodes: int, reads: Sequence[int], shared: int) -> int:
+    """Return how many shared nodes a set of nodes reads, at most 2."""
+    met = 0
+    while nodes and met.bit_count() < 2:
+        last = nodes.bit_length() - 1
+        met, nodes = met | reads[last] & shared, nodes ^ (1 << last)
+    return min(2, met.bit_count())

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, Annealed, Annealer
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
-from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.one_pass import lowest_pass, orders_by_part
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import BASELINE, OWN, START, Candidate, Details, Rows, Task, evaluated, rank, solver
 from remat_algos.wording import counted, shortened
@@ -85,7 +85,8 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs, or
     runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the best
-    of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is searched
+    of these are searched longer. On small graphs of parts that meet late, others begin at orders of one part after
+    another. Within a limit that no schedule meets, and without one, the lowest peak is searched
     (repeatedly within a share of the lowest so far), then the minimum compute at it. A second thread runs without the
     candidates of other solvers, so `auto` is no worse than what `search` alone finds from the order of ids.
 
@@ -154,6 +155,10 @@ class _LimitSearch:
             self.first_candidate = evaluated(graph, mirrored, {"start": "its marks"})
         start = self.first_candidate.details["start"]
         self.first = Annealed(self.first_candidate.simulation or one_pass, start)
+        self.by_part = list[Annealed]()
+        if graph.n_nodes <= ALONE and graph.mark is None and task.constraints is None:
+            orders = orders_by_part(graph)
+            self.by_part = [Annealed(simulate(graph, order), "part after part") for order in orders]
         self.known = [
             (each.solver, Annealed(each.simulation, each.details.get("start") or each.solver))
             for each in task.candidates
@@ -218,40 +223,49 @@ class _LimitSearch:
         if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
             return best
         work = self._in_time(min(UNMET_WORK * self.work, UNMET_MAX))
-        found = yield from self._rounds([best, *self._seeds(limit)], limit, work, goal=ANY_GOAL, lowest=True)
+        seeds = [best, *self._seeds(limit), *self.by_part]
+        found = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL, lowest=True)
         return min(best, found or best, key=lambda each: each.figures)
 
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
-        """On small graphs, search longer from the best schedule until nothing improves."""
-        task, goal = self.task, self.task.goal or 0
-        if self.graph.n_nodes > SMALL or task.effort == FAST or self.max_moves is not None:
+        """On small graphs, search longer from the best schedule until nothing improves.
+
+        Where parts stay apart, first from each order of them: within little memory no move leads from one to another.
+        """
+        task, goal, orders = self.task, self.task.goal or 0, self.by_part
+        short = not orders and (task.effort == FAST or self.graph.n_nodes > SMALL)
+        if short or self.max_moves is not None:
             return
-        for _ in range(AGAIN):
+        for order in [*orders, *AGAIN * [None]]:
             before = best.figures
             if self.annealer.meets(best, limit, max(self.graph.needed_compute, goal)):
                 return
             work = self._in_time(min(AGAIN_WORK * self.work, AGAIN_MAX))
-            found = yield from self._rounds([best], limit, work)
-            if found is None or found.figures == before:
+            found = yield from self._rounds([order or best], limit, work // 2 if order else work)
+            if order is None and (found is None or found.figures == before):
                 return
-            best = min(best, found, key=lambda each: self.annealer.key(each, limit))
+            best = min(best, found or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Yield schedules of falling peaks, down to a sought peak; `part` is the share of remaining progress."""
-        part /= 1 + MAX_LOWER
-        first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
-        seeds = self._seeds(self.bound)
         best, sought = None, self.task.sought
-        for best in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
-            yield best
-            if sought is not None and self.annealer.meets(best, sought, ANY_GOAL):
-                break
+        groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
+        part /= len(groups) + MAX_LOWER
+        first, work = round(FIRST_LOWEST * work), len(groups) * round(NEXT_LOWEST * work)
+        for i, seeds in enumerate(groups):
+            part /= 1 - part * (i > 0)  # equal parts
+            for lower in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
+                if best is None or self.annealer.key(lower, self.bound) < self.annealer.key(best, self.bound):
+                    best = lower
+                    yield best
+                if sought is not None and self.annealer.meets(best, sought, ANY_GOAL):
+                    return best
         if sought is not None:
             return best
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
-            seeds = [best, *self._seeds(self.bound)]
+            seeds = [best, *self._seeds(self.bound), *self.by_part]
             part /= 1 - part  # equal parts
             found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
             if found is not None and found.figures[0] < best.figures[0]:
