@@ -321,9 +321,14 @@ class Clock:
         with self._noting:
             self.stop |= stop
 
-    def share(self, part: float = 1.0, progress: Progress | None = None) -> "Clock":
-        """Return the clock of one of several searches: a part of the remaining time."""
-        return Clock(None if self.left is None else self.left * part, progress)
+    def seconds(self, part: float) -> float | None:
+        """A part of the remaining time."""
+        return None if self.left is None else self.left * part
+
+    def share(self, part: float = 1.0, work: float | None = None, name: str = "") -> "Clock":
+        """Return the clock of another search: a part of the remaining time; with `work`, as a stage of the progress."""
+        report = None if work is None else self.within_stage(work, name)
+        return Clock(self.seconds(part), report)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

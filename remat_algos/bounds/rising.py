@@ -145,7 +145,7 @@ def bound_curve(
         for place, limit in reversed([*enumerate(ordered)]):
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
-                own = clock.share(part, clock.within_stage(part, name))
+                own = clock.share(part, part, name)
                 for fine in rising(refined, limit, times=times, effort=effort, start=closure, clock=own):
                     bound = replace(fine, amount=fine.amount // ticks)
                     if not bound.infeasible and bound.amount <= first.amount:

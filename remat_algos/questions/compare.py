@@ -232,7 +232,7 @@ def compare(
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run all solvers together; return their entries and the Stop of the run."""
-    shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
+    shared = clock.share(SEARCH_SHARE, SEARCH_SHARE)
     run = Pool(request, shared).run()
     return _entries(run, request.solvers, clock), run.stop
 
@@ -243,10 +243,10 @@ def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[En
     bound = LowerBound(limits.graph.needed_compute)
     if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:
         least = min((each.figures[1] for each in run.candidates if limits.fits(each)), default=0)
-        quick = clock.share(progress=clock.within_stage(0.5, BOUNDING))
+        quick = clock.share(1.0, 0.5, BOUNDING)
         bound = compute_bound(limits, quick, effort=FAST)[0]
         if least > bound.amount and run.task.effort != FAST:
-            longer = clock.share(progress=clock.within_stage(name=BOUNDING))
+            longer = clock.share(1.0, 1.0, BOUNDING)
             bound = compute_bound(limits, longer, effort=run.task.effort, closure=bound)[0]
     return [_entry(run, solver, bound) for solver in solvers]
 
@@ -292,7 +292,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
             part = 1 / (len(solvers) - i)
-            own = clock.share(part, clock.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
+            own = clock.share(part, part, f"method {i + 1} of {len(solvers)}, ")
             entry = attempted(replace(request, named=(solver,)), own)
             late |= entry.plan is None and own.late
             entries.append(entry if entry.plan is None else replace(entry, plan=bounded(entry.plan)))

@@ -194,7 +194,7 @@ def fit(
             found[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
             continue
         part = 1 / (len(names) - i)
-        own = clock.share(part, clock.within_stage(part, f"{name} at "))
+        own = clock.share(part, part, f"{name} at ")
         place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
         floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
@@ -235,7 +235,7 @@ def _largest(
                 clock.check()
             value, n_left = values[place], (high - low - 1).bit_length()  # remaining plans
             part = 1 / (1 + n_left * (2 if high == len(values) else 1))
-            answer = plan(value, clock.share(part, clock.within_stage(part, f"{value}: ")))
+            answer = plan(value, clock.share(part, part, f"{value}: "))
             if isinstance(answer, Plan):
                 best, low = answer, place
                 ending.stop = answer.report.stop if answer.report.stop is Stop.INTERRUPTED else Stop.DONE
@@ -284,5 +284,5 @@ def _plan(
         return str(budget_error(limits, [], {}))
     if link is not None and (bound := least_peak_bound(graph, copies=True)[0]) > (limits.limit or 0):
         return f"no schedule goes below {format_bytes(bound)}, even with copies over {link}"
-    entry = attempted(request, clock.share(progress=clock.report))
+    entry = attempted(request, Clock(clock.left, clock.report))
     return entry.reason if entry.plan is None else entry.plan

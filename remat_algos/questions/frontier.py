@@ -234,15 +234,15 @@ def frontier(
         return _with_copies(request, int(points), request.clock)
     limits, clock = request.limits(), request.clock
     limits.check_regions()
-    lowest = run_unlimited(request, limits, clock.share(FLOOR_SHARE, clock.within_stage(FLOOR_SHARE)))
-    run = SolverRun(limits, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
+    lowest = run_unlimited(request, limits, clock.share(FLOOR_SHARE, FLOOR_SHARE))
+    run = SolverRun(limits, clock.share(1.0, 0.5), request.task, budgets=int(points))
     least = run.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
     if lowest.stop is not Stop.INTERRUPTED:
         run.run(request.solvers)
         run.rerun(request.solvers)
     if run.stop.complete and least is not None:
-        _refine(request, run, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
+        _refine(request, run, least.figures[0], clock.share(1.0, 0.9))
     shown_candidates = [each for each in run.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, attrgetter("figures"))]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
@@ -282,7 +282,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
             part = 1 / (len(budgets) if plans else points)
             begun = request if not plans else replace(request, start=(*request.start, plans[-1].simulation))
             try:
-                own = clock.share(part, clock.within_stage(part))
+                own = clock.share(part, part)
                 plans.append(answered(replace(begun, budget=budgets.pop(0)), own))
             except BudgetError as error:
                 reason = str(error)
@@ -319,11 +319,11 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
     slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR_SOLVED * graph.needed_compute), request.task.slack)
-    bounds = bound_curve(graph, tried, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
+    bounds = bound_curve(graph, tried, clock.share(1.0, 0.1), effort=FAST)
     whole.note(bounds.stop)
     for i, limit in enumerate(tried):
         part, bound = 1 / (len(tried) - i), int(bounds.at(limit).amount)
-        own = clock.share(part, clock.within_stage(part))
+        own = clock.share(part, part)
         best = min((each.figures[1] for each in whole.candidates if each.figures[0] <= limit), default=bound)
         if whole.stop.complete and best > bound + slack:
             run = SolverRun(whole.limits.within(limit), own, request.task, bound=bound)

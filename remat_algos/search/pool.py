@@ -74,7 +74,7 @@ class Bounds:
     @cached_property
     def closure(self) -> LowerBound:
         """The closure bound."""
-        quick = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.02, BOUNDING))
+        quick = self.clock.share(BOUND_SHARE, 0.02, BOUNDING)
         bound, self.stop = compute_bound(self.limits, quick, effort=FAST)
         return bound
 
@@ -84,7 +84,7 @@ class Bounds:
         bound = self.closure
         pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
-            longer = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.05, BOUNDING))
+            longer = self.clock.share(BOUND_SHARE, 0.05, BOUNDING)
             bound, self.stop = compute_bound(self.limits, longer, effort=DEFAULT, closure=bound)
         return bound
 
@@ -118,7 +118,7 @@ class Bounds:
             return self.best
         tighter, self.stop = compute_bound(
             limits,
-            clock.share(progress=None if interrupted else clock.within_stage(name=BOUNDING)),
+            clock.share() if interrupted else clock.share(1.0, 1.0, BOUNDING),
             effort=FAST if interrupted else self.request.task.effort,
             peak=peak,
             closure=None if limits.minimizes_peak else self.closure,
@@ -226,7 +226,7 @@ class Pool:
     def _run(self, limits: Limits) -> SolverRun:
         request, share = self.request, self.bounds.effort.search_share
         progress = min(share, SEARCHING if limits.allocator.name == PEAK else SEARCHING_FIRST)
-        clock, task = self.clock.share(share, self.clock.within_stage(progress)), request.task
+        clock, task = self.clock.share(share, progress), request.task
         if limits is not self.limits:
             # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
             task = replace(task, effort=FAST)
@@ -239,7 +239,7 @@ class Pool:
         report, limit = run.clock.within_stage(PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
-        clock = self.clock.share(LOWEST_SHARE * self.bounds.effort.search_share, report)
+        clock = Clock(self.clock.seconds(LOWEST_SHARE * self.bounds.effort.search_share), report)
         whole, bound = self.unlimited_run, self.bounds.goal
         found = run_unlimited(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
         best = found.best()

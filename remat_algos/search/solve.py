@@ -115,7 +115,7 @@ def answered(request: Request, clock: Clock) -> Plan:
     share = request.budget.above_lowest
     if share is None:
         return _answered(request, clock)
-    half = clock.share(0.5, clock.within_stage(0.5))
+    half = clock.share(0.5, 0.5)
     lowest = _answered(replace(request, budget=replace(request.budget, memory=LEAST)), half)
     if lowest.report.stop is Stop.INTERRUPTED:
         return lowest
@@ -123,7 +123,7 @@ def answered(request: Request, clock: Clock) -> Plan:
     begun = request if request.named is not None else request.started(lowest.schedule)
     near = replace(begun, budget=replace(request.budget, memory=used + int(share * used)))
     try:
-        cheaper = _answered(near, clock.share(1.0, clock.within_stage(1.0)))
+        cheaper = _answered(near, clock.share(1.0, 1.0))
     except BudgetError:  # a solver that is given a limit may not get as low as one that minimizes the peak
         return lowest
     except Interrupted:

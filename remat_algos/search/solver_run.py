@@ -254,7 +254,7 @@ class SolverRun:
                     report = self.clock.within_stage(work[i] / sum(work[i:]))
                     progress = self._report(f"{number}{solver.name}", report)
                 part = self._part(len(ordered) - i)
-                self._run_solver(solver, options, self.clock.share(part, progress))
+                self._run_solver(solver, options, Clock(self.clock.seconds(part), progress))
         self.note(ending.stop)
 
     @property
@@ -400,7 +400,7 @@ class SolverRun:
             return
         result.stop, result.error, result.share = Stop.DONE, None, clock.left or 0.0
         self.running = solver.name
-        solving = clock.share(SOLVING, clock.within_stage(PROGRESS_SOLVING))
+        solving = clock.share(SOLVING, PROGRESS_SOLVING)
         try:
             self._consume(solver, options, result, solving)
         except OutOfTime:
@@ -415,7 +415,7 @@ class SolverRun:
         finally:
             result.skipped, result.seconds = solving.skipped, clock.elapsed
         if self.polish and solver.name != BASELINE and not self.enough:
-            self._polish(solver, result, clock.share(progress=clock.within_stage()))
+            self._polish(solver, result, clock.share(1.0, 1.0))
             result.seconds = clock.elapsed
         if result.dropped is not None and not result.candidates:
             result.reason = result.reason or RULED_OUT
@@ -581,13 +581,13 @@ def run_unlimited(
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
-        task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, clock.within_stage(FIRST_SHARE))
+        task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, FIRST_SHARE)
         first = SolverRun(least, part, task, polish=False, bound=bound)
         first.run([*request.starting, *searches], request.options)
         best = first.best()
         if first.stop is Stop.INTERRUPTED or (best is not None and best.figures[0] <= sought):
             return first
-        clock = clock.share(progress=clock.within_stage())
+        clock = clock.share(1.0, 1.0)
     if whole is not None:
         return whole
     run = SolverRun(least, clock, request.task, polish=request.polish, bound=bound)

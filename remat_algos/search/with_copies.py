@@ -67,7 +67,7 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
         part = 1 / (LIMITS_TRIED - tried)
         own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
         try:
-            best = plan_with_copies(own, clock.share(part, clock.within_stage(part)))
+            best = plan_with_copies(own, clock.share(part, part))
         except BudgetError:
             if best is None:
                 raise
@@ -138,7 +138,7 @@ class _CopySearch:
             starts += [] if alone is None else [(alone.simulation, "the plan without copies")]
         bound = LowerBound(self.graph.needed_compute, of=TIME)
         if best.figures[0] <= limit and self._goes_on:
-            bound = self._bound(bound, limit, self.clock.share(BOUND_PART, self.clock.within_stage(BOUND_PART)))
+            bound = self._bound(bound, limit, self.clock.share(BOUND_PART, BOUND_PART))
             best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
             if self._may_be_faster(best, bound):
                 alone = self._search_alone(Budget(memory=limit), self.request.task.effort)
@@ -193,7 +193,7 @@ class _CopySearch:
         """Search without copies, unless interrupted; return the plan, or None with the error in `failure`."""
         if not self._goes_on:
             return None
-        request, clock = self.request, self.clock.share(ALONE_PART, self.clock.within_stage(ALONE_PART))
+        request, clock = self.request, self.clock.share(ALONE_PART, ALONE_PART)
         starts = tuple(each for each in request.start if not each.stores.size)
         task = replace(request.task, effort=effort)
         own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))

@@ -47,7 +47,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
     bytes. So `solve` finds nothing cheaper for exactly these bytes, unless the time ran out.
     """
     if lowest is None:
-        pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, clock.within_stage(FEWEST_BYTES_SHARE)))
+        pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, FEWEST_BYTES_SHARE))
         try:
             best = pool.search()
         except BudgetError:
@@ -64,7 +64,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
     while fewer and plan.report.stop is not Stop.INTERRUPTED:
         within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
         try:
-            other = without_copies(within, clock.share(progress=clock.within_stage()), whole)
+            other = without_copies(within, clock.share(1.0, 1.0), whole)
         except BudgetError:  # the time limit, or a solver that is given a limit does not get as low
             break
         except Interrupted:
