@@ -371,7 +371,7 @@ def test_solve_and_verify_tell_of_the_packed_peak(remat, folder):
     assert any(line.startswith("packed     ") and "of the peak (the minimum)" in line for line in said.lines)
     record = json.loads((folder / "packed.json").read_text())
     assert record["peak_memory"] <= record["packed_bound"] <= record["packed_memory"] <= record["limit"]
-    assert f"packed {record['packed_memory']} B" in remat("verify", "chain.nodes.csv", "packed.json").out
+    assert f"packed {record['packed_memory']} B" in remat("verify", "chain.nodes.csv", "packed.json").flat
     verified = remat("verify", "chain.nodes.csv", "packed.json", "--json").record
     assert verified["packed_memory"] == record["packed_memory"]
     (folder / "false.json").write_text(
