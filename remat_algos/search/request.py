@@ -97,7 +97,7 @@ class Request:
         if not 0 <= gap <= LARGEST_SUM:
             raise about("gap", ArgumentError("gap is {gap!r}; give points of overhead, 0 or more", gap=gap))
         slack = min(int(gap / POINTS_OF_PASS * graph.needed_compute), LARGEST_SUM)
-        reserving, allocator_options = _allocator(allocator, alignment=alignment, seed=seed)
+        reserving, allocator_options = _allocator(allocator, {"alignment": alignment, "seed": seed})
         link = None if link is None else get_link(link)
         if link is not None:
             link.planned.times(graph)
@@ -177,17 +177,18 @@ class Request:
         return Limits.of(self.graph, self.budget, self.allocator, self.constraints, **self.allocator_options)
 
 
-def _allocator(name: str, *, alignment: int, seed: int) -> tuple[Allocator, dict[str, Any]]:
-    """Return an allocator and its options; AllocationError or ValueError for what does not exist."""
-    alignment = alignment if alignment == 1 else check_alignment(alignment)
-    found = get_allocator(name)
-    if alignment != 1 and "alignment" not in found.options:
+def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
+    """Return an allocator and those options that it has; AllocationError or ValueError for what does not exist."""
+    alignment = options["alignment"]
+    if alignment != 1:
+        check_alignment(alignment)
+    allocator = get_allocator(name)
+    if alignment != 1 and "alignment" not in allocator.options:
         raise about(
             "alignment",
             ArgumentError("alignment {alignment} goes with the allocator arena; give that too", alignment=alignment),
         )
-    given = {"alignment": alignment, "seed": seed}
-    return found, {name: value for name, value in given.items() if name in found.options}
+    return allocator, {name: options[name] for name in options if name in allocator.options}
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
