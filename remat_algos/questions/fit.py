@@ -186,7 +186,12 @@ def fit(
     graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0], refused)
     clock = Clock(time_limit, progress)
     over = None if link is None else get_link(link)
-    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), over)
+    request_of = partial(Request.of, budget=Budget.of(budget), seed=as_seed(seed), link=over)
+
+    def plan(name: str, value: int, clock: Clock) -> Plan | str:
+        built = graph(value)
+        return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
+
     found: dict[str, Fit] = {}
     # Each solver may continue from no rematerialization; "auto" is hardly better than the best of them.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
@@ -265,21 +270,9 @@ def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[in
     return graph
 
 
-def _plan(
-    build: Callable[[int], ComputationGraph | str],
-    budget: Budget,
-    seed: int,
-    link: Link | None,
-    solver: str,
-    value: int,
-    clock: Clock,
-) -> Plan | str:
+def _plan(request: Request, clock: Clock) -> Plan | str:
     """Return a plan within the budget, or the reason for its absence; does not search if no schedule can fit."""
-    graph = build(value)
-    if isinstance(graph, str):
-        return graph
-    request = Request.of(graph, budget, solver=solver, seed=seed, link=link)
-    limits = request.limits()
+    graph, link, limits = request.graph, request.link, request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))
     if link is not None and (bound := least_peak_bound(graph, copies=True)[0]) > (limits.limit or 0):
