@@ -58,7 +58,7 @@ def methods(request, monkeypatch):
     if request.param != "all":
         monkeypatch.setattr(ArenaPacking, "greedy", lambda packing: None)
     if request.param == "search only":
-        monkeypatch.setattr(arenas, "MAX_ASSIGNED", 0)
+        monkeypatch.setattr("remat_algos.allocate.tuning.MAX_ASSIGNED", 0)
     if request.param == "arena by arena":
         monkeypatch.setattr(ArenaPacking, "search", lambda packing, rounds=None: None)
         monkeypatch.setattr(arenas, "_check_steps", lambda row, context: None)
@@ -150,8 +150,8 @@ def test_140_kib_are_split_over_96_and_64_though_there_are_no_assignments_to_try
     assert found.arena.tolist()[:4] == [0, 1, 0, 1]
     assert found.sizes == (98304, 65536)
     monkeypatch.setattr(ArenaPacking, "greedy", lambda packing: None)
-    monkeypatch.setattr(arenas, "FIRST_ROUNDS", 0)
-    monkeypatch.setattr(arenas, "MAX_PACKED", 2)
+    monkeypatch.setattr("remat_algos.allocate.tuning.FIRST_ROUNDS", 0)
+    monkeypatch.setattr("remat_algos.allocate.tuning.MAX_PACKED", 2)
     pack_arenas(buffers_of(TWO), [98304, 65536]).verify()
 
 
@@ -359,6 +359,6 @@ def test_parts_are_allocations_of_their_own():
 
 
 def test_the_diagnosis_ends_with_the_time_limit(monkeypatch):
-    monkeypatch.setattr(arenas, "DIAGNOSIS", 0)
+    monkeypatch.setattr("remat_algos.allocate.tuning.DIAGNOSIS_SECONDS", 0)
     with pytest.raises(CapacityError, match="the largest: "):
         pack_arenas(hard_buffers(), [40_000, 26_000], time_limit=0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
-from remat_algos.allocate import offsets
+from remat_algos.allocate import offsets, tuning
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers
 from remat_algos.allocate.offsets import Packing, PackingBlocks, pack
 from remat_algos.allocate.sharing import colour, separate_storage, share_storage
@@ -307,7 +307,7 @@ def test_without_time_the_first_order_is_still_placed():
 
 
 def test_a_greedy_rule_is_interrupted_before_all_is_placed(monkeypatch):
-    monkeypatch.setattr(offsets, "BLOCKS_PER_CALL", 50)
+    monkeypatch.setattr("remat_algos.allocate.tuning.BLOCKS_PER_CALL", 50)
     methods = []
 
     def check(packing):
@@ -350,8 +350,8 @@ def test_interrupted_it_gives_the_best_so_far(news):
 
 @pytest.mark.parametrize("most", ["OVERLAPS_A_SECOND", "MAX_MEMORY"])
 def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, most):
-    monkeypatch.setattr(offsets, most, 0)
-    monkeypatch.setattr(offsets, "PACKING_ROUNDS", 20)
+    monkeypatch.setattr(tuning, most, 0)
+    monkeypatch.setattr("remat_algos.allocate.tuning.PACKING_ROUNDS", 20)
     buffers = random_buffers(400, longest=100)
     greedy = Packing(PackingBlocks.of(buffers), None, Clock(60))
     greedy.greedy()
@@ -423,7 +423,7 @@ def methods(request, monkeypatch):
         monkeypatch.setattr(Packing, "greedy", lambda packing: None)
     if request.param == "greedy only":
         monkeypatch.setattr(Packing, "search", lambda packing: None)
-        monkeypatch.setattr("remat_algos.allocate.offsets.PACKING_ROUNDS", 20)
+        monkeypatch.setattr("remat_algos.allocate.tuning.PACKING_ROUNDS", 20)
     return request.param
 
 

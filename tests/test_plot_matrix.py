@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos import plot
 from remat_algos.context import Clock
-from remat_algos.schedule import views as module
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.views import stage_matrices
@@ -84,7 +83,7 @@ def test_large_matrices_are_binned_and_larger_ones_refused(monkeypatch):
     graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(400)])
     assert plot.matrix(graph).images[0].get_array().shape == (300, 601)
     assert "a line stands for up to 11 stages, a column for up to 13 nodes" in plot.text("matrix", graph)
-    monkeypatch.setattr(module, "MAX_ENTRIES", 10)
+    monkeypatch.setattr("remat_algos.schedule.tuning.MAX_MATRIX_ENTRIES", 10)
     with pytest.raises(ra.ScheduleError, match="401 stages of 401 nodes, above 10 entries; make a coarser graph"):
         plot.matrix(graph)
     with pytest.raises(TypeError, match="subject is an int; give a Plan, a Simulation or a ComputationGraph"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from remat_algos.allocate import tuning
 from remat_algos.allocate.allocation import Allocation, Buffers, is_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock
@@ -144,9 +145,6 @@ class Reservation(Result):
         return f"fragmentation {'' if self.least == self.memory else 'up to '}{100 * self.fragmentation:.1f} %"
 
 
-CANDIDATES = 24  # schedules per search for which an allocator runs
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Allocator(Registered):
     """A registered `function(simulation, clock, **options)`: what it reserves of the device for a schedule."""
@@ -156,7 +154,7 @@ class Allocator(Registered):
     # Whether shares are of what it reserves without rematerialization, or of the peak.
     own_base: bool = True
     # Schedules of one search for which it is run; 1 if that takes seconds.
-    candidates: int = CANDIDATES
+    candidates: int = tuning.MAX_RESERVED
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
@@ -175,7 +173,7 @@ ALLOCATORS: dict[str, Allocator] = {}
 
 
 def allocator(
-    function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = CANDIDATES
+    function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = tuning.MAX_RESERVED
 ) -> Callable[[Function], Function]:
     """Register an allocator: ``@allocator()`` above its function; see `Allocator` for the parameters."""
     check_brackets("allocator", function)
@@ -219,18 +217,15 @@ def peak(simulation: Simulation, clock: Clock) -> Reservation:
     return Reservation("peak", live, live, live)
 
 
-SECONDS = 5.0  # time limit of one packing
-PART = 0.3  # share of the remaining progress
-LAST_SECOND = 1.0  # time limit of one packing after the deadline
-
-
 @allocator(noun="packed", own_base=False, candidates=1)
 def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int = 0) -> Reservation:
     """One block of memory with a fixed address for every value, as computed by `pack`."""
     from remat_algos.allocate.offsets import pack
 
-    seconds = SECONDS if clock.left is None else min(SECONDS, max(LAST_SECOND, clock.left))
-    progress = clock.within_stage(PART, "addresses: ")
+    seconds = tuning.PACKING_SECONDS
+    if clock.left is not None:
+        seconds = min(seconds, max(tuning.LAST_SECOND, clock.left))
+    progress = clock.within_stage(tuning.PACKING_PROGRESS, "addresses: ")
     allocation = pack(Buffers.of(simulation), alignment=alignment, time_limit=seconds, seed=seed, progress=progress)
     allocation.verify()
     return Reservation(

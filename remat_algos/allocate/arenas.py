@@ -9,27 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remat_algos.allocate import tuning
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, fullest_step, refuse, whole_numbers
-from remat_algos.allocate.offsets import PACKING_PATIENCE, OffsetSearch, Packing, PackingBlocks
+from remat_algos.allocate.offsets import OffsetSearch, Packing, PackingBlocks
 from remat_algos.arguments import as_list, as_seed, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, extended
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields
 from remat_algos.wording import LONGEST_PATH, listed, shortened
-
-MAX_ARENAS = 1000
-MAX_SHIFTS = 50
-"""Number of the fullest steps whose buffers are tried alone, to find those that do not fit."""
-MAX_LEFT_OUT = 8
-"""Number of buffers that are left out in turn, for the same purpose."""
-FIRST_ROUNDS = 2
-"""Rounds of the search over addresses before that over arenas."""
-MAX_ASSIGNED, MAX_PACKED = 40, 20_000
-"""Limits of the search over arenas: blocks, and packings of one arena."""
-DIAGNOSIS = 1.0
-"""Maximum seconds for each of the two."""
-SEARCHED, CHECKED = 0.85, 0.1
-"""Shares of the time limit for the search and for the buffers of single steps; the rest is for those left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +185,7 @@ def pack_arenas(
     clock, random = Clock(time_limit, progress), np.random.default_rng(as_seed(seed))
     row = _ArenaRow.of(buffers, lengths, alignment)
     row.check()
-    seconds = None if clock.left is None else SEARCHED * clock.left
+    seconds = None if clock.left is None else tuning.SEARCH_TIME * clock.left
     packing = ArenaPacking(row.blocks, row.total, Clock(seconds, progress), random)
     with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
         with until_stopped() as ending:
@@ -206,8 +193,8 @@ def pack_arenas(
         if not packing.fits and ending.stop is not Stop.INTERRUPTED:
             _check_steps(row, clock)
             with until_stopped() as ending:
-                packing.search(FIRST_ROUNDS)
-                if not packing.enough and len(row.blocks) <= MAX_ASSIGNED:
+                packing.search(tuning.FIRST_ROUNDS)
+                if not packing.enough and len(row.blocks) <= tuning.MAX_ASSIGNED:
                     _Assignment(row, packing).run()
                 packing.search()
         if not packing.fits:
@@ -245,7 +232,7 @@ class ArenaPacking(Packing):
 
     def search(self, rounds: int | None = None) -> None:
         """Search for a placement within the capacity, in turns with shuffles."""
-        search, patience = OffsetSearch(self), PACKING_PATIENCE // 64
+        search, patience = OffsetSearch(self), tuning.PACKING_PATIENCE // 64
         for _ in itertools.count() if rounds is None else range(rounds):
             if self.enough:
                 return
@@ -319,7 +306,7 @@ class _Assignment:
         key = arena, frozenset(self.members[arena])
         if key not in self.known:
             self.packing.check()
-            if len(self.known) >= MAX_PACKED or self.within.late:
+            if len(self.known) >= tuning.MAX_PACKED or self.within.late:
                 self.complete = False
                 return None
             length, members = int(self.row.length[arena]), np.array(sorted(self.members[arena]))
@@ -492,9 +479,9 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
-    within = _part_of(clock, CHECKED)
+    within = _part_of(clock, tuning.STEPS_TIME)
     with suppress(OutOfTime):
-        for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_SHIFTS].tolist():
+        for section in np.argsort(-row.blocks.live, kind="stable")[: tuning.MAX_SHIFTS].tolist():
             there = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
             begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
             alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)
@@ -517,7 +504,8 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
-    blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
+    largest = np.argsort(-row.blocks.size, kind="stable")
+    blocks = largest[largest >= row.n_walls][: tuning.MAX_LEFT_OUT].tolist()
     within = _part_of(clock, 1)
     with suppress(OutOfTime):
         for block in blocks:
@@ -545,7 +533,7 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
 
 def _part_of(clock: Clock, share: float) -> Clock:
     """Return a clock for a share of the remaining time, at most a second."""
-    return Clock(DIAGNOSIS if clock.left is None else min(DIAGNOSIS, share * clock.left))
+    return Clock(tuning.DIAGNOSIS_SECONDS if clock.left is None else min(tuning.DIAGNOSIS_SECONDS, share * clock.left))
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
@@ -565,7 +553,7 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 
 def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
     capacities = as_list(capacities, "capacities", as_whole_number)
-    if not 0 < len(capacities) <= MAX_ARENAS:
+    if not 0 < len(capacities) <= 1000:
         raise AllocationError(
             "the capacities are {capacities!r}; give the bytes of each arena, such as (98304, 65536)",
             capacities=capacities,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remat_algos.allocate import tuning
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, Buffers, check_arena, is_byte_count, refuse
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
@@ -86,32 +87,6 @@ def _last_steps(begin: Int64, end: Int64) -> Int64:
     begins = np.unique(begin)
     ended = np.searchsorted(np.unique(end), begins, side="right")  # number of ends up to each
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins
-
-
-MAX_BY_GAPS = 5_000
-"""Maximum blocks for orders other than by begin, which take quadratic time."""
-OVERLAPS_A_SECOND = 100_000_000
-"""Overlaps per second of the time limit: with more, the search would hardly place all blocks once."""
-BLOCKS_PER_CALL = 2_000
-"""Blocks that a greedy rule places in one call of at most a few hundredths of a second."""
-SLICE = 2_000_000
-"""Work of one call of the search, a few milliseconds; then the deadline and Ctrl-C are checked."""
-FIRST_DIVE = 1_000_000
-"""Work after which the search restarts with another order; some dives are longer, see `luby`."""
-PACKING_PATIENCE = 150_000_000
-"""Work on the bound, and on each target above it, in the first round; doubled in each round."""
-ON_CAPACITY, ABOVE_IT = 16, 0.25
-"""Factors of that work on a requested capacity, and on each target above it."""
-COARSE = 100
-"""`FINENESS` of the first round; doubled in each round."""
-FINENESS = 2_000
-"""Without a proof, targets closer than 1 / `FINENESS` of the arena count as equal."""
-TABLE_BITS = 18
-"""2^18 failed states are stored, in 4 MiB."""
-MAX_MEMORY = 50_000_000
-"""Maximum sections of all blocks together that the search stores, 8 bytes each."""
-PACKING_ROUNDS = 200
-"""Number of shuffles."""
 
 
 @checked_arguments
@@ -272,7 +247,7 @@ class Packing:
             if self.enough:
                 return
         for name, order in self.orders().items():
-            if len(blocks) > MAX_BY_GAPS and name != "by begin":
+            if len(blocks) > tuning.MAX_BY_GAPS and name != "by begin":
                 continue
             for rule, best in (("first fit", False), ("best fit", True)):
                 self.consider(self.fitted(order, best), f"{rule}, {name}")
@@ -297,7 +272,7 @@ class Packing:
 
     def placed(self, rule: GapFit | SkylineFit) -> Int64:
         """Return the offsets of a rule; OutOfTime at the deadline, except for the first rule."""
-        while not rule.run(BLOCKS_PER_CALL):
+        while not rule.run(tuning.BLOCKS_PER_CALL):
             if self.method != "side by side":
                 self.check()
         return rule.offsets()
@@ -317,7 +292,7 @@ class Packing:
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None
-        for _ in range(PACKING_ROUNDS):
+        for _ in range(tuning.PACKING_ROUNDS):
             offset = self.stacked(np.argsort(place, kind="stable"))
             size = int((offset + blocks.size).max())
             self.consider(offset, "first fit, shuffled" if self.any_fixed else "lowest place, shuffled")
@@ -334,11 +309,12 @@ class Packing:
     def search(self) -> None:
         """Search for a placement within the capacity or the lower bound; if undecided, one smaller than the best."""
         work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
-        if (self.clock.left is not None and work > OVERLAPS_A_SECOND * self.clock.left) or memory > MAX_MEMORY:
+        late = self.clock.left is not None and work > tuning.OVERLAPS_A_SECOND * self.clock.left
+        if late or memory > tuning.MAX_MEMORY:
             return
         search = OffsetSearch(self)
-        patience, parts = max(PACKING_PATIENCE, 4 * search.first), COARSE
-        on_low, on_target = (ON_CAPACITY, ABOVE_IT) if self.capacity else (1, 1)
+        patience, parts = max(tuning.PACKING_PATIENCE, 4 * search.first), tuning.COARSE
+        on_low, on_target = (tuning.ON_CAPACITY, tuning.ABOVE_CAPACITY) if self.capacity else (1, 1)
         while not self.enough:
             low = max(self.bound, self.capacity)
             search.dive(low, on_low * patience)
@@ -347,7 +323,7 @@ class Packing:
                 target = (low + self.size - self.unit) // 2
                 if search.dive(target, int(on_target * patience)) <= 0:
                     low = target - target % self.unit + self.unit
-            patience, parts = 2 * patience, min(2 * parts, FINENESS)
+            patience, parts = 2 * patience, min(2 * parts, tuning.FINENESS)
 
 
 class OffsetSearch:
@@ -367,10 +343,10 @@ class OffsetSearch:
             low=blocks.low,
             high=blocks.high,
             sections=blocks.n_sections,
-            bits=TABLE_BITS,
+            bits=tuning.TABLE_BITS,
         )
         self.live = blocks.greatest_live
-        self.first = max(FIRST_DIVE, 4 * blocks.n_overlaps)
+        self.first = max(tuning.FIRST_DIVE, 4 * blocks.n_overlaps)
 
     def dive(self, target: int, patience: int) -> int:
         """1 if the blocks fit in the target, -1 if they cannot, 0 if unknown after `patience` units of work."""
@@ -380,7 +356,7 @@ class OffsetSearch:
         for order, lowest, work in self.orders():
             self.kernel.restart(inverse(order), lowest)
             work += self.kernel.work
-            while self.kernel.run(SLICE) == 0 and self.kernel.work < work:
+            while self.kernel.run(tuning.WORK_PER_CALL) == 0 and self.kernel.work < work:
                 self.packing.check()
             if self.kernel.verdict > 0:
                 self.packing.consider(self.kernel.offsets(), "canonical search")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.allocate import tuning
 from remat_algos.allocate.allocation import NO_LIMIT, Allocation, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
@@ -19,13 +20,10 @@ from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RAN
 from remat_algos.schedule.simulation import Simulation
 
 CHUNK = 512  # bytes: both allocators round up to it
-MIB = 2**20
-SMALL = MIB  # largest request of PyTorch's small pool
+MIB = SMALL_REQUEST = 2**20  # largest request of PyTorch's small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 OWN_SEGMENT = 10 * MIB  # smallest request that gets its own segment
 SEGMENT_STEP = 2 * MIB  # sizes of own segments are multiples
-SEEDS = (4, 200)  # minimum and maximum random runs
-TRIED_EVENTS = 500_000  # events of all random runs
 
 TIES = {"first": FIRST, "last": LAST, "lowest": LOWEST, "highest": HIGHEST, "random": RANDOM}
 SEGMENTS = {"rising": RISING, "falling": FALLING, "shuffled": SHUFFLED}
@@ -278,9 +276,9 @@ def cuda_caching(
     oversize = checked_limit(max_split_size, "max_split_size", LARGE_SEGMENT + 1)
     trace = trace if isinstance(trace, Trace) else Trace.of(trace)
     size = _rounded(trace.size, CHUNK)
-    small, own = size <= SMALL, size >= OWN_SEGMENT
+    small, own = size <= SMALL_REQUEST, size >= OWN_SEGMENT
     segment = np.where(small, SMALL_SEGMENT, np.where(own, _rounded(size, SEGMENT_STEP), LARGE_SEGMENT))
-    rest, max_size = np.where(small, CHUNK, SMALL + 1), np.full_like(size, NO_LIMIT)
+    rest, max_size = np.where(small, CHUNK, SMALL_REQUEST + 1), np.full_like(size, NO_LIMIT)
     huge = size >= oversize
     rest[huge & ~small] = NO_LIMIT
     max_size[~huge] = oversize - 1
@@ -342,8 +340,8 @@ def _rules(
 ) -> list[tuple[str, int, int]]:
     """(name, number, seed) of each rule; random ones once per seed."""
     if seeds is None:
-        fewest, highest = SEEDS
-        seeds = max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
+        fewest, highest = tuning.RANDOM_RUNS
+        seeds = max(fewest, min(highest, tuning.TRIED_EVENTS // max(1, trace.event.size)))
     if seeds < 0:
         raise AllocationError("seeds is {seeds!r}; give a whole number of random runs", seeds=seeds)
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)

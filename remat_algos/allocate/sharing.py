@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from remat_algos.allocate import tuning
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import SHORTEST, Clock
@@ -107,9 +108,6 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     return Allocation.side_by_side(buffers, np.unique(buffers.first, return_inverse=True)[1], "separate", alignment)
 
 
-PAIRS_A_SECOND = 1_000_000_000  # pairs of blocks compared
-
-
 @checked_arguments
 def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
     """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
@@ -154,7 +152,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
     units = np.unique(first)
     units = units[np.lexsort((begin[units], -buffers.size[units]))]
     left = Clock(time_limit).left
-    if left is not None and units.size**2 > PAIRS_A_SECOND * max(SHORTEST, left):
+    if left is not None and units.size**2 > tuning.PAIRS_A_SECOND * max(SHORTEST, left):
         return separate_storage(buffers, alignment=alignment)
     storage = np.empty(len(buffers), np.int64)
     storage[units] = block_colours(begin[units], end[units])

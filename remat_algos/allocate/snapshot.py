@@ -13,7 +13,6 @@ from remat_algos.allocate.traces import Trace
 from remat_algos.schedule.simulation import LOADED, ROLES, Simulation
 from remat_algos.schedule.timeline import Timeline
 
-PROTOCOL = 4  # pickle protocol; the page reads 2 to 4
 OTHER = "unknown"  # the page reads categories only if this is among them
 
 
@@ -49,7 +48,8 @@ def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str
 
 def snapshot_bytes(played: Timeline, allocation: Allocation | None = None) -> bytes:
     """`snapshot`, pickled as its readers unpickle it."""
-    return pickle.dumps(snapshot(played, allocation), protocol=PROTOCOL)
+    # PyTorch's page reads protocols 2 to 4.
+    return pickle.dumps(snapshot(played, allocation), protocol=4)
 
 
 def _events(

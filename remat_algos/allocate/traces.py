@@ -13,8 +13,6 @@ from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, is_count
 from remat_algos.kernels.pools import RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
 
-MAX_TRACE_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
@@ -63,11 +61,11 @@ class Trace:
         object.__setattr__(self, "step", whole_numbers(self.step, "step", len(self.event)))
         stream = whole_numbers(0 if self.stream is None else self.stream, "stream", len(self.size))
         object.__setattr__(self, "stream", stream)
-        if not is_count(self.steps) or self.steps >= MAX_TRACE_STEPS:
+        if not is_count(self.steps) or self.steps >= 2**25:  # each has its bytes
             raise AllocationError(
                 "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps
             )
-        if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
+        if stream.min(initial=0) < 0 or stream.max(initial=0) >= 2**31:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
             raise AllocationError("the steps of a trace must ascend, from 0 to below {steps}", steps=self.steps)

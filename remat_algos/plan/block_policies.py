@@ -20,11 +20,13 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.cost.devices import AnyLink, get_link
+from remat_algos.effort import UNLIMITED
 from remat_algos.errors import ArgumentError, BudgetError, PlanError
 from remat_algos.ir.arrays import Bool, Int8, Int64, wrong_length
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import maximum_flow
+from remat_algos.plan import tuning
 from remat_algos.plan.blocks import (
     DECISIONS,
     EAGER,
@@ -41,15 +43,6 @@ from remat_algos.plan.blocks import (
 )
 from remat_algos.plan.policy import Policy, every_nth
 from remat_algos.schedule.simulation import Simulation, simulate
-
-ALL_SUBSETS = 8  # candidates of a block of which every subset is an option
-MAX_OPTIONS = 200  # of one kind
-COMBINATIONS = 1 << 11  # of options, up to which all are simulated
-CHANGES = 3  # members by which sets may differ from those on the hull
-STATES = 1 << 11  # of the dynamic program, after each block
-NO_POLICY_LIMIT = 2**62  # bytes on the host
-HOST_PARTS = 1 << 6  # of the bytes on the host, in which the program tells sums of bytes apart
-ROUNDS = 12  # budgets of the dynamic program that are tried
 
 
 @checked_arguments
@@ -193,7 +186,7 @@ class _BlockSearch:
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
-        self.host = NO_POLICY_LIMIT if link is None or link.host is None else link.host
+        self.host = UNLIMITED if link is None or link.host is None else link.host
         # The backward part of a block lies between its trigger and the next trigger.
         needed = np.flatnonzero(graph.needed)
         backward = needed[~graph.forward[needed]]
@@ -225,7 +218,7 @@ class _BlockSearch:
             count = len(sets[kind])
             decision = np.repeat(np.arange(3, dtype=np.int8), [1, count, count if away.size else 0])
             saved = np.concatenate([np.zeros((1, members.size), bool), sets[kind], sets[kind]])[: decision.size]
-            size = graph.memory[away].sum() if self.host < NO_POLICY_LIMIT else 0
+            size = graph.memory[away].sum() if self.host < UNLIMITED else 0
             listed.append((decision, saved, (decision == DECISIONS.index(OFFLOAD)) * size))
         counts = np.array([decision.size for decision, _, _ in listed])
         figures = np.zeros((3, len(listed), counts.max()), np.int64)
@@ -235,13 +228,13 @@ class _BlockSearch:
             figures[:, np.arange(at.size), at] = self._figures(self.simulation(choice))
         found = [_Options(*each, *figures[:, b, : counts[b]]) for b, each in enumerate(listed)]
         # An option that another dominates may be better next to some options of other blocks.
-        return found if prod(counts.tolist()) <= COMBINATIONS else [each.undominated() for each in found]
+        return found if prod(counts.tolist()) <= tuning.MAX_COMBINATIONS else [each.undominated() for each in found]
 
     @cached_property
     def combinations(self) -> list[Int64]:
-        """Every choice within the bytes of the host, the cheapest first; none if they are more than `COMBINATIONS`."""
+        """Every choice within the bytes of the host, the cheapest first; none above `MAX_COMBINATIONS`."""
         counts = [options.cost.size for options in self.options]
-        if prod(counts) > COMBINATIONS:
+        if prod(counts) > tuning.MAX_COMBINATIONS:
             return []
         every = np.array(list(product(*map(range, counts))))
         host, cost = (
@@ -349,12 +342,12 @@ class _BlockSearch:
                 sums[before] + own[option]
                 for sums, own in ((kept, options.kept), (cost, options.cost), (host, options.host))
             )
-            coarse = host.any() and np.unique(host).size > HOST_PARTS
-            part = host * HOST_PARTS // (self.host + 1) if coarse else host
+            coarse = host.any() and np.unique(host).size > tuning.HOST_PARTS
+            part = host * tuning.HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
             # In each range of bytes two states stay: that with the fewest bytes and that with the least cost.
-            if order.size > STATES:
-                cells = STATES // 2 // np.unique(part[order]).size
+            if order.size > tuning.MAX_BLOCK_STATES:
+                cells = tuning.MAX_BLOCK_STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
                 change = np.flatnonzero(np.diff(cell))
                 order = order[np.unique(np.concatenate([[0], change, change + 1, [order.size - 1]]))]
@@ -379,8 +372,8 @@ class _BlockSearch:
     def near(self, limit: int) -> Iterator[Int64]:
         """Yield choices of the program, at limits that are moved until the simulated peak just fits."""
         # A block may extend the lives of another one's values, which the program does not see.
-        room, step, fits, exceeds = limit, max(1, limit // STATES), -1, 4 * limit + 2
-        for _ in range(ROUNDS):
+        room, step, fits, exceeds = limit, max(1, limit // tuning.MAX_BLOCK_STATES), -1, 4 * limit + 2
+        for _ in range(tuning.BUDGET_ROUNDS):
             at, peak = self.choice(room), limit
             if at is not None:
                 yield at
@@ -432,7 +425,7 @@ class _BlockSearch:
             else:
                 high = middle
                 best = min(best, at, key=self.figures)
-        for _ in range(ROUNDS):
+        for _ in range(tuning.BUDGET_ROUNDS):
             at = self.choice(self.figures(best)[0] - 1)
             if at is None or self.figures(at) >= self.figures(best):
                 break
@@ -478,7 +471,7 @@ class _SavedSets:
     def sets(self) -> Bool:
         """bool[o, k]: the sets, the empty one first."""
         candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
-        if candidates.size <= ALL_SUBSETS:
+        if candidates.size <= tuning.ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1
             found = np.zeros((rows.shape[0], self.free.size), bool)
             found[:, candidates] = rows
@@ -501,13 +494,13 @@ class _SavedSets:
         # In eager PyTorch the saved draws are the last ones of the block: there is a hull for each number of them.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
-        for _ in range(CHANGES):
+        for _ in range(tuning.HULL_CHANGES):
             changed = np.repeat(rows, candidates.size, axis=0)
             changed[np.arange(len(changed)), np.tile(candidates, len(rows))] ^= True
             rows = np.concatenate([rows, changed])
             rows = self._read(rows[self._lawful(rows)])
             order = _frontier(rows @ self.memory, self._again(rows) @ self.compute)
-            rows = rows[order[np.unique(np.linspace(0, order.size - 1, MAX_OPTIONS).round().astype(np.int64))]]
+            rows = rows[order[np.unique(np.linspace(0, order.size - 1, tuning.MAX_OPTIONS).round().astype(np.int64))]]
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
@@ -521,7 +514,7 @@ class _SavedSets:
         few, many = cheapest(float(self.compute.sum() + 1)), cheapest(0)
         found = dict([few, many])
         pending = [(few[0], many[0])]
-        while pending and len(found) < MAX_OPTIONS:
+        while pending and len(found) < tuning.MAX_OPTIONS:
             (fewer, dear), (more, cheap) = pending.pop()
             if fewer < more and cheap < dear:
                 point, row = cheapest((dear - cheap) / (more - fewer))
@@ -555,8 +548,8 @@ def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
     """Indices of the points that no other of their part dominates; bytes rise and cost falls within a part."""
     part, places = np.broadcast_to(part, kept.shape), np.arange(kept.size)
     if kept.size and not part.any():  # of what a lower cell of bytes dominates nothing is sorted
-        cell = (kept - kept.min()) * STATES // (kept.max() - kept.min() + 1)
-        least = np.full(STATES + 1, cost.max() + 1)
+        cell = (kept - kept.min()) * tuning.MAX_BLOCK_STATES // (kept.max() - kept.min() + 1)
+        least = np.full(tuning.MAX_BLOCK_STATES + 1, cost.max() + 1)
         np.minimum.at(least, cell + 1, cost)
         places = np.flatnonzero(cost < np.minimum.accumulate(least)[cell])
     order = places[np.lexsort((cost[places], kept[places], part[places]))]

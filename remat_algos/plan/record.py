@@ -20,13 +20,13 @@ from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
 from remat_algos.ir.budget import NEAR_LOWEST, Budget
 from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan import tuning
 from remat_algos.schedule.schedule import Copies
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, listed
 
 OTHERS_SHOWN = 3
 NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # share of the lowest peak
-NOTABLE = 0.01  # share of one pass; smaller savings are not mentioned
 COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
 
 
@@ -130,7 +130,7 @@ class SearchReport:
             if own <= (1 + NEAR) * peak and name in self.overheads
         ]
         own = self.overheads.get(method)
-        if own is not None and min(near, default=own) < own - NOTABLE * one_pass:
+        if own is not None and min(near, default=own) < own - tuning.NOTABLE * one_pass:
             yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"
 
     def ending(self) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from remat_algos.kernels.graph import GraphArrays
 from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, PERIOD, ScheduleSearch
 from remat_algos.kernels.timeline import Engines
+from remat_algos.schedule import tuning
 from remat_algos.schedule.constraints import Constraints, may_leave
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -141,34 +141,7 @@ def _exponentials() -> Float64:
     return np.round(-np.log(middle) * 2**16) / 2**16
 
 
-WORK_OF_MOVE = 30  # work of a typical move
-FIRST_WORK = 4_000  # work for each node in a search of the first round
-MIN_FIRST = 4  # searches of the first round
-FEWER = 4  # ratio of the numbers of searches of consecutive rounds
-COOL_NODES = 4_000  # above, there are too few moves per node to begin hot
-STEPS = (0.9, 0.8)
-"""Limits of the searches for a lower peak, in turn, as shares of the lowest peak so far."""
 ANY_GOAL = 2**62  # the first schedule within the limit ends a search
-
-
-class Round(NamedTuple):
-    """Searches that start at the best of the previous round, and their share of all work.
-
-    They cool down from `hot` to `cold`, in mean costs of a node.
-    """
-
-    share: float
-    hot: float
-    cold: float
-
-
-ROUNDS = (Round(0.4, 2.0, 0.02), Round(0.2, 1.0, 0.01), Round(0.4, 1.0, 0.005))
-COOL_ROUNDS = (Round(0.3, 0.3, 0.02), Round(0.7, 0.2, 0.01))
-COPIES_ROUNDS = (Round(0.4, 1.0, 0.02), Round(0.2, 0.5, 0.01), Round(0.4, 0.5, 0.005))
-"""With a link, later rounds are cooler: from hotter ones seeds differ more."""
-ONE_PASS_ROUNDS = (Round(0.5, 20.0, 0.2), Round(0.25, 20.0, 0.2), Round(0.25, 10.0, 0.1))
-"""If no node may run twice: all orders have the same compute, and the weight of bytes is constant."""
-WARM = Round(1.0, 0.1, 0.005)  # starts from the best within a nearby limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,15 +232,17 @@ class Annealer:
         so far. They minimize compute down to `goal`; with `lowest` first the peak, until it is within the limit.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
-        rounds = COOL_ROUNDS if n_nodes > COOL_NODES else ROUNDS if self.link is None else COPIES_ROUNDS
+        rounds: tuple[tuning.Round, ...] = tuning.ROUNDS if self.link is None else tuning.COPIES_ROUNDS
+        if n_nodes > tuning.COOL_NODES:
+            rounds = tuning.COOL_ROUNDS
         if self.kernel.state.one_pass:
-            rounds = ONE_PASS_ROUNDS
-        count = max(MIN_FIRST, min(count, int(rounds[0].share * work / (FIRST_WORK * n_nodes + 1))))
+            rounds = tuning.ONE_PASS_ROUNDS
+        count = max(tuning.MIN_FIRST, min(count, int(rounds[0].share * work / (tuning.FIRST_WORK * n_nodes + 1))))
         self.begin_stage(work, part)
         for each in rounds:
             one, ended = int(each.share * work / count), list[Annealed]()
             for i in range(count):
-                start, step = pool[i % len(pool)], STEPS[i % len(STEPS)] if lowest else None
+                start, step = pool[i % len(pool)], tuning.PEAK_STEPS[i % len(tuning.PEAK_STEPS)] if lowest else None
                 found, stop = self._search(self.kernel, start, limit, goal, one, each, step)
                 self.done += one
                 if found is None:
@@ -281,7 +256,7 @@ class Annealer:
                 self.clock.progress(self.done, self.so_far)
                 if self.meets(best, limit, goal):
                     return best
-            count = max(1, count // FEWER)
+            count = max(1, count // tuning.ROUND_RATIO)
             different = {self.key(found, limit): found for found in [*ended, *([best] if best else [])]}
             pool = [found for _, found in sorted(different.items())][:count]
             if not pool:
@@ -305,7 +280,7 @@ class Annealer:
                 return None
             random = np.random.SeedSequence((self.random.entropy, number))  # type: ignore[arg-type]
             kernel, one = self._kernel(random), work // len(points[i][1])
-            found, stop = self._search(kernel, start, limit, goal, one, WARM, None)
+            found, stop = self._search(kernel, start, limit, goal, one, tuning.WARM, None)
             self.clock.note(stop)
             return found
 
@@ -324,7 +299,7 @@ class Annealer:
         limit: int,
         goal: int,
         work: int,
-        cooling: Round,
+        cooling: tuning.Round,
         step: float | None,
     ) -> tuple[Annealed | None, Stop]:
         """Run one search; return its best schedule, None if constraints allow none, and its Stop.
@@ -354,4 +329,4 @@ class Annealer:
                 return found, ending.stop
 
     def _spent(self, kernel: SearchKernel) -> int:
-        return WORK_OF_MOVE * kernel.state.n_moves if self.by_moves else kernel.state.work
+        return tuning.WORK_OF_MOVE * kernel.state.n_moves if self.by_moves else kernel.state.work

@@ -20,7 +20,6 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.amounts import parse_bytes
 from remat_algos.wording import counted, exact_bytes, format_bytes, one_line, shortened
 
-MAX_RUN_LIMIT = 2**31 - 1
 RULES_SHOWN = 3
 KEYS = ("max_runs", "fixed_order", "regions", "offload", "stay", "min_copy")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -384,7 +383,7 @@ def _runs(number: Any, whose: str) -> int:
             "max_runs",
             kind("max_runs{whose!w} is {number!r}; give a whole number, 1 or more", whose=whose, number=number),
         )
-    return min(limit, MAX_RUN_LIMIT)
+    return min(limit, 2**31 - 1)
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:

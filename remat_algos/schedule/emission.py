@@ -64,9 +64,6 @@ def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
     return mirror_schedule(graph, clamp_counts(graph, np.where(flags, 0, 1)))
 
 
-LONGEST = 2**31
-
-
 @checked_arguments
 def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
     """Return the schedule that recomputes each node up to `mirror_count` times.
@@ -117,7 +114,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
             name=graph.labels[node],
             count=count[node],
         )
-    if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
+    if count.sum(dtype=np.float64) + graph.n_nodes >= 2**31:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
     return emit(graph, mirror_order(graph.arrays, graph.owner, count))
 

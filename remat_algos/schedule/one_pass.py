@@ -15,7 +15,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
-from remat_algos.schedule.annealing import STEPS, WORK_OF_MOVE, Annealed, Annealer
+from remat_algos.schedule import tuning
+from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -23,10 +24,6 @@ from remat_algos.wording import format_bytes
 
 # A part has at least this number, and this share, of the nodes: the search finds an order for smaller ones by itself.
 SMALLEST_PART, PART_SHARE = 4, 1 / 12
-MAX_BEAM = 64
-MAX_PASS_WORK = 5_000_000  # nodes examined, over all steps and states
-MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
-FIRST_SEARCHES = 12  # short searches; the best continue
 
 
 @checked_arguments
@@ -118,9 +115,10 @@ def lower_passes(
     annealer = Annealer(graph, clock, random, max_runs=1, by_moves=True)
     annealer.so_far = f"best {format_bytes(best.peak_memory)}"
     n_needed = int(graph.needed.sum())
-    moves = min(MAX_MOVES, MOVES_OF_NODE * n_needed) if max_moves is None else int(max_moves)
-    starts = [Annealed(each, "one pass") for each in (baseline(graph), first) for _ in STEPS]
-    for found in annealer.rounds(starts, bound, WORK_OF_MOVE * moves, count=FIRST_SEARCHES, lowest=True):
+    moves = min(tuning.MAX_MOVES, tuning.MOVES_OF_NODE * n_needed) if max_moves is None else int(max_moves)
+    starts = [Annealed(each, "one pass") for each in (baseline(graph), first) for _ in tuning.PEAK_STEPS]
+    work, count = tuning.WORK_OF_MOVE * moves, tuning.ONE_PASS_SEARCHES
+    for found in annealer.rounds(starts, bound, work, count=count, lowest=True):
         if found.simulation.peak_memory < best.peak_memory:
             best = found.simulation
             annealer.so_far = f"best {format_bytes(best.peak_memory)}"
@@ -131,7 +129,7 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
     """Return the order of the lowest peak found by beam search."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
-        beam = min(MAX_BEAM, MAX_PASS_WORK // max(1, nodes.size) ** 2)
+        beam = min(tuning.MAX_BEAM, tuning.MAX_PASS_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
         return emit(graph, nodes)
     order: Int32 = beam_search_order(graph.arrays, nodes, beam)

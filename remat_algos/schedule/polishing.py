@@ -11,6 +11,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
+from remat_algos.schedule import tuning
 from remat_algos.schedule.schedule import Order, Schedule, check_no_loads, emit
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
 
@@ -61,12 +62,11 @@ def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
 
 
 KEYS = ("density", "chain")
-POLISH_ROUNDS = 6
 
 
 @checked_arguments
 def reuse_values(
-    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = POLISH_ROUNDS
+    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = tuning.POLISH_ROUNDS
 ) -> Schedule:
     """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
 
@@ -126,7 +126,7 @@ def bytes_limit(limit: int) -> int:
         raise ArgumentTypeError("limit is {limit!r}; give whole bytes", limit=limit) from error
 
 
-def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = POLISH_ROUNDS) -> Int32:
+def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int) -> Int32:
     """int32[<= m]: a sound order without the recomputations that `reuse_values` removes in at most `rounds` rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
@@ -243,9 +243,10 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
 
 def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
     """Keep values and sink runs in turn, from a schedule whose runs have sunk."""
-    for i in range(POLISH_ROUNDS):
+    rounds = tuning.POLISH_ROUNDS
+    for i in range(rounds):
         simulation = sink(simulation) if i else simulation
-        order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key)
+        order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key, rounds)
         if order.size == len(simulation.schedule):
             break
         simulation = simulate(graph, Schedule(order))

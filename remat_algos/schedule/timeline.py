@@ -11,16 +11,13 @@ from remat_algos.cost.links import PER_SECOND, Link, in_units
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, sealed
 from remat_algos.kernels.timeline import timeline as play
+from remat_algos.schedule import tuning
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, one_line
 
 ENGINES = ("compute", "out", "in")
-OTHER_SHARES = (1.0, 0.8)
-"""Shares of a link's rates at which the time is printed too."""
-TRIALS = 64
-"""Orders of stores that are simulated for one schedule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +130,7 @@ class Timeline:
         if not simulation.stores.size:
             yield "copies", f"none over {self.link}"
             return
-        others = (timeline(simulation, self.link, share) for share in OTHER_SHARES if share != self.share)
+        others = (timeline(simulation, self.link, share) for share in tuning.OTHER_SHARES if share != self.share)
         at = (f"{percent(each.overhead, one_pass)} at {100 * each.share:g} % of the rate" for each in others)
         yield "", ", ".join(at)
         out, back = (format_bytes(int(graph.memory[copied].sum())) for copied in (simulation.stores, loads))
@@ -142,7 +139,7 @@ class Timeline:
         busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in self.busy.items())
         yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
-    def with_late_stores(self, limit: int, trials: int = TRIALS) -> "Timeline":
+    def with_late_stores(self, limit: int, trials: int = tuning.STORE_ORDERS) -> "Timeline":
         """Let memory linger while its store runs, within `limit` bytes, and start stores later where that saves time.
 
         Lingering spares loads; where memory must be free before its store ends, compute waits. Where compute waits for

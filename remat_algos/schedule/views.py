@@ -16,12 +16,11 @@ from remat_algos.errors import ArgumentError, ArgumentTypeError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, check_place, from_lists, gather_rows
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels, Resident
+from remat_algos.schedule import tuning
 from remat_algos.schedule.schedule import Order, check_no_loads
 from remat_algos.schedule.simulation import LOADED, ROLES, Simulation, simulate
 from remat_algos.schedule.timeline import Timeline
 from remat_algos.wording import counted
-
-MANY = 1_000  # values above which naming all values at once is faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,8 @@ def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
     graph, roles = simulation.graph, simulation.instance_role
     node = int(simulation.schedule.order[step])
     live, there = [], live_at(simulation, step)
-    names = graph.value_names() if len(there) > MANY else {value: graph.value_name(value) for value, _ in there}
+    # Of many values, naming all at once is faster.
+    names = graph.value_names() if len(there) > 1_000 else {value: graph.value_name(value) for value, _ in there}
     for (value, made_at), i in zip(there, _live(simulation, step), strict=True):
         live.append(LiveValue(names[value], int(graph.memory[value]), (*ROLES, LOADED)[roles[i]], made_at))
     if graph.workspace[node]:
@@ -188,10 +188,6 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
                 yield row("free", name)
 
 
-MAX_ENTRIES = 25_000_000
-"""Entries of each matrix: 5,000 stages of 5,000 nodes."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMatrices:
     """The matrices R and S of jain2020 (Checkmate), section 4: rows are stages, columns nodes by first run.
@@ -244,13 +240,13 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     begins[1:] = first[:-1] | (np.diff(column) <= 0)
     starts = np.flatnonzero(begins)
     shape = starts.size, nodes.size
-    if starts.size * nodes.size > MAX_ENTRIES:
+    if starts.size * nodes.size > tuning.MAX_MATRIX_ENTRIES:
         raise ScheduleError(
             "the matrices R and S have {n_stages:,} stages of {n_nodes:,} nodes, above {max_entries:,} "
             "entries; make a coarser graph, such as one of layers",
             n_stages=shape[0],
             n_nodes=shape[1],
-            max_entries=MAX_ENTRIES,
+            max_entries=tuning.MAX_MATRIX_ENTRIES,
             step=0,
             node=-1,
         )
