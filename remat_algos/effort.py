@@ -15,17 +15,17 @@ UNLIMITED = 2**62
 NEAR = 0.005
 # Nodes: smaller graphs can often be solved to a proven optimum, so their searches end only at the bound.
 SMALL = 64
-# Nodes: smaller graphs are planned in a fraction of a second.
-LARGE = 1_000
+# Nodes: smaller graphs are planned in a fraction of a second; on larger ones the work of `search` rises up to HUGE.
+LARGE, HUGE = 1_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The limits of one level of effort."""
+    """The limits of one level of effort; higher ones trade time for better plans or bounds."""
 
     # Work of `search` within one limit: changes of its memory profile, plus eight per move; a core does 30 million/s.
     search_work: int
-    # Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
+    # Factor on `search_work` for graphs of `HUGE` nodes; it rises from 1 at `LARGE` nodes.
     search_work_when_large: int
     # Maximum work per node; it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     search_work_of_node: int
@@ -69,6 +69,11 @@ class Effort:
     def near(self, n_nodes: int) -> float:
         """Points of overhead above the lower bound at which a search ends, unless `gap` is given."""
         return 0.0 if n_nodes <= SMALL else NEAR if n_nodes < LARGE else self.gap
+
+    def work_within(self, n_nodes: int) -> int:
+        """Work of `search` within one limit, before `search_work_of_node`."""
+        larger = min(1.0, max(0, n_nodes - LARGE) / (HUGE - LARGE))
+        return int(self.search_work * (1 + larger * (self.search_work_when_large - 1)))
 
     @classmethod
     def of(cls, name: str) -> "Effort":

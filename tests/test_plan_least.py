@@ -120,7 +120,7 @@ def test_no_solver_reaches_a_lower_peak_alone(family):
 
 
 def test_neither_search_alone_nor_compare_goes_lower_on_more_than_100_nodes():
-    graph = layered_graph(ALONE + 4, 0.45, 0)
+    graph = layered_graph(tuning.ALONE_NODES + 4, 0.45, 0)
     lowest = ra.solve(graph, "least", effort="fast").peak_memory
     assert ra.solve(graph, "least", effort="fast", solver="search").peak_memory >= lowest
     compared = compare(graph, int(0.97 * lowest), effort="fast", solvers=["greedy_remat", "search"])

@@ -12,7 +12,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.request import Request
-from remat_algos.solvers.methods.search import N_SEEDS, search
+from remat_algos.solvers import tuning
+from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.registry import START, Candidate, Task, list_candidates
 from remat_algos.zoo.random import chain, layered_dag
 from tests.command_line import CHAIN, CHAIN_EDGES
@@ -72,7 +73,7 @@ def test_the_search_begins_at_the_start_whatever_else_is_known(monkeypatch):
         for place, each in enumerate(list_candidates(GRAPH, "liveness_dp") + list_candidates(GRAPH, "chen_greedy"))
     ]
     own = ra.simulate(GRAPH, [v for v in range(GRAPH.n_nodes) for _ in range(2 if v in (0, 3) else 1)])
-    assert len(others) > N_SEEDS
+    assert len(others) > tuning.N_SEEDS
     known = [*others, Candidate(own.schedule, simulation=own, solver=START)]
     list(search(GRAPH, Task(OPTIMUM.limit, candidates=known), Clock(), max_moves=20_000))
     assert any(schedule is own.schedule for schedule in begun)

@@ -199,7 +199,7 @@ def test_along_chains_the_blocks_before_count_too(lazy, family, shares):
 def test_pieces_of_pairs_have_the_same_figures(lazy, family, piece):
     whole = block_figures(*family, lazy=lazy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("remat_algos.solvers.chain_program.PAIRS", piece)
+        patch.setattr("remat_algos.solvers.tuning.PAIRS_PER_CHECK", piece)
         figures = block_figures(*family, lazy=lazy)
     assert (figures.peak == whole.peak).all()
     assert (figures.cached == whole.cached).all()

@@ -14,8 +14,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import candidate_rows
-from remat_algos.solvers.candidate_rows import LONGEST_ROW, coarse_first, longest_row, near, thinned
+from remat_algos.solvers import tuning
+from remat_algos.solvers.candidate_rows import coarse_first, longest_row, near, thinned
 from remat_algos.solvers.registry import Candidate, evaluated, keep_undominated, pareto, rank
 from tests.small_graphs import training_chain
 from tests.strategies import training_graphs
@@ -135,7 +135,7 @@ def test_long_graphs_have_shorter_rows():
     sizes = [1, 1000, 10_000, 20_000, 1_000_000]
     caps = [longest_row(ComputationGraph.from_arrays(read_indptr=[0] * (n + 1), read_indices=[])) for n in sizes]
     assert caps == sorted(caps, reverse=True)
-    assert caps[0] == LONGEST_ROW == 2000
+    assert caps[0] == tuning.LONGEST_ROW == 2000
     assert 50 <= caps[-1] < caps[-2] < caps[0]
 
 
@@ -182,7 +182,7 @@ def test_a_deadline_leaves_a_coarse_row(ticking):
 @pytest.mark.parametrize("length", [5, 200])
 @pytest.mark.parametrize("limit", [None, 1])
 def test_one_candidate_comes_even_without_time_and_no_other_is_made(monkeypatch, limit, length):
-    monkeypatch.setattr(candidate_rows, "MAX_SIMULATED_STEPS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_SIMULATED_STEPS", 0)
     made = []
     row = [(lambda k=k: made.append(k) or np.zeros(8, int), {"k": k}) for k in range(length)]
     assert numbers(until_late(near(training_chain(4), [row], limit, Clock(0)))) == made == [0]
@@ -218,7 +218,7 @@ def test_a_long_row_is_searched_and_its_best_found(n, more, data):
     limit = data.draw(st.integers(min(peaks.values()) - 2, n + 5))
     whole = [evaluated(graph, each.schedule).figures for each in near(graph, [row], None, Clock())]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate_rows, "MAX_SIMULATED_STEPS", 0)
+        patch.setattr("remat_algos.solvers.tuning.MAX_SIMULATED_STEPS", 0)
         found = list(near(graph, [row, *[row[:1]] * more], limit, Clock()))
     assert all(candidate.figures == evaluated(graph, candidate.schedule).figures for candidate in found)
     assert len(found) == len({tuple(candidate.schedule.order) for candidate in found}) < n
@@ -227,7 +227,7 @@ def test_a_long_row_is_searched_and_its_best_found(n, more, data):
 
 
 def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
-    monkeypatch.setattr(candidate_rows, "MAX_SIMULATED_STEPS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_SIMULATED_STEPS", 0)
     rows = [prefixes(300, range(300)), prefixes(300, range(300, 0, -1))]
     for at, row in enumerate(rows):
         row[:] = [(make, {"row": at}) for make, _ in row]
@@ -236,7 +236,7 @@ def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
 
 
 def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypatch):
-    monkeypatch.setattr(candidate_rows, "MAX_SIMULATED_STEPS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_SIMULATED_STEPS", 0)
     n = 100
     mark = np.zeros(2 * n, int)
     mark[n // 2] = KEEP
@@ -252,10 +252,10 @@ def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypa
 
 
 def test_a_search_reports_its_stages(monkeypatch):
-    monkeypatch.setattr(candidate_rows, "MAX_SIMULATED_STEPS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_SIMULATED_STEPS", 0)
     told = []
     clock = Clock(progress=lambda *news: told.append(news))
     list(near(training_chain(150), [prefixes(150, range(150))], 90, clock))
-    most = candidate_rows.MIN_SIMULATED
+    most = tuning.MIN_SIMULATED
     assert [done for done, _, _ in told] == [1000 * done // most for done in range(1, len(told) + 1)]
-    assert candidate_rows.FIRST_PLACES < len(told) <= most
+    assert tuning.FIRST_PLACES < len(told) <= most

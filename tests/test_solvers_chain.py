@@ -140,8 +140,8 @@ def test_the_frontier_of_a_recurrence_is_that_of_all_schedules_of_the_class(data
     n = data.draw(st.integers(4, 6))
     graph = recurrence_of_order(order, n, *(data.draw(st.just(8) | numbers(n, 9, 1)) for _ in range(2)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chain_stages, "MIN_STEPS", 3)
-        patch.setattr(chain_stages, "MORE_STAGES", 1)
+        patch.setattr("remat_algos.solvers.tuning.MIN_STEPS", 3)
+        patch.setattr("remat_algos.solvers.tuning.MORE_STAGES", 1)
         every = every_figure(graph)
         found = list_candidates(graph, "chain_dp")
     assert all(each.figures[0] <= each.details["promise"] for each in found)

@@ -637,7 +637,7 @@ def test_a_sweep_past_the_cap_is_thinned_and_says_so(monkeypatch):
     graph = chain(40, memory=[1 + v % 7 for v in range(40)])
     exact = list_candidates(graph, "chen_greedy", candidates="all")
     assert {found.details["sweep"] for found in exact} == {"exact"}
-    monkeypatch.setattr("remat_algos.solvers.methods.chen_greedy.LONGEST_ROW", 10)
+    monkeypatch.setattr("remat_algos.solvers.tuning.LONGEST_ROW", 10)
     monkeypatch.setattr("remat_algos.solvers.methods.chen_greedy.longest_row", lambda graph: 10)
     thin = list_candidates(graph, "chen_greedy", candidates="all")
     assert {found.details["sweep"] for found in thin} == {"thinned"}

@@ -16,6 +16,7 @@ from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.solve import solve
+from remat_algos.solvers import tuning
 from remat_algos.solvers.methods import greedy_remat
 from remat_algos.solvers.registry import Task, list_candidates, pareto, rank
 from remat_algos.zoo.registry import build
@@ -283,7 +284,7 @@ def test_walks_keep_to_marks_run_outputs_and_end(data, graph):
     slow_simulation(graph, found)
     assert set(found) == set(start.order)
     assert all(np.count_nonzero(found == v) == 1 for v in start.order if graph.once[v] or mark[v] == KEEP)
-    assert len(found) <= greedy_remat.MAX_LENGTH * (graph.n_nodes + 8) + max_block
+    assert len(found) <= tuning.MAX_WALK_RUNS * (graph.n_nodes + 8) + max_block
     if limit >= peak:
         assert found.tolist() == start.order.tolist()
 
@@ -323,7 +324,7 @@ def test_schedules_come_with_their_simulations_and_no_two_are_equal():
 
 
 def test_a_walk_that_may_not_end_in_time_is_not_begun(monkeypatch):
-    monkeypatch.setattr(greedy_remat, "SCANNED_A_SECOND", 1)
+    monkeypatch.setattr("remat_algos.solvers.tuning.SCANNED_A_SECOND", 1)
     found = greedy_remat.greedy_remat(two_rungs(10), Task(), Clock(100))
     assert next(found).details == {"one_pass": True}
     with pytest.raises(OutOfTime):

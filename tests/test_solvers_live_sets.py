@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.closure import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
@@ -132,7 +131,7 @@ def test_potentials_change_no_optimum(graph, more):
     """Every search that is not over after one set begins anew with potentials."""
     limit = live_sets.least_peak(graph)[0] + more
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MAX_STATES_ALONE", 1)
+        patch.setattr("remat_algos.solvers.tuning.MAX_STATES_ALONE", 1)
         assert found_within(graph, limit).bound == optimum(graph, limit)
         for found in list_candidates(graph, SEARCH.name, limit, max_states=9):
             assert found.bound is None or found.bound <= optimum(graph, limit)

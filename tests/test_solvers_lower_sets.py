@@ -16,8 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.solve import solve
-from remat_algos.solvers import chain_program, formula_chains
-from remat_algos.solvers.chain_program import LEVELS
+from remat_algos.solvers import tuning
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget, memory_centric_budgets
 from remat_algos.solvers.methods import liveness_dp
 from remat_algos.solvers.registry import Task, get_solver, list_candidates, rank
@@ -259,7 +258,7 @@ def test_the_least_cache_is_least_and_then_the_overhead(data, family, graph):
 
 @given(data=st.data(), graph=served(uneven=True))
 def test_costs_that_no_table_holds_are_rounded_by_step_to_a_share_of_the_optimum(data, graph):
-    """A table of `LEVELS` reaches twice the optimum at most, and a chain has at most a step for each node."""
+    """A table of `COST_LEVELS` reaches twice the optimum at most, and a chain has at most a step for each node."""
     part, found = oracle.forward(graph), found_by_brute_force(graph)
     n, whole = len(part.nodes), part.compute(part.nodes)
     budget = data.draw(budgets(found))
@@ -267,7 +266,7 @@ def test_costs_that_no_table_holds_are_rounded_by_step_to_a_share_of_the_optimum
         least = min(value(outcome.overhead) for outcome in oracle.best(found, budget, strategy))
         plan = planned(graph, budget, "exact", strategy)
         assert plan.details["formula_peak"] <= budget
-        assert least <= value(plan.details["formula_overhead"]) <= least + n * (2 * least // LEVELS + 1)
+        assert least <= value(plan.details["formula_overhead"]) <= least + n * (2 * least // tuning.COST_LEVELS + 1)
     check_optimum(data, graph, "exact", "cache")
     points = [(cost, peak) for cost, peak, _ in formula_frontier(graph)]
     assert set(points) <= {(outcome.overhead, outcome.peak) for outcome in found}
@@ -482,7 +481,7 @@ def test_near_a_limit_the_best_promise_is_that_of_the_whole_curve(data, graph):
     limit = data.draw(st.integers(1, max(1, baseline_peak(graph))))
     whole = list_candidates(graph, "liveness_dp", limit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(liveness_dp, "TINY", 0)
+        patch.setattr("remat_algos.solvers.tuning.TINY_FAMILY", 0)
         near = list_candidates(graph, "liveness_dp", limit)
 
     def best(candidates):
@@ -501,9 +500,9 @@ def test_budgets_near_a_limit_are_nearly_as_good_as_all(branches, monkeypatch, n
         found = list_candidates(branches, name, limit)
         return len(found), min((rank(each.figures, limit) for each in found), default=None)
 
-    monkeypatch.setattr(formula_chains, "FEW_PAIRS", 10**9)
+    monkeypatch.setattr("remat_algos.solvers.tuning.FEW_PAIRS", 10**9)
     n_all, (misses_all, *figures) = best()
-    monkeypatch.setattr(formula_chains, "FEW_PAIRS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.FEW_PAIRS", 0)
     n_near, (misses, *near) = best()
     assert n_near < n_all
     assert misses == misses_all
@@ -512,7 +511,7 @@ def test_budgets_near_a_limit_are_nearly_as_good_as_all(branches, monkeypatch, n
 
 def test_large_families_keep_the_limit_too(branches, monkeypatch):
     whole = solve(branches, "80%", solver="approximate_dp", raw=True)
-    monkeypatch.setattr(formula_chains, "FEW_PAIRS", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.FEW_PAIRS", 0)
     grid = solve(branches, "80%", solver="approximate_dp", raw=True)
     assert grid.peak_memory <= grid.limit
     assert grid.details["lower_sets"] == whole.details["lower_sets"]
@@ -520,7 +519,7 @@ def test_large_families_keep_the_limit_too(branches, monkeypatch):
 
 def test_steps_that_are_not_stored_are_those_that_are(branches, monkeypatch):
     stored = formula_frontier(branches, "wide")
-    monkeypatch.setattr(chain_program, "STORED", 0)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_STORED_STEPS", 0)
     found = formula_frontier(branches, "wide")
     assert [point[:2] for point in found] == [point[:2] for point in stored]
 
@@ -536,7 +535,7 @@ def test_a_family_can_be_made_of_some_of_the_nodes(branches):
 
 
 def test_plans_from_some_of_the_sets_are_marked_as_thinned(branches, monkeypatch):
-    monkeypatch.setattr(formula_chains, "MAX_SETS", 20)
+    monkeypatch.setattr("remat_algos.solvers.tuning.MAX_SETS", 20)
     plan = solve(branches, "100%", solver="approximate_dp", raw=True)
     assert (plan.details["lower_sets"], plan.details["thinned"]) == (20, True)
 

@@ -27,7 +27,8 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
 from remat_algos.search.solve import solve
-from remat_algos.solvers.methods.search import ALONE, search
+from remat_algos.solvers import tuning
+from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.registry import Task, list_candidates, rank
 from remat_algos.zoo.random import chain, layered_dag
 from remat_algos.zoo.registry import build
@@ -580,7 +581,7 @@ def test_the_same_seed_gives_the_same_schedule_in_another_process():
 @pytest.mark.parametrize(("name", "budget"), [("resnet50", "40%"), ("mobilenet_v2", "30%"), ("resnet18", "60%")])
 def test_auto_is_no_worse_than_search_alone_on_more_than_100_nodes(name, budget):
     graph = differentiate(build(name).graph)
-    assert graph.n_nodes > ALONE
+    assert graph.n_nodes > tuning.ALONE_NODES
     alone = solve(graph, budget, solver="search", effort="fast")
     assert solve(graph, budget, effort="fast", gap=0).overhead <= alone.overhead
 
@@ -588,7 +589,7 @@ def test_auto_is_no_worse_than_search_alone_on_more_than_100_nodes(name, budget)
 @pytest.mark.parametrize(("name", "overhead"), [("unet", "3%"), ("resnet18", "10%")])
 def test_auto_is_no_worse_than_search_alone_where_only_the_overhead_is_limited(name, overhead):
     graph, budget = differentiate(build(name).graph), Budget(overhead=overhead)
-    assert graph.n_nodes > ALONE
+    assert graph.n_nodes > tuning.ALONE_NODES
     alone = solve(graph, budget, solver="search", effort="fast")
     assert solve(graph, budget, effort="fast").peak_memory <= alone.peak_memory
 

@@ -333,12 +333,12 @@ def test_schedules_that_are_abandoned_are_counted(solver):
 
 def test_of_long_schedules_all_are_made_from_the_best_trees_alone(monkeypatch):
     graph = ladder(32)
-    monkeypatch.setattr(recursion, "BEST_TREES", 6)
+    monkeypatch.setattr("remat_algos.solvers.tuning.BEST_TREES", 6)
     for limit in (8, 12, 20):
-        monkeypatch.setattr(recursion, "ALL_TREES_STEPS", 0)
+        monkeypatch.setattr("remat_algos.solvers.tuning.ALL_TREES_STEPS", 0)
         few = list_candidates(graph, "twremat", limit)
         assert len(list_candidates(graph, "twremat")) > len(few)
-        monkeypatch.setattr(recursion, "ALL_TREES_STEPS", 10**9)
+        monkeypatch.setattr("remat_algos.solvers.tuning.ALL_TREES_STEPS", 10**9)
         every = list_candidates(graph, "twremat", limit)
         names = [frozenset(each.details.items()) for each in every]
         assert len(set(names)) == len(names) == len(list_candidates(graph, "twremat")) > len(few)

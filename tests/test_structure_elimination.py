@@ -323,7 +323,7 @@ def test_what_the_first_order_left_is_one_bag(monkeypatch, reduced, portions, st
                 raise stop
             return super().go_on()
 
-    monkeypatch.setattr("remat_algos.structure.elimination.FILL_WORK", 1)
+    monkeypatch.setattr("remat_algos.structure.tuning.FILL_WORK", 1)
     monkeypatch.setattr(treewidth, "Run", Run)
     graph = random_graph(60, 150, 2)
     bounds = width_bounds(graph, reduced=reduced)
@@ -344,7 +344,7 @@ def test_what_the_first_order_left_is_one_bag(monkeypatch, reduced, portions, st
 
 def test_an_order_is_given_up_when_its_time_is_over(monkeypatch):
     clock = iter([0.0, 0.0, 1.0, 1.0])  # limit set; before the second order; in it
-    monkeypatch.setattr("remat_algos.structure.elimination.FILL_WORK", 1)
+    monkeypatch.setattr("remat_algos.structure.tuning.FILL_WORK", 1)
     monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
     bounds = width_bounds(random_graph(60, 150, 2), time_limit=0.5, reduced=False)
     assert bounds.details["orders"] == 1

@@ -156,7 +156,7 @@ def test_a_folded_chain_is_laid_out_folded():
 
 
 def test_what_looks_on_is_called_in_each_portion_and_may_end_the_search(monkeypatch):
-    monkeypatch.setattr("remat_algos.structure.elimination.FILL_WORK", 1)
+    monkeypatch.setattr("remat_algos.structure.tuning.FILL_WORK", 1)
     graph, looks = UndirectedGraph.of(ladder(20)), []
     found = greedy_layout(graph, look=lambda: looks.append(None))
     assert found.tolist() == greedy_layout(graph).tolist()

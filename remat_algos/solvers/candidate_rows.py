@@ -13,6 +13,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 
 Decision = Int64 | Schedule | None
@@ -20,12 +21,6 @@ Decision = Int64 | Schedule | None
 Recipe = tuple[Callable[[], Decision], Details]
 """Makes a candidate; with the choices that it records."""
 
-LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
-MAX_ROW_STEPS = 5_000_000  # total steps per row; rows are shorter on larger graphs
-MAX_SIMULATED_STEPS = 60_000  # steps simulated per row; longer rows are searched near the limit
-MIN_SIMULATED = 96  # candidates of a row that are simulated, on graphs of any size
-FIRST_PLACES = 24  # places, evenly spaced, where the search of a row starts
-BEST_PLACES = 3  # places of a row next to which the search continues
 MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64
 
 
@@ -38,7 +33,7 @@ def near(
     mirror counts are yielded once.
     """
     builder = _RowBuilder(graph, clock)
-    max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
+    max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= max_simulated for row in rows):
         together = coarse_first([recipe for row in rows for recipe in row])
         clock.stage(len(together))
@@ -57,7 +52,8 @@ def _searched(
     """Search all rows near a limit, in turn: at a deadline all are searched equally far."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
-    waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
+    last = tuning.FIRST_PLACES - 1
+    waiting = [sorted({round(i * (len(row) - 1) / last) for i in range(last + 1)}) for row in rows]
     clock.stage(sum(min(len(row), max_simulated) for row in rows))  # upper limit
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
@@ -67,7 +63,7 @@ def _searched(
             if candidate is not None:
                 yield candidate
             clock.advance(1)
-        waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
+        waiting = [_between(tried, tuning.BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
@@ -113,7 +109,7 @@ class _RowBuilder:
 
 def longest_row(graph: ComputationGraph) -> int:
     """Return the maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
-    return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
+    return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:

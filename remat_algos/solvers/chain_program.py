@@ -22,14 +22,12 @@ from remat_algos.kernels import lower_set_dp as kernel
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.kernels.lower_sets import lower_set_figures
 from remat_algos.schedule.emission import clamp_counts
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
 """The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
-
-PAIRS = 10_000  # pairs between two calls of `check`, or fewer:
-VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tenth of a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +89,7 @@ def block_figures(
     cached_before[:1] = recompute_before[:1] = 0
     if check is not None:
         check(0)
-    pieces, size = [], max(1, min(PAIRS, VISITS // inside.size))
+    pieces, size = [], max(1, min(tuning.PAIRS_PER_CHECK, tuning.VISITS_PER_CHECK // inside.size))
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
@@ -264,17 +262,6 @@ def _among(keys: Int64, others: Int64) -> Bool:
     return others[np.searchsorted(others, keys).clip(max=others.size - 1)] == keys
 
 
-LEVELS = 4096  # cost levels that a table distinguishes
-TABLES = 2**30  # bytes that the rows of a table may take
-WORK = 2_000_000  # relaxations and visits between deadline checks, 0.1 s
-STORED = 2_000_000  # maximum stored steps; beyond, steps are recomputed when read
-PIECE = 100_000  # lower sets between two checks of the deadline
-FIRST_CAP = 16  # units of cost that the first table reaches
-GROWTH = 3.0  # factor of the work from one table to the next, which reaches a higher cost
-ONE_OF_MANY = 0.1  # progress share per table, while their number is unknown
-SLACK = 64  # parts of the range of costs that one pass of labels may take
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """A chain (rows of the family, without the first), its cost and peak; `rounded` is its unit of cost, 0 if exact."""
@@ -312,7 +299,7 @@ class ChainProgram:
             kept=kept,
             keep_last=keep_last,
         )
-        if len(family) ** 2 <= 2 * STORED:
+        if len(family) ** 2 <= 2 * tuning.MAX_STORED_STEPS:
             steps.store(*family.pairs)
         return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), clock)
 
@@ -350,8 +337,8 @@ class ChainProgram:
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
         """Return the cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
 
-        A table distinguishes `LEVELS` costs. If the cheapest chain costs more units, costs are rounded step by step to
-        larger ones, `rounded`; the chain may then cost that much more for each block.
+        If the cheapest chain costs more than `COST_LEVELS` units, costs are rounded step by step to larger ones,
+        `rounded`; the chain may then cost that much more for each block.
         """
         if self.steps.size < 2:
             return Point(0, 0, [])
@@ -359,8 +346,8 @@ class ChainProgram:
         lower_bound = kernel.cost_bound(self.steps, budget) if self.steps.stored_all else 0
         if not 0 <= lower_bound <= max_cost:
             return None
-        levels = int(np.clip(TABLES // (8 * self.steps.size), 64, LEVELS))
-        cap, before, work_before = min(max(FIRST_CAP * self.unit, lower_bound), max_cost), 0, 0
+        levels = int(np.clip(tuning.TABLE_BYTES // (8 * self.steps.size), 64, tuning.COST_LEVELS))
+        cap, before, work_before = min(max(tuning.FIRST_CAP * self.unit, lower_bound), max_cost), 0, 0
         while True:
             unit = self._unit(cap, levels)
             rounded = unit if unit != self.unit else 0
@@ -375,9 +362,9 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            if before:  # choose the next cap for `GROWTH` times the work
+            if before:  # choose the next cap for `WORK_GROWTH` times the work
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
-                factor = min(2.0, max(1.1, GROWTH ** (1 / power)))
+                factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)
             cap = min(max(cap + self.unit, int(cap * factor)), max_cost)
 
@@ -407,8 +394,8 @@ class ChainProgram:
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
-        self.clock.stage(self.steps.size, "lower sets", part=ONE_OF_MANY)
-        while not search.advance(WORK):
+        self.clock.stage(self.steps.size, "lower sets", part=tuning.TABLE_PROGRESS)
+        while not search.advance(tuning.WORK_PER_CHECK):
             self.clock.progress(search.current)
         self.clock.progress(self.steps.size)
 
@@ -423,7 +410,8 @@ class ChainProgram:
         """Yield all points between two budgets whose cheapest chains are known, in one pass of labels."""
         least = self.least_budget()
         lowest = self.cheapest(least) or Point(0, 0, [])
-        unit = self._unit(lowest.cost + 1, int(np.clip(TABLES // (16 * self.steps.size), 64, LEVELS // 2)))
+        levels = int(np.clip(tuning.TABLE_BYTES // (16 * self.steps.size), 64, tuning.COST_LEVELS // 2))
+        unit = self._unit(lowest.cost + 1, levels)
         rounded = unit if unit != self.unit else 0
         dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
         table = kernel.Completion(self.steps, self.max_peak, unit, dearest)
@@ -432,7 +420,7 @@ class ChainProgram:
             low, dear, high, cheap = waiting.pop()
             if dear <= cheap or cheap < 0:
                 continue
-            if dear - cheap > max(4, dearest // SLACK) and high - low > 1:
+            if dear - cheap > max(4, dearest // tuning.LABEL_PARTS) and high - low > 1:
                 middle = (low + high) // 2
                 between = kernel.Completion(self.steps, middle, unit, dear - 1).best()
                 between = dear if between < 0 else between
@@ -447,12 +435,12 @@ class ChainProgram:
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
     """Return the figures of each set for the formulas, computed in pieces, so that the deadline is checked."""
-    clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
+    clock.stage(len(family), "lower sets", part=tuning.TABLE_PROGRESS)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))
     pieces = []
-    for begin in range(0, len(family), PIECE):
-        words = family.words[begin : begin + PIECE]
+    for begin in range(0, len(family), tuning.SETS_PER_CHECK):
+        words = family.words[begin : begin + tuning.SETS_PER_CHECK]
         pieces.append(lower_set_figures(words, **edges, memory=memory, compute=compute))
         clock.progress(begin + len(words))
     memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))

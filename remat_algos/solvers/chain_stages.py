@@ -10,6 +10,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums, row_of
 from remat_algos.ir.graph import ComputationGraph, changeable_reads, derived, runs_once
 from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.schedule import Schedule, emit
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.cuts import ForwardPart
 
@@ -17,13 +18,6 @@ SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own
 backward nodes, and these."""
 
-MIN_STAGES = 3  # fewest stages of a chain
-# Maximum values passed between stages: BDF6, the highest stable order, reads six steps.
-MAX_STATE = 6
-# A recurrence has at least this many stages, and this many times as many as cuts at one value give.
-MIN_STEPS, MORE_STAGES = 8, 10
-# Maximum forward nodes per step of a recurrence; a larger step is a network.
-MAX_STEP_NODES = 24
 
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
 
@@ -34,7 +28,7 @@ Operations = Iterable[tuple[int, int]]
 def chain_of_stages(graph: ComputationGraph) -> str | None:
     """Return why a graph is refused by solvers for chains, else None."""
     reason = training_graph(graph)
-    if reason is None and ((stages := stages_of(graph)) is None or len(stages) < MIN_STAGES):
+    if reason is None and ((stages := stages_of(graph)) is None or len(stages) < tuning.MIN_STAGES):
         return NO_CHAIN
     return reason
 
@@ -228,13 +222,14 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if part.nodes.size == 0 or backward.size == 0:
         return None
-    chain, widest = _divided(part, backward, 1), _divided(part, backward, MAX_STATE)
+    chain, widest = _divided(part, backward, 1), _divided(part, backward, tuning.MAX_STATE)
     n_chain, n_widest = (0 if each is None else len(each) for each in (chain, widest))
-    steps = n_widest >= max(MIN_STEPS, part.nodes.size / MAX_STEP_NODES)
-    if not steps or n_chain >= max(MIN_STAGES, n_widest / MORE_STAGES):
+    steps = n_widest >= max(tuning.MIN_STEPS, part.nodes.size / tuning.MAX_STEP_NODES)
+    if not steps or n_chain >= max(tuning.MIN_STAGES, n_widest / tuning.MORE_STAGES):
         return chain
-    divided = (_divided(part, backward, width) for width in range(2, MAX_STATE))
-    return next((each for each in divided if each is not None and len(each) >= max(MIN_STEPS, n_widest / 3)), widest)
+    divided = (_divided(part, backward, width) for width in range(2, tuning.MAX_STATE))
+    fewest = max(tuning.MIN_STEPS, n_widest / 3)
+    return next((each for each in divided if each is not None and len(each) >= fewest), widest)
 
 
 def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | None:

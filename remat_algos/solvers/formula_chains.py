@@ -19,23 +19,15 @@ from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule, kept_against
+from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import coarse_first
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
-from remat_algos.structure.lower_sets import CAP, LowerSetFamily, LowerSets, lower_set_family, spread
+from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family, spread
+from remat_algos.structure.tuning import CAP
 from remat_algos.wording import counted, format_bytes
 
 STRATEGIES = ("time", "memory", "cache")
-MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
-MAX_SETS = 600  # sets of a family solved for many budgets
-FEW_PAIRS = 4_000  # pairs up to which a limit tries all Pareto points
-MAX_PAIRS = 50_000  # the same without a limit; that takes half a second
-BUDGETS_SPREAD = 5  # budgets tried first under a limit
-BISECTED = 6  # budgets tried next, by bisection
-GRID = 48  # budgets tried without a limit above `MAX_PAIRS`
-SAMPLED = 16  # the same if steps of the family are not stored
-MAX_SIMULATED = 160  # chains of a frontier that are simulated,
-MAX_CHAIN_STEPS = 400_000  # and steps of their schedules
 
 RoundedChain = tuple[LowerSets, int]
 """A chain, and the unit to which costs were rounded, 0 if they were exact."""
@@ -101,7 +93,7 @@ def formula_chains(
     graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
     """The chains of a family, as in `lower_set_family`; the exact one has chains of the wide family as `smaller`."""
-    few = MAX_SETS if family == "exact" else max_sets
+    few = tuning.MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
     if family != "exact":
@@ -126,7 +118,7 @@ def formula_candidates(
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(
-        graph, family, clock, keep_last=keep_last, cap=cap, max_sets=MAX_SETS if budget is None else None
+        graph, family, clock, keep_last=keep_last, cap=cap, max_sets=tuning.MAX_SETS if budget is None else None
     )
     sets = chains.family
 
@@ -147,7 +139,7 @@ def formula_candidates(
     yield from candidates_of((sets.chain([]), 0), "time", 2 * int(graph.node_memory[sets.nodes].sum()))
     for each in (chains,) if chains.smaller is None else (chains.smaller, chains):
         if strategy in (None, "time"):
-            few = each.has_few_pairs(FEW_PAIRS)
+            few = each.has_few_pairs(tuning.FEW_PAIRS)
             yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
         if strategy != "time":  # polished, these are often best
             centric = strategy or "memory"
@@ -158,10 +150,10 @@ def formula_candidates(
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Yield time-centric chains of all Pareto points, or of a grid of budgets if these are many, the lowest first."""
     points: Iterable[tuple[RoundedChain | None, int]]
-    if chains.has_few_pairs(MAX_PAIRS):
+    if chains.has_few_pairs(tuning.MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
     else:
-        count = GRID if chains.program.steps.stored_all else SAMPLED
+        count = tuning.GRID_BUDGETS if chains.program.steps.stored_all else tuning.SAMPLED_BUDGETS
         budgets = geometric(chains.least_budget, chains.program.max_peak, count)
         points = ((chains.best(budget, "time"), budget) for budget in coarse_first(budgets))
     for chain, budget in points:
@@ -171,8 +163,8 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Yield time-centric chains with a simulated peak near a limit: some budgets, then between the best and next."""
     tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
-    waiting = geometric(chains.least_budget, chains.program.max_peak, BUDGETS_SPREAD)
-    for _ in range(len(waiting) + BISECTED):
+    waiting = geometric(chains.least_budget, chains.program.max_peak, tuning.BUDGETS_SPREAD)
+    for _ in range(len(waiting) + tuning.BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)
         if budget is None:
             return
@@ -214,7 +206,7 @@ def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
     """Evenly spread items, coarsest first: as many as are worth simulating on a graph of `n_nodes` nodes."""
-    count = max(16, min(MAX_SIMULATED, MAX_CHAIN_STEPS // max(1, n_nodes)))
+    count = max(16, min(tuning.MAX_SIMULATED_CHAINS, tuning.MAX_CHAIN_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
 
@@ -285,7 +277,7 @@ def geometric(low: int, high: int, count: int) -> list[int]:
 
 def memory_centric_budgets(low: int, high: int) -> list[int]:
     """Formula budgets of memory-centric chains, the smallest first."""
-    return sorted({min(high, int(low * times)) for times in MEMORY_CENTRIC})
+    return sorted({min(high, int(low * times)) for times in tuning.MEMORY_CENTRIC})
 
 
 def formula_bytes(budget: int | str) -> int:

@@ -13,19 +13,10 @@ from remat_algos.ir.arrays import Bool, Int32, as_whole, group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
 from remat_algos.schedule.schedule import Schedule, emit
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import WORST, Candidate, Details, evaluated, rank
 from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.separators import SeparatorTree
-
-RECURSION_LIMITS = (1, 32, 128, 512)  # minimum bags of a component to divide it
-BATCH_SHARES = {"zero": 0, "eighth": 1 / 8, "half": 1 / 2, "largest": 1}  # as shares of the largest node
-VARIED_TREES = 2  # trees from which schedules of all these limits are made; they matter little beside the cache pass
-FIRST_SCHEDULES = 2  # schedules per other tree before trees are compared
-BEST_TREES = 24  # trees with all their schedules, under a limit
-ALL_TREES_STEPS = 400_000  # total steps up to which all trees get all schedules
-LENGTH_LIMIT = 30.0
-RUNS_LIMIT = 2**31 - 1
-MAX_WIDTH = 400  # wider decompositions are slow to find and give large peaks
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
@@ -136,13 +127,14 @@ def by_recursion(
     for number, (part, tree) in enumerate((each, tree) for each in parts for tree in trees(each)):
         if len(parts) > 1 and part is whole:
             tree = tree[0], {**tree[1], "simplified": False}
-        choices = _choices(part, recursion_limit, batching, number < VARIED_TREES)
-        first = len(choices) if number < VARIED_TREES else FIRST_SCHEDULES
+        choices = _choices(part, recursion_limit, batching, number < tuning.VARIED_TREES)
+        first = len(choices) if number < tuning.VARIED_TREES else tuning.FIRST_SCHEDULES
         yield from recursion.candidates(part, tree, choices[:first])
         made.append((recursion.best, number, part, tree, choices[first:]))
         count += len(choices)
         clock.progress(number + 1)
-    best = len(made) if limit is None or count * graph.n_nodes < ALL_TREES_STEPS else min(BEST_TREES, len(made))
+    every = limit is None or count * graph.n_nodes < tuning.ALL_TREES_STEPS
+    best = len(made) if every else min(tuning.BEST_TREES, len(made))
     clock.stage(best, "trees")
     for done, (_, _, part, tree, choices) in enumerate(sorted(made, key=itemgetter(0, 1))[:best]):
         yield from recursion.candidates(part, tree, choices)
@@ -164,7 +156,8 @@ class _Recursion:
         """Yield candidates of one tree; afterwards `best` is the rank of the best."""
         self.best = WORST
         separators, details = tree
-        longest = int(min(self.length_limit * max(1, part.nodes.size), RUNS_LIMIT))
+        # The kernel counts steps in int32.
+        longest = int(min(self.length_limit * max(1, part.nodes.size), 2**31 - 1))
         for batch, name, recursion_limit in choices:
             self.clock.check()
             if separators is None:
@@ -187,11 +180,11 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
     """(bytes of a batch, its name, recursion limit) of the schedules of a tree, the plain one first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
-        batches |= {int(share * part.largest): name for name, share in reversed(BATCH_SHARES.items())}
+        batches |= {int(share * part.largest): name for name, share in reversed(tuning.BATCH_SHARES.items())}
         batches[UNLIMITED] = "unlimited"
     limits = [recursion_limit] if recursion_limit is not None else [1]
     if recursion_limit is None and varied:
-        limits = [k for k in RECURSION_LIMITS if k <= max(1, part.nodes.size)]
+        limits = [k for k in tuning.RECURSION_LIMITS if k <= max(1, part.nodes.size)]
     return [(batch, name, k) for batch, name in batches.items() for k in limits]
 
 

@@ -19,6 +19,7 @@ from remat_algos.result import Result
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers import tuning
 from remat_algos.text.amounts import ABSURD
 from remat_algos.wording import did_you_mean
 
@@ -154,7 +155,6 @@ BASELINE = "no_remat"  # the reference solver
 START = "start"  # stands for the user's own schedule
 OWN = (START, BASELINE)  # candidates without a search
 AUTO = "auto"  # stands for the best of all solvers
-CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]
 """The output of a solver: candidates or bare schedules, coarse first, so that stopping early leaves the best so far."""
@@ -189,7 +189,7 @@ class Solver(Registered):
     optimal_in: str | None
     improves: bool = False
     portfolio: bool = True
-    price: float = UNKNOWN_PRICE
+    price: float = tuning.UNKNOWN_PRICE
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows
     explain: Callable[..., Result] | None = None
 
@@ -203,7 +203,7 @@ class Solver(Registered):
     @property
     def cheap(self) -> bool:
         """True if it takes hardly longer than reading the graph."""
-        return self.price <= CHEAP
+        return self.price <= tuning.CHEAP
 
     @property
     def searches(self) -> bool:
@@ -269,7 +269,7 @@ def solver(
     optimal_in: str | None = None,
     improves: bool = False,
     portfolio: bool = True,
-    price: float = UNKNOWN_PRICE,
+    price: float = tuning.UNKNOWN_PRICE,
     describe: Callable[[ComputationGraph, Details], Rows] = no_rows,
     explain: Callable[..., Result] | None = None,
 ) -> Callable[[Function], Function]:

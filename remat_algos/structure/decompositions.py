@@ -24,6 +24,7 @@ from remat_algos.ir.arrays import (
 )
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import decomposition as kernel
+from remat_algos.structure import tuning
 from remat_algos.structure.elimination import RULES, Bags, Elimination, UndirectedGraph, check_undirected, eliminate
 
 
@@ -282,12 +283,6 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     return order, PathDecomposition.from_spans(first, last)
 
 
-MAX_EXACT = 16  # vertices; the subset program has 2^n states
-SMALL_GRAPH = 1000  # vertices; elimination is tried up to here, and if a boundary has at most one in NARROW of them
-NARROW = 16
-IDLE = 2  # rounds without a gain before an order counts as final
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PathDecomposition(Bags):
     """A path of bags: each edge lies in a bag, and a vertex is in all bags from its first to its last.
@@ -420,7 +415,7 @@ def greedy_layout(
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, starts, random)), (np.arange(n, dtype=np.int32), n), look)
-    if n <= SMALL_GRAPH or best[1] * NARROW <= n:
+    if n <= tuning.SMALL_GRAPH or best[1] * tuning.NARROW <= n:
         best = _best(graph, _tree_orders(graph, look), best, look)
     return best[0]
 
@@ -464,7 +459,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
     b(S) + b(T), so if b(P + v) <= b(P), v may join all later sets of the order. The reversed order has the same bags.
     """
     best, least, idle = order, graph.n_vertices, 0
-    while idle < IDLE:
+    while idle < tuning.IDLE_ROUNDS:
         if look is not None:
             look()
         order, largest = kernel.place_early(graph.indptr, graph.indices, order)
@@ -478,12 +473,12 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
     """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth."""
-    if graph.n_vertices > MAX_EXACT:
+    if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
             "use greedy_layout",
             n_vertices=graph.n_vertices,
-            max_exact=MAX_EXACT,
+            max_exact=tuning.MAX_EXACT,
         )
     layout: Int32 = kernel.minimum_layout(graph.indptr, graph.indices)
     return layout

@@ -14,6 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import checked_pairs
 from remat_algos.kernels import elimination as kernel
 from remat_algos.kernels.graph import transpose_rows
+from remat_algos.structure import tuning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,8 +172,6 @@ _CODES = {
     "steep_ratio": kernel.STEEP_RATIO,
     "density": kernel.DENSITY,
 }
-FILL_WORK = 4_000_000
-"""Entries read between two looks at the clock: about some hundredths of a second."""
 
 
 class Bags:
@@ -317,7 +316,7 @@ class Run:
 
     def go_on(self) -> bool:
         """Eliminate for some hundredths of a second; return True if unfinished."""
-        self.state = self._kernel.run(FILL_WORK)
+        self.state = self._kernel.run(tuning.FILL_WORK)
         return self.state == kernel.GOING_ON
 
     @property

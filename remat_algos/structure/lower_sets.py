@@ -30,6 +30,7 @@ from remat_algos.ir.arrays import (
 )
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels import lower_sets as kernel
+from remat_algos.structure import tuning
 from remat_algos.wording import counted, one_line
 
 
@@ -268,9 +269,6 @@ def _members(bits: int, n: int) -> Bool:
 
 
 FAMILIES = ("pruned", "wide", "exact")
-CAP = 1_000_000  # lower sets of the exact family
-WORDS = 2**22  # bit words, 32 MiB: smaller families are built whole, then thinned
-MAX_WORDS = 2**27  # bit words, 1 GiB: maximum for any family
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,7 +409,7 @@ class LowerSetFamily:
 
 @checked_arguments
 def lower_set_family(
-    graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, max_sets: int | None = None
+    graph: ComputationGraph, family: str = "exact", *, cap: int = tuning.CAP, max_sets: int | None = None
 ) -> LowerSetFamily:
     """Build a family of lower sets.
 
@@ -458,9 +456,9 @@ def lower_set_family(
         return _all(graph, nodes, cap)
     kinds, width = (1 if family == "pruned" else 3), nodes.size // 64 + 1
     chosen = spread(nodes.size, nodes.size)
-    if max_sets is not None and kinds * nodes.size * width > WORDS:
+    if max_sets is not None and kinds * nodes.size * width > tuning.WHOLE_WORDS:
         chosen = spread(nodes.size, max(1, max_sets // kinds))
-    if kinds * chosen.size * width > MAX_WORDS:
+    if kinds * chosen.size * width > tuning.MAX_WORDS:
         raise GraphError(
             "the family {family} of {size:node} is too large; give max_sets, such as 600",
             family=family,

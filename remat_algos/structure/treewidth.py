@@ -11,6 +11,7 @@ from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
+from remat_algos.structure import tuning
 from remat_algos.structure.elimination import (
     RATIOS,
     RULES,
@@ -20,11 +21,6 @@ from remat_algos.structure.elimination import (
     elimination_of,
     partial_elimination,
 )
-
-CONTRACTED_A_SECOND = 300_000
-"""Vertices and edges, of graphs of some hundred thousand."""
-MAX_EXACT = 16
-"""Vertices; the exact program has 2^n states."""
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
@@ -64,11 +60,11 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 def minimum_width(graph: UndirectedGraph) -> Elimination:
     """Find an elimination order of minimum width by dynamic programming over all sets of at most 16 vertices."""
     n = graph.n_vertices
-    if n > MAX_EXACT:
+    if n > tuning.MAX_EXACT:
         raise GraphError(
             "the graph has {n} vertices; the exact program takes up to {max_exact}, bounds have no limit",
             n=n,
-            max_exact=MAX_EXACT,
+            max_exact=tuning.MAX_EXACT,
         )
     masks = [sum(1 << u for u in graph.neighbours(v)) for v in range(n)]
     return elimination_of(graph, minimum_width_order(np.array(masks, np.uint64)))
@@ -179,7 +175,7 @@ def width_bounds(
     if not (exact or reduced):
         return _Search(graph, low, clock).run(orders)
     start = reduce(graph, low)
-    if start.remaining.n_vertices <= MAX_EXACT:
+    if start.remaining.n_vertices <= tuning.MAX_EXACT:
         best = minimum_width(start.remaining)
         bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
@@ -194,7 +190,7 @@ def width_bounds(
             low=bounds.lower_bound,
             width=bounds.width,
             n_vertices=start.vertices.size,
-            max_exact=MAX_EXACT,
+            max_exact=tuning.MAX_EXACT,
         )
         raise about("exact", error)
     return bounds
@@ -202,7 +198,8 @@ def width_bounds(
 
 def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
     """Return the contraction bound, or the minimum degree if the former, which cannot be stopped, may take too long."""
-    if clock.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
+    work = graph.n_vertices + graph.n_edges
+    if clock.left is not None and work > tuning.CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
     return contraction_bound(graph)
 

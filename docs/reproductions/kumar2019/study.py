@@ -43,7 +43,8 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.methods.greedy_remat import MAX_LENGTH, walk
+from remat_algos.solvers import tuning
+from remat_algos.solvers.methods.greedy_remat import walk
 from remat_algos.wording import format_bytes
 
 GIB = 1 << 30
@@ -137,7 +138,7 @@ def _to_the_letter(case: Case, progress: Progress | None) -> dict[str, str]:
         "letter_peak": f"{case.peak(NO_REMAT) / found.peak_memory:.2f}",
         "letter_length": f"{length(found):.2f}",
         "xla_length": f"{length(case.simulations[GREEDY]):.2f}",
-        "most_runs": str(MAX_LENGTH),
+        "most_runs": str(tuning.MAX_WALK_RUNS),
     }
 
 

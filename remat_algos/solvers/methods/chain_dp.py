@@ -12,26 +12,15 @@ from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.chain_table import fill_rows, operations, rows_of_table
 from remat_algos.schedule.emission import baseline
+from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import check_positive, coarse_first
 from remat_algos.solvers.chain_stages import NO_CHAIN, ChainStages, StageMemory, chain_of_stages, stages_of
 from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
 
-MAX_STAGES = 240  # stages of a table by default
-SLOTS = 500  # slots of memory at least,
-MAX_SLOTS = 4000  # and at most, by default
-CHAIN_WORK = 1_200_000_000  # entries read for a table with more slots than `SLOTS`
-CHAIN_PORTION = 40_000_000  # entries read between two checks of the deadline
-MAX_TABLE = 2**31  # bytes of a table
-FEW = 96  # Pareto points up to which a limit tries all
-AROUND = 12  # otherwise, points tried below and above a limit
-WIDER = 1.15  # highest peak in a table near a limit, as a multiple of the limit
-MAX_STEPS = 2_000_000  # steps of one schedule
-MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
-
 
 @solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", price=0.5)
 def chain_dp(
-    graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = MAX_STAGES
+    graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = tuning.MAX_STAGES
 ) -> Iterator[Candidate]:
     """Cut the forward part where one value passes; keep all, the last value or nothing of each stage, at least compute.
 
@@ -68,7 +57,8 @@ def chain_dp(
         yield from _frontier(ChainTable.of(chain, upper, highest, slots, clock), clock)
         return
     exact = highest // upper.unit <= (slots or _default_slots(len(chain)))
-    table = ChainTable.of(chain, upper, highest if exact else min(highest, int(WIDER * task.limit) + 1), slots, clock)
+    near = highest if exact else min(highest, int(tuning.WIDER_TABLE * task.limit) + 1)
+    table = ChainTable.of(chain, upper, near, slots, clock)
     if not np.isfinite(table.root[-1]) and table.highest < highest:
         table = ChainTable.of(chain, upper, highest, slots, clock)
     bound = None
@@ -133,7 +123,7 @@ class ChainTable:
         free = max(0, highest - memory.pinned)
         unit = unit or _unit(memory, free, slots or _default_slots(k))
         width, rows = free // unit + 1, rows_of_table(k)
-        if 4 * rows * width > MAX_TABLE:
+        if 4 * rows * width > tuning.MAX_TABLE:
             raise GraphError(
                 "a table of {stages:,} stages and {slots:,} slots takes {size!b}; give fewer slots or stages",
                 stages=k,
@@ -146,7 +136,7 @@ class ChainTable:
         clock.stage(rows, "table", part=0.5)
         while end:
             reads = 0
-            while begin and (reads == 0 or reads < CHAIN_PORTION):
+            while begin and (reads == 0 or reads < tuning.ENTRIES_PER_CHECK):
                 begin -= 1
                 reads += (k - begin) ** 2 // 2 * width
             fill_rows(entries, width, costs.columns, np.array(memory.arrays), unit, up, begin, end)
@@ -188,7 +178,8 @@ class ChainTable:
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
         """Return the optimum within a number of slots; None, and a note, if it is too long."""
         arrays = np.array(self.memory.arrays)
-        codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, MAX_STEPS)
+        most = tuning.MAX_SCHEDULE_STEPS
+        codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, most)
         if codes is None:
             clock.skipped["too long"] += 1
             return None
@@ -199,7 +190,7 @@ class ChainTable:
 
 
 def _default_slots(k: int) -> int:
-    return int(np.clip(6 * CHAIN_WORK // max(1, k) ** 3, SLOTS, MAX_SLOTS))
+    return int(np.clip(6 * tuning.CHAIN_WORK // max(1, k) ** 3, tuning.MIN_SLOTS, tuning.MAX_SLOTS))
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:
@@ -226,7 +217,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
             yield candidate
             n_steps += len(candidate.schedule)
         clock.progress(done + 1)
-        if n_steps > MAX_ALL_STEPS:
+        if n_steps > tuning.MAX_FRONTIER_STEPS:
             clock.skipped["too long together"] += points.size - done - 1
             return
 
@@ -235,10 +226,11 @@ def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
     """Yield the optimum for a limit, then optima for less and more; the latter may fit when simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
-    if points.size <= FEW:
+    if points.size <= tuning.FEW_POINTS:
         order = [best, *range(best), *range(best + 1, points.size)]
     else:
-        order = [best, *range(best + 1, min(best + 1 + AROUND, points.size)), *range(max(0, best - AROUND), best)]
+        around = tuning.POINTS_AROUND
+        order = [best, *range(best + 1, min(best + 1 + around, points.size)), *range(max(0, best - around), best)]
     chosen = [place for place in order if 0 <= place < points.size]
     clock.stage(len(chosen))
     for done, place in enumerate(chosen):

@@ -15,15 +15,10 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.candidate_rows import LONGEST_ROW, Recipe, both, coarse_first, cost_per_byte, longest_row, near
+from remat_algos.solvers import tuning
+from remat_algos.solvers.candidate_rows import Recipe, both, coarse_first, cost_per_byte, longest_row, near
 from remat_algos.solvers.registry import Candidate, Task, evaluated, keep_undominated, solver, training_graph
 from remat_algos.structure.cuts import ForwardPart, candidate_kinds, candidate_places, segment_counts
-
-PAPER_GRID = 6
-MAX_CUTS = 1_000_000  # cuts listed by an exact sweep, about a second
-MAX_COSTS = 16  # thresholds of compute per byte
-FEWEST_BUDGETS = 16  # minimum budgets per threshold
-WALKING = 0.3  # share of time and progress for the segmentations; the rest is for their candidates
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.06)
@@ -86,8 +81,8 @@ def _rows(
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = clock.share(WALKING)  # the rest is for the candidates
-    clock.stage(len(walks), "walks", part=WALKING)
+    walking = clock.share(tuning.WALK_SHARE)  # the rest is for the candidates
+    clock.stage(len(walks), "walks", part=tuning.WALK_SHARE)
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
@@ -97,9 +92,9 @@ def _rows(
         if grid == "paper":
             found, sweep = paper_grid(walk), "paper"
         else:
-            max_budgets = [LONGEST_ROW, longest_row(graph)]
+            max_budgets = [tuning.LONGEST_ROW, longest_row(graph)]
             if costly is not None:
-                max_budgets = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
+                max_budgets = [max(tuning.FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
             part_of_time = walking.share(1 / (len(walks) - done))
             found, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
             clock.note(part_of_time.stop)
@@ -123,7 +118,7 @@ def _costs(graph: ComputationGraph, part: ForwardPart) -> list[tuple[float, Bool
     """Return up to `MAX_COSTS` thresholds of compute per byte, each with a mask bool[f] of the nodes that reach it."""
     cost = cost_per_byte(graph)[part.nodes]
     amounts = np.unique(cost[np.isfinite(cost)])
-    some = np.unique(np.linspace(0, max(0, amounts.size - 1), MAX_COSTS).round().astype(np.int64))
+    some = np.unique(np.linspace(0, max(0, amounts.size - 1), tuning.MAX_COSTS).round().astype(np.int64))
     return [(float(amount), cost >= amount) for amount in amounts[some[: amounts.size]]]
 
 
@@ -225,7 +220,7 @@ def exact_sweep(
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > max_exact or work > MAX_CUTS or half.late:
+        if len(found) > max_exact or work > tuning.MAX_CUTS or half.late:
             if half.late:
                 clock.note(Stop.DEADLINE)
             return _growing(walk, found[0], otherwise, clock), "thinned"
@@ -258,5 +253,5 @@ def paper_grid(walk: Walk) -> list[Segmentation]:
     """Run the search of appendix A: 0 for x and y, B = sqrt(x y), six geometric budgets on [B / sqrt 2, sqrt 2 B]."""
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
-    around = [middle / math.sqrt(2) * 2 ** (i / (PAPER_GRID - 1)) for i in range(PAPER_GRID)]
+    around = [middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6)]
     return [first, *(walk.segmentation(budget) for budget in (middle, *around))]

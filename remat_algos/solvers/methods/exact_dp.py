@@ -6,7 +6,7 @@ from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
-from remat_algos.structure.lower_sets import CAP
+from remat_algos.structure.tuning import CAP
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)

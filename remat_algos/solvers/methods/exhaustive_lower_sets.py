@@ -6,11 +6,9 @@ from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers import formula_chains as formulas
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import Candidate, Task, pareto, solver, training_graph
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
-
-MAX_EXHAUSTIVE_SETS = 2_000  # lower sets of a graph that is served
-MAX_EXHAUSTIVE_STATES = 500_000  # maximum states of all chains
 
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
@@ -45,11 +43,11 @@ def exhaustive_lower_sets(
     formulas.check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formulas.formula_bytes(formula_budget)
     try:
-        family = lower_set_family(graph, "exact", cap=MAX_EXHAUSTIVE_SETS)
+        family = lower_set_family(graph, "exact", cap=tuning.MAX_EXHAUSTIVE_SETS)
     except GraphError as error:
         raise GraphError(
             "there are more than {max_sets:,} lower sets, too many to visit; use exact_dp or approximate_dp",
-            max_sets=MAX_EXHAUSTIVE_SETS,
+            max_sets=tuning.MAX_EXHAUSTIVE_SETS,
         ) from error
 
     def candidates_of(chain: LowerSets, centric: str, formula_budget: int, **more: int) -> Iterator[Candidate]:
@@ -83,10 +81,10 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
                     states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
             count += len(states[j])
             clock.check()
-            if count > MAX_EXHAUSTIVE_STATES:
+            if count > tuning.MAX_EXHAUSTIVE_STATES:
                 raise GraphError(
                     "chains reach more than {max_states:,} states, too many to visit; use exact_dp or approximate_dp",
-                    max_states=MAX_EXHAUSTIVE_STATES,
+                    max_states=tuning.MAX_EXHAUSTIVE_STATES,
                 )
         clock.progress(i + 1)
     return states

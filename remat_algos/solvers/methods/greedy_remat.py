@@ -16,20 +16,8 @@ from remat_algos.kernels.greedy import greedy_order
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import Candidate, Details, Task, any_graph, evaluated, solver
-
-BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
-MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer
-MAX_FAILED = 2  # limits in a row without a lower peak, after which no lower limit is tried
-BISECTIONS = 6  # steps of halving between the lowest limit that was met and the next
-MAX_LENGTH = 8  # maximum runs per node of a walk
-FACTOR = 2  # maximum cost of blocks, relative to single runs
-MIN_WORK = 500_000
-MAX_WORK = 200_000_000  # all walks from one start, about 2 s
-MAX_NODES_RESTARTED = 100  # nodes up to which walks begin from other orders too
-TURNS, STARTS, START_BLOCKS = 3, 8, 5  # restarts: turns, lowest schedules per turn, block sizes each
-SCANNED_A_SECOND = 500_000_000
-"""Pairs of nodes that a walk covers in a second; as it cannot be stopped, none begins that may not end in time."""
 
 
 @solver(paper="kumar2019", needs=any_graph, price=0.2)
@@ -58,18 +46,18 @@ def greedy_remat(
         raise ArgumentError("max_block is {max_block!r}; give a whole number of runs, 1 or more", max_block=max_block)
     if moves not in (True, False):
         raise ArgumentError("moves is {moves!r}; use True for XLA's pass, or False for the paper's text", moves=moves)
-    sizes = BLOCKS if max_block is None else (int(max_block),)
+    sizes = tuning.BLOCK_SIZES if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
     walks = _Walks(graph, clock, moves=bool(moves))
     one_pass = lowest_pass(graph, beam=0)
     yield from walks.new(one_pass, {"one_pass": True})
     yield from walks.along(one_pass, blocks, {})
-    if graph.n_nodes > MAX_NODES_RESTARTED:
+    if graph.n_nodes > tuning.MAX_NODES_RESTARTED:
         return
     yield from walks.along(lowest_pass(graph), blocks, {"start": "lowest pass"})
-    for turn in range(TURNS):
+    for turn in range(tuning.TURNS):
         for start in walks.lowest():
-            yield from walks.along(start, blocks[:START_BLOCKS], {"start": f"best, turn {turn + 1}"})
+            yield from walks.along(start, blocks[: tuning.START_BLOCKS], {"start": f"best, turn {turn + 1}"})
 
 
 def walk(
@@ -82,9 +70,9 @@ def walk(
         (~runs_once(graph)).view(np.uint8),
         limit=limit,
         max_block=max_block,
-        max_runs=MAX_LENGTH * (graph.n_nodes + 8),
-        factor=FACTOR,
-        min_work=MIN_WORK,
+        max_runs=tuning.MAX_WALK_RUNS * (graph.n_nodes + 8),
+        factor=tuning.BLOCK_WORK,
+        min_work=tuning.MIN_BLOCK_WORK,
         moves=moves,
     )
     return emit(graph, order), reached, work
@@ -100,7 +88,8 @@ class _Walks:
         self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule violates a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
-        self.sweeps = 2 + TURNS * STARTS if graph.n_nodes <= MAX_NODES_RESTARTED else 1  # at most, to come
+        # Sweeps to come, at most.
+        self.sweeps = 2 + tuning.TURNS * tuning.STARTS_PER_TURN if graph.n_nodes <= tuning.MAX_NODES_RESTARTED else 1
         clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
@@ -109,7 +98,7 @@ class _Walks:
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)
             self.figures[key] = (math.inf, math.inf) if candidate.simulation is None else candidate.figures
-            if self.graph.n_nodes <= MAX_NODES_RESTARTED and candidate.simulation is not None:
+            if self.graph.n_nodes <= tuning.MAX_NODES_RESTARTED and candidate.simulation is not None:
                 self.schedules[key] = schedule
             yield candidate
         self.clock.advance(1)
@@ -134,7 +123,7 @@ class _Walks:
     def lowest(self) -> list[Schedule]:
         """Some of the lowest schedules so far, the cheapest first."""
         keys = sorted(self.schedules, key=self.figures.__getitem__)
-        return [self.schedules[key] for key in keys[:STARTS]]
+        return [self.schedules[key] for key in keys[: tuning.STARTS_PER_TURN]]
 
 
 class _LimitSweep:
@@ -155,7 +144,7 @@ class _LimitSweep:
 
     def candidates(self) -> Iterator[Candidate]:
         limits = self._limits()[::-1]
-        self.walks.begin_sweep((len(limits) + BISECTIONS) * len(self.blocks))
+        self.walks.begin_sweep((len(limits) + tuning.BISECTIONS) * len(self.blocks))
         for first, stride in ((0, 4), (2, 4), (1, 2)):
             for block in self.blocks:
                 yield from self._descend(limits[first::stride], block)
@@ -166,7 +155,7 @@ class _LimitSweep:
         """Return rising limits for the walks, from the lower bound on the peak to the peak of the start."""
         free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
         first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
-        count = max(MIN_LIMITS, min(MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
+        count = max(tuning.MIN_LIMITS, min(tuning.MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
         if last - first <= count:
             return list(range(first, last))
         limits: list[int] = np.unique(
@@ -178,7 +167,7 @@ class _LimitSweep:
         """Walk at falling limits, until several in a row do not lower the peak."""
         lowest, failed = math.inf, 0
         for limit in limits:
-            if failed == MAX_FAILED or self.work > MAX_WORK:
+            if failed == tuning.MAX_FAILED or self.work > tuning.MAX_WALK_WORK:
                 return
             yield from self._walk(limit, block)
             failed = 0 if self.peak[limit, block] < lowest else failed + 1
@@ -191,9 +180,9 @@ class _LimitSweep:
         if high is None:
             return
         low = max((limit for limit in peaks if limit < high), default=high)
-        for _ in range(BISECTIONS):
+        for _ in range(tuning.BISECTIONS):
             limit = (low + high) // 2
-            if high - low < 2 or self.work > MAX_WORK:
+            if high - low < 2 or self.work > tuning.MAX_WALK_WORK:
                 return
             yield from self._walk(limit, block)
             if self.peak[limit, block] <= limit:
@@ -211,7 +200,7 @@ class _LimitSweep:
                 self.peak[limit, block] = peak
                 return
         left = self.walks.clock.left
-        if left is not None and self.graph.n_nodes**2 > SCANNED_A_SECOND * left:
+        if left is not None and self.graph.n_nodes**2 > tuning.SCANNED_A_SECOND * left:
             raise OutOfTime
         schedule, reached, work = walk(self.graph, self.start, limit, block, moves=self.walks.moves)
         self.work += work

@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.bounds.closure import overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
-from remat_algos.effort import Effort
+from remat_algos.effort import UNLIMITED, Effort
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64, as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -18,20 +18,13 @@ from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule, emit
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, evaluated, solver
 from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
-LOWEST = 2  # divisor of the sets of each of three lowest-peak searches
-USUAL_VALUES = 64  # values up to which the search often ends
-BEYOND = 20  # divisor of the sets on graphs of more values
-FRONTIER_SEARCHES = 2  # factor on the sets for a whole frontier
-MAX_STATES_ALONE = 100_000  # sets searched before potentials
-MAX_POTENTIALS = 5
 PRICE_BITS = 16  # fraction bits of need and shares
 MAX_COMPUTE = 2**36  # total, so that sums of need and shares fit in 64 bits
-PORTION = 20_000  # sets between deadline checks
-NO_CEILING = 2**62
 SCOPE = "any order"
 OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
 
@@ -113,8 +106,9 @@ class _Searches:
         self.task, self.clock = task, clock
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
         self.arrays = live_set_graph(graph, self.nodes)
-        usual = Effort.of(task.effort).live_sets // (1 if self.arrays.memory.size <= USUAL_VALUES else BEYOND)
-        self.max_states, self.lowest_states = usual, max(1, usual // LOWEST)
+        divisor = 1 if self.arrays.memory.size <= tuning.USUAL_VALUES else tuning.BEYOND_DIVISOR
+        usual = Effort.of(task.effort).live_sets // divisor
+        self.max_states, self.lowest_states = usual, max(1, usual // tuning.LOWEST_DIVISOR)
         if max_states is not None:
             self.max_states = self.lowest_states = int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
@@ -142,7 +136,7 @@ class _Searches:
     def frontier(self) -> Iterator[Candidate]:
         """Solve repeatedly, each limit below the previous peak, down to the lowest peak; yield each optimum."""
         before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
-        floor, left = min(before, default=least_peak_bound(self.graph)[0]), FRONTIER_SEARCHES * self.max_states
+        floor, left = min(before, default=least_peak_bound(self.graph)[0]), tuning.FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
         while limit >= floor and left > 0:
             result, candidate = self.cheapest(limit, min(left, self.max_states))
@@ -157,7 +151,7 @@ class _Searches:
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
-        ceiling = NO_CEILING if best is None else best.figures[1] - graph.needed_compute
+        ceiling = UNLIMITED if best is None else best.figures[1] - graph.needed_compute
         closure = overhead_bound(graph, limit)
         if closure.infeasible or (best is not None and best.figures[1] == closure.amount):
             result = _SearchEnd(None, ceiling, proven=True, states=0)
@@ -212,7 +206,7 @@ class _Searches:
 
         Potentials are not worth their linear programs in short searches; after some sets it starts again with them.
         """
-        first = max_states if lowest else min(max_states, MAX_STATES_ALONE)
+        first = max_states if lowest else min(max_states, tuning.MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
         if result.proven or first == max_states or self.clock.late:
             return result
@@ -223,7 +217,7 @@ class _Searches:
     def _potentials(self, limit: int) -> list[MomentPotential]:
         """Compute lower bounds on the remaining overhead, as many as pay; none if the time is over."""
         try:
-            return moment_potentials(self.arrays, limit, MAX_POTENTIALS, self.clock.check)
+            return moment_potentials(self.arrays, limit, tuning.MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
             return []
 
@@ -235,9 +229,9 @@ class _Searches:
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, PRICE_BITS)
-        verdict = search.advance(PORTION, max_states)
+        verdict = search.advance(tuning.STATES_PER_CHECK, max_states)
         while verdict not in (SOLVED, EXHAUSTED) and search.n_states < max_states and not self.clock.late:
-            verdict = search.advance(PORTION, max_states)
+            verdict = search.advance(tuning.STATES_PER_CHECK, max_states)
             self._report(search.n_states)
         self._report(search.n_states)
         schedule = emit(self.graph, self.nodes[search.order()]) if verdict == SOLVED else None

@@ -11,22 +11,13 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.emission import baseline_peak, canonical_schedule
+from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import coarse_first
-from remat_algos.solvers.chain_program import ONE_OF_MANY, UNUSABLE, ChainProgram, Point, block_figures
-from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
+from remat_algos.solvers.chain_program import UNUSABLE, ChainProgram, Point, block_figures
+from remat_algos.solvers.formula_chains import evenly, geometric, rank_of
 from remat_algos.solvers.registry import Candidate, Details, Task, evaluated, solver, training_graph
-from remat_algos.structure.lower_sets import CAP, LowerSetFamily, lower_set_family, spread
-
-MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
-COARSE_PEAKS = 128  # sets tried first if there are many
-FEW_SETS = 316  # sets up to which many chains are tried, for both values of `lazy`
-SOME_SETS = 48  # of few sets, those whose best chains bound the search near a limit
-TINY = 60  # sets up to which all Pareto points are tried under a limit too
-PROMISES = 16  # chains tried near a limit
-AROUND = 0.7, 1.1  # the lowest and the highest of their promises, as multiples of the limit,
-ABOVE = 1.0, 1.5  # or of the lowest promise, where the limit is below it
-RAISE = 1.1  # factor from one promise to the next, as long as the simulation fits
-WIDER_PROMISE = 1.5  # peak within which blocks are simulated for these, as a multiple of such a promise
+from remat_algos.structure.lower_sets import LowerSetFamily, lower_set_family, spread
+from remat_algos.structure.tuning import CAP
 
 
 @solver(paper="kusumoto2019", needs=training_graph, price=0.4)
@@ -57,7 +48,7 @@ def liveness_dp(
     if lazy not in (True, False, None):
         raise ArgumentError("lazy is {lazy!r}; use True, False or None", lazy=lazy)
     sets = _sets(graph, family, cap)
-    few = len(sets) <= FEW_SETS
+    few = len(sets) <= tuning.FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
     # A peak above this saves no compute.
@@ -70,7 +61,7 @@ def liveness_dp(
             schedule = canonical_schedule(graph, sets.chain(point.rows), lazy=lazy)
             return evaluated(graph, schedule, _details(sets, family, point, lazy))
 
-        if task.limit is None or len(sets) <= TINY:
+        if task.limit is None or len(sets) <= tuning.TINY_FAMILY:
             yield from map(candidate_of, _curve(_program(sets, each, max_peak, clock), few, graph.n_nodes))
         elif few:
             fits = yield from _near(sets, each, max_peak, task.limit, candidate_of, clock, fits)
@@ -94,7 +85,7 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
     """Return the lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
-    max_sets = max(COARSE_PEAKS, math.isqrt(MAX_VISITS // max(1, n_nodes)))
+    max_sets = max(tuning.COARSE_SETS, math.isqrt(tuning.MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
     if len(sets) > 2 * max_sets:
         raise GraphError("{n_sets:,} lower sets are too many for this solver; use the family wide", n_sets=len(sets))
@@ -105,7 +96,7 @@ def _program(
     sets: LowerSetFamily, lazy: bool, max_peak: int, clock: Clock, max_recompute: int | None = None
 ) -> ChainProgram:
     """Chains of blocks that need `max_peak` bytes or less and recompute `max_recompute` or less."""
-    clock.stage(sets.pairs[1].size, "blocks", part=ONE_OF_MANY)
+    clock.stage(sets.pairs[1].size, "blocks", part=tuning.TABLE_PROGRESS)
     figures = block_figures(
         sets.graph,
         sets.on_graph(),
@@ -124,7 +115,7 @@ def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return
-    for promise in coarse_first(geometric(program.least_budget(), program.max_peak, GRID)):
+    for promise in coarse_first(geometric(program.least_budget(), program.max_peak, tuning.GRID_BUDGETS)):
         point = program.cheapest(promise)
         if point is not None:
             yield point
@@ -144,16 +135,17 @@ def _near(
     The best chains of some sets bound the peak and cost of those of all sets; only blocks within these bounds are
     simulated. If a chain with the other value of `lazy` `fits`, promises far above the limit are not tried.
     """
-    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, clock)
+    some = _program(sets.subset(spread(len(sets), tuning.SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()
-    largest = AROUND[1] * limit if fits or reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
-    dearest = some.cheapest(max(reached, int(AROUND[0] * limit)))
+    around, above = tuning.PROMISES_AROUND, tuning.PROMISES_ABOVE
+    largest = around[1] * limit if fits or reached <= limit else max(around[1] * limit, above[1] * reached)
+    dearest = some.cheapest(max(reached, int(around[0] * limit)))
     program = _program(sets, lazy, min(int(largest), max_peak), clock, None if dearest is None else dearest.cost)
     lowest = program.least_budget()
     if lowest > program.max_peak:
         return fits
-    low, high = (share * limit for share in AROUND) if lowest <= limit else (share * lowest for share in ABOVE)
-    promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), PROMISES)
+    low, high = (share * limit for share in around) if lowest <= limit else (share * lowest for share in above)
+    promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), tuning.PROMISES)
     waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
     answered: dict[int, int] = {}  # promises of chains, and the largest requested promise that gave each
     largest_fits, cheapest = (0, False), UNUSABLE
@@ -169,16 +161,16 @@ def _near(
             answered[point.peak] = max(promise, answered.get(point.peak, 0))
             cheapest = min(cheapest, point.cost)
         if not waiting and largest_fits[1] and highest < max_peak:
-            highest = min(int(highest * RAISE) + 1, max_peak)
+            highest = min(int(highest * tuning.PROMISE_GROWTH) + 1, max_peak)
             waiting = [highest]
             if highest > program.max_peak:
-                program = _program(sets, lazy, min(int(highest * WIDER_PROMISE), max_peak), clock, cheapest)
+                program = _program(sets, lazy, min(int(highest * tuning.WIDER_PROMISE), max_peak), clock, cheapest)
     return fits or lowest <= limit
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
     """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does."""
-    rows = spread(len(sets), COARSE_PEAKS)
+    rows = spread(len(sets), tuning.COARSE_SETS)
     some = sets.subset(rows)
     program = _program(some, lazy, min(limit, max_peak), clock)
     first = program.cheapest(program.max_peak)

@@ -18,12 +18,10 @@ from remat_algos.ir.parts import RECOMPUTE
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import emit
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluated, solver
 from remat_algos.wording import counted
 
-MILP_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
-EXACT_SHARE = 1e-9  # relative gap at which HiGHS stops by default
-PROGRAM_SLACK = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
 SCOPE = "fixed order"
 LIMIT, SPARE = 2, 3  # variables that a search may fix, after the constants
 VARIABLES = len(CONSTANTS) + 2
@@ -34,8 +32,9 @@ def few_nodes(graph: ComputationGraph) -> str | None:
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_nodes = int(graph.needed.sum())
-    if n_nodes > MILP_NODES:
-        return f"the graph has {n_nodes:,} needed nodes, too many for an integer program; {MILP_NODES} is the maximum"
+    if n_nodes > tuning.MILP_NODES:
+        most = tuning.MILP_NODES
+        return f"the graph has {n_nodes:,} needed nodes, too many for an integer program; {most} is the maximum"
     return None
 
 
@@ -43,7 +42,7 @@ def program_rows(graph: ComputationGraph, details: Details) -> Rows:
     """Yield the row of a plan's text report about the integer program."""
     size, gap = details.get("variables"), details.get("mip_gap")
     if is_count(size) and isinstance(gap, float) and gap >= 0:
-        proof = "solved" if gap <= EXACT_SHARE else f"stopped at a gap of {100 * gap:.2g} %"
+        proof = "solved" if gap <= tuning.EXACT_SHARE else f"stopped at a gap of {100 * gap:.2g} %"
         yield "program", f"{counted(size, 'variable')}, {proof}; optimal in the order of the graph only"
 
 
@@ -82,7 +81,7 @@ class _Programs:
     def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
         self.clock = clock
-        self.gap = max(EXACT_SHARE, float(gap))
+        self.gap = max(tuning.EXACT_SHARE, float(gap))
         self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
         self.floor = least_peak_bound(graph)[0]
         self.constraints = constraints
@@ -121,7 +120,7 @@ class _Programs:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
             if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
-                result, _ = self._solve(limit, int(np.ceil(PROGRAM_SLACK * self.program.top)))
+                result, _ = self._solve(limit, int(np.ceil(tuning.PROGRAM_SLACK * self.program.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.program.n_columns, "mip_gap": gap}
         known = bounded and found.figures[0] <= limit and self._allows(found)

@@ -6,7 +6,8 @@ import numpy as np
 
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion
+from remat_algos.solvers import tuning
+from remat_algos.solvers.recursion import Part, Tree, by_recursion
 from remat_algos.solvers.registry import Candidate, Task, solver
 from remat_algos.structure.decompositions import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
@@ -20,7 +21,7 @@ def pathremat(
     *,
     recursion_limit: int | None = None,
     batching: bool | None = True,
-    length_limit: float = LENGTH_LIMIT,
+    length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
     """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
 
@@ -40,7 +41,7 @@ def pathremat(
     def trees(part: Part) -> Iterator[Tree]:
         """Yield the middle bags of one path decomposition."""
         layout = greedy_layout(part.undirected, np.random.default_rng(task.seed), look=clock.check)
-        if separation(part.undirected, layout) > MAX_WIDTH:
+        if separation(part.undirected, layout) > tuning.MAX_WIDTH:
             yield None, {}
         else:
             path = PathDecomposition.of(part.undirected, layout)

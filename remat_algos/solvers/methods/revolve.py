@@ -8,13 +8,10 @@ from math import comb
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.schedule.emission import baseline
+from remat_algos.solvers import tuning
 from remat_algos.solvers.candidate_rows import check_positive, coarse_first, thinned
-from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, ChainStages, stages_of
+from remat_algos.solvers.chain_stages import BACKWARD, LEAF, SWEEP, ChainStages, stages_of
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
-
-MAX_COUNTS = 128  # checkpoint counts tried
-MAX_STEPS = 2_000_000  # steps of one schedule
-NEIGHBOURS = 2  # smaller checkpoint counts tried under a limit
 
 
 def unit_chain(graph: ComputationGraph) -> str | None:
@@ -52,12 +49,12 @@ def revolve(
     if checkpoints is not None:
         counts = [min(checkpoints, n)]
     elif task.limit is None:
-        counts = coarse_first(thinned(range(1, n), MAX_COUNTS))
+        counts = coarse_first(thinned(range(1, n), tuning.MAX_COUNTS))
     else:
-        counts = sorted({min(max(1, most - i), n - 1) for i in range(NEIGHBOURS + 1)}, reverse=True)
+        counts = sorted({min(max(1, most - i), n - 1) for i in range(tuning.NEIGHBOURS + 1)}, reverse=True)
     clock.stage(len(counts))
     for done, count in enumerate(counts):
-        if n + forward_runs(n, count) > MAX_STEPS:
+        if n + forward_runs(n, count) > tuning.MAX_SCHEDULE_STEPS:
             clock.skipped["too long"] += 1
         else:
             known = bound is not None and count <= most
@@ -151,7 +148,7 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
     """Return the chain of a graph whose stages are single nodes with equal figures, else None."""
     stages = stages_of(graph)
-    if stages is None or not stages.is_narrow or not MIN_STAGES <= len(stages) == stages.nodes.size:
+    if stages is None or not stages.is_narrow or not tuning.MIN_STAGES <= len(stages) == stages.nodes.size:
         return None
     nodes, memory = stages.nodes, stages.upper
     if graph.once[nodes].any() or graph.output[stages.state].any() or not memory.same_as(stages.lower):

@@ -16,35 +16,14 @@ from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import RECOMPUTE
-from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, Annealed, Annealer
+from remat_algos.schedule.annealing import ANY_GOAL, Annealed, Annealer
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
 from remat_algos.schedule.one_pass import lowest_pass, orders_by_part
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.tuning import COOL_NODES, WORK_OF_MOVE
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import BASELINE, OWN, START, Candidate, Details, Rows, Task, evaluated, rank, solver
 from remat_algos.wording import counted, shortened
-
-USUAL_NODES, LARGE_NODES = 1_000, 20_000  # the work rises between (`Effort.search_work_when_large`)
-N_SEEDS = 4  # start candidates from other solvers
-MAX_RUNS = 30  # runs per node, unless a seed has more
-LOWER_SHARES = (0.9, 0.97)
-"""Limits of the next searches, as shares of the lowest peak so far, each repeated while it finds a lower peak."""
-MAX_LOWER = 3  # maximum number of repetitions
-LOWEST_WORK = 1.8  # work for the lowest peak, relative to one limit
-FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
-"""Shares of that for the first searches, and for each of the following rounds."""
-UNMET_WORK, UNMET_MAX = 8, 20_000_000
-"""Work of the second search by effort "fast", made if no schedule fits: times that of the first, and at most."""
-AGAIN, AGAIN_WORK, AGAIN_MAX = 3, 8, 100_000_000
-"""Later searches on a graph of up to `SMALL` nodes, at most; work of each: times that of the first, and at most."""
-WORK_A_SECOND = 25_000_000  # per core; a time limit shortens searches, not their number
-LIMITS = 12  # limits of a frontier, if only the overhead is limited
-ALONE = 100
-"""On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
-ORDER_WORK = 1 / 8  # work for an order of one pass, relative to one limit
-ORDER_ROOM = 0.95  # search an order only if its bound is below this share of id order
-LOWEST_PEAK_SHARE = 0.15  # frontier work for the lowest peak, and for its minimum compute
-BENDS_WORK = 0.06  # extra frontier work for limits where the curve bends
-BENDS = 2  # evenly spaced limits per limit at a bend
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
@@ -98,7 +77,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
     own = tuple(each for each in task.candidates if each.solver in OWN)
-    if len(own) == len(task.candidates) or (task.budgets and graph.n_nodes > ALONE):
+    if len(own) == len(task.candidates) or (task.budgets and graph.n_nodes > tuning.ALONE_NODES):
         yield from _run(graph, task, clock, max_moves)
         return
     if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
@@ -135,7 +114,8 @@ def _run(
     yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():
         return
-    for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
+    n_limits = task.budgets or tuning.FRONTIER_LIMITS
+    for found in searches.frontier(n_limits) if task.limit is None else searches.within(task.limit):
         details = {"moves": found.moves, "start": found.start}
         yield Candidate(found.simulation.schedule, details, simulation=found.simulation, run=run)
 
@@ -170,26 +150,25 @@ class _LimitSearch:
             graph,
             clock,
             np.random.SeedSequence(task.seed),
-            max_runs=max(MAX_RUNS, most_runs),
+            max_runs=max(tuning.MAX_RUNS, most_runs),
             constraints=task.constraints,
             by_moves=max_moves is not None,
             part=part,
         )
-        larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         self.effort = effort = Effort.of(task.effort)
-        work = int(effort.search_work * (1 + larger * (effort.search_work_when_large - 1)))
+        work = effort.work_within(graph.n_nodes)
         most = effort.search_work_of_node * int(graph.needed.sum())
         self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
         if self.max_moves is not None:
             self.work = lowest = WORK_OF_MOVE * self.max_moves
-        self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
+        self.lowest_work = round(tuning.LOWEST_WORK * lowest / (1 if graph.n_nodes <= tuning.ALONE_NODES else 2))
 
     def _in_time(self, work: int) -> int:
         """Return the work, cut to what a core does in the time left; a cut is noted as DEADLINE."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
-        possible = max(Effort.of(FAST).search_work, int(self.annealer.part * left * WORK_A_SECOND))
+        possible = max(Effort.of(FAST).search_work, int(self.annealer.part * left * tuning.WORK_A_SECOND))
         if possible >= work:
             return work
         self.clock.note(Stop.DEADLINE)
@@ -199,9 +178,9 @@ class _LimitSearch:
         """Yield improving schedules within a limit; if it is not above the bound, of the lowest peak."""
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
-            order = yield from self._order(limit, int(ORDER_WORK * work))
+            order = yield from self._order(limit, int(tuning.ORDER_WORK * work))
             if order is not None:
-                work -= int(ORDER_WORK * work)
+                work -= int(tuning.ORDER_WORK * work)
                 seeds = [start for seed in seeds for start in (order, seed)]
             if order is None or order.figures[0] > limit:  # one pass is the minimum compute
                 best = yield from self._rounds(seeds, limit, work)
@@ -222,7 +201,7 @@ class _LimitSearch:
         """With effort "fast", search again if the best schedule exceeds the limit; return the better one."""
         if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
             return best
-        work = self._in_time(min(UNMET_WORK * self.work, UNMET_MAX))
+        work = self._in_time(min(tuning.UNMET_WORK * self.work, tuning.UNMET_MAX))
         seeds = [best, *self._seeds(limit), *self.by_part]
         found = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL, lowest=True)
         return min(best, found or best, key=lambda each: each.figures)
@@ -236,11 +215,11 @@ class _LimitSearch:
         short = not orders and (task.effort == FAST or self.graph.n_nodes > SMALL)
         if short or self.max_moves is not None:
             return
-        for order in [*orders, *AGAIN * [None]]:
+        for order in [*orders, *tuning.MAX_AGAIN * [None]]:
             before = best.figures
             if self.annealer.meets(best, limit, max(self.graph.needed_compute, goal)):
                 return
-            work = self._in_time(min(AGAIN_WORK * self.work, AGAIN_MAX))
+            work = self._in_time(min(tuning.AGAIN_WORK * self.work, tuning.AGAIN_MAX))
             found = yield from self._rounds([order or best], limit, work // 2 if order else work)
             if order is None and (found is None or found.figures == before):
                 return
@@ -263,8 +242,8 @@ class _LimitSearch:
         if sought is not None:
             return best
         place = count = 0
-        while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
-            limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
+        while best is not None and best.figures[0] > self.bound and place < len(tuning.LOWER_SHARES) and count < tuning.MAX_LOWER:
+            limit = max(self.bound, int(tuning.LOWER_SHARES[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound), *self.by_part]
             part /= 1 - part  # equal parts
             found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
@@ -278,11 +257,11 @@ class _LimitSearch:
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
         """Search for an order of one pass within the limit; None if all orders have about the same peak."""
         graph, task = self.graph, self.task
-        free = graph.mark is None and task.constraints is None and ALONE < graph.n_nodes <= COOL_NODES
-        if not free or one_pass_bound(graph, self.clock)[0] > ORDER_ROOM * self.first.figures[0]:
+        free = graph.mark is None and task.constraints is None and tuning.ALONE_NODES < graph.n_nodes <= COOL_NODES
+        if not free or one_pass_bound(graph, self.clock)[0] > tuning.ORDER_ROOM * self.first.figures[0]:
             return None
         start = Annealed(simulate(graph, lowest_pass(graph)), "the order of a beam")
-        by_moves, part = self.max_moves is not None, self.annealer.part * ORDER_WORK
+        by_moves, part = self.max_moves is not None, self.annealer.part * tuning.ORDER_WORK
         annealer = Annealer(graph, self.clock, self.annealer.random, max_runs=1, by_moves=by_moves, part=part)
         count = self.effort.first_searches
         return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
@@ -300,15 +279,15 @@ class _LimitSearch:
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
         # no frontier request, or no known plan: search the lowest peak first
         if lowest is None:
-            lowest = yield from self._lowest(int(LOWEST_PEAK_SHARE * total), LOWEST_PEAK_SHARE)
+            lowest = yield from self._lowest(int(tuning.LOWEST_PEAK_SHARE * total), tuning.LOWEST_PEAK_SHARE)
         if lowest is None:
             return
-        work = int(LOWEST_PEAK_SHARE * total)
-        lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_PEAK_SHARE)) or lowest
+        work = int(tuning.LOWEST_PEAK_SHARE * total)
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=tuning.LOWEST_PEAK_SHARE)) or lowest
         limits = even_limits(lowest.figures[0], self.first.figures[0], n_limits)
-        share = (1 - 2 * LOWEST_PEAK_SHARE) / 2 * total / max(1, sum(range(len(limits))))
+        share = (1 - 2 * tuning.LOWEST_PEAK_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best, key = dict[int, Annealed](), self.first, self.annealer.key
-        self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
+        self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - tuning.BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):
             (found,) = yield from self.annealer.each([(limit, [best])], int(share * i))
             bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: key(each, limit))
@@ -316,10 +295,10 @@ class _LimitSearch:
             work = int(share * (len(limits) - 1 - i))
             (best,) = yield from self.annealer.each([(limit, [best, bests[limit]])], work)
             bests[limit] = best
-        added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // BENDS)
+        added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // tuning.LIMITS_PER_BEND)
         beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
         points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
-        work = int(BENDS_WORK * total) // max(1, len(points))
+        work = int(tuning.BENDS_WORK * total) // max(1, len(points))
         self.annealer.begin_stage(work * len(points), 1.0)
         yield from self.annealer.each(points, work)
 
@@ -335,7 +314,7 @@ class _LimitSearch:
         others = dict[tuple[int, int], Annealed]()
         for each in ordered if own is None else [own, *ordered]:
             others.setdefault(each.figures, each)
-        chosen = list(others.values())[:N_SEEDS]
+        chosen = list(others.values())[: tuning.N_SEEDS]
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
     def _rounds(

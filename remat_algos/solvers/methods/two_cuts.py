@@ -13,9 +13,9 @@ from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedule
+from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, training_graph
 
-CURVE_LIMITS = 8  # limits of a whole frontier
 NEARLY_EQUAL = 1024  # slightly lower or higher prices differ by 1 / NEARLY_EQUAL
 
 
@@ -40,7 +40,7 @@ def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Cand
 def _limits(graph: ComputationGraph) -> list[int]:
     """Limits of a whole frontier, between the lower bound and the peak without recomputation."""
     low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
-    return sorted({low + (high - low) * i // CURVE_LIMITS for i in range(CURVE_LIMITS)}, reverse=True)
+    return sorted({low + (high - low) * i // tuning.CURVE_LIMITS for i in range(tuning.CURVE_LIMITS)}, reverse=True)
 
 
 def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:

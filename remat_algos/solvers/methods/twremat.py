@@ -8,15 +8,14 @@ from remat_algos.context import Clock
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion
+from remat_algos.solvers import tuning
+from remat_algos.solvers.recursion import Part, Tree, by_recursion
 from remat_algos.solvers.registry import Candidate, Task, solver
 from remat_algos.structure.decompositions import TreeDecomposition
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 
 ORDER_RULES = ("fill", "degree", "density")
-MAX_ORDERS = 16
-MAX_TREE_NODES = 40_000  # total over the decompositions of a large graph
 
 
 @solver(paper="kumar2019", price=0.2)
@@ -28,7 +27,7 @@ def twremat(
     recursion_limit: int | None = None,
     batching: bool | None = None,
     orders: int | None = None,
-    length_limit: float = LENGTH_LIMIT,
+    length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
     """Run the nodes of a balanced separator one by one; recompute what each needs from the components it separates.
 
@@ -52,7 +51,7 @@ def twremat(
     kumar2019, algorithm 1, as corrected in docs/algorithms/twremat.md, and section 4.3.
     """
     if orders is None:
-        orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
+        orders = max(2, min(tuning.MAX_ORDERS, graph.n_nodes // 8, tuning.MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
         raise ArgumentError("orders is {orders!r}; give a whole number of elimination orders, 1 or more", orders=orders)
     n_orders = int(orders)
@@ -64,7 +63,7 @@ def twremat(
             rule, seed = ORDER_RULES[which], task.seed + turn - 1
             # The first turn breaks ties by the rules themselves.
             order, ties = (f"{rule}, seed {seed}", np.random.default_rng(seed)) if turn else (rule, None)
-            run = Run(part.undirected, rule, ties, MAX_WIDTH)
+            run = Run(part.undirected, rule, ties, tuning.MAX_WIDTH)
             while run.go_on():
                 clock.check()
             if run.done:
