@@ -109,8 +109,8 @@ def test_without_cupy_nothing_is_measured(asked, calibrate, monkeypatch):
 
 
 def test_this_machine_is_measured(calibrate, monkeypatch):
-    monkeypatch.setattr(calibration, "_STREAM", 2**12)
-    monkeypatch.setattr(calibration, "_PATIENCE", 0.0)
+    monkeypatch.setattr("remat_algos.cost.tuning.STREAM_BYTES", 2**12)
+    monkeypatch.setattr("remat_algos.cost.tuning.PRODUCT_SECONDS", 0.0)
     code, out, err = calibrate("-o", "here.json", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["flops"]["float32"] == get_device("here.json").rate("float32") > 0

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.cost import calibration
+from remat_algos.cost import calibration, tuning
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
-from remat_algos.cost.devices import DTYPES, LAUNCH, TILE, Device, element_bytes, get_device, list_devices, tensor_bytes
+from remat_algos.cost.devices import DTYPES, Device, element_bytes, get_device, list_devices, tensor_bytes
 from remat_algos.cost.links import Link
 from remat_algos.cost.node_costs import COSTS, DEFAULT_DEVICE, compute_costs, operator_costs
 from remat_algos.errors import ArgumentError, BackendError, GraphError
@@ -89,8 +89,8 @@ def test_every_device_of_the_table_has_all_numbers(device):
     assert device.rate("float64") <= device.rate("float32") <= device.rate("float16") <= device.rate("float8_e4m3")
     assert 1e11 < device.bandwidth < 1e13  # GPUs: hundreds of GB/s to some TB/s
     assert device.memory % 2**30 == 0
-    assert device.launch == LAUNCH
-    assert device.wave == device.multiprocessors * TILE**2
+    assert device.launch == tuning.LAUNCH
+    assert device.wave == device.multiprocessors * tuning.TILE**2
     assert re.match(r"NVIDIA, .*, 20[12]\d", device.source)
 
 
@@ -531,8 +531,8 @@ def test_no_matrix_is_larger_than_asked(size, monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """Arrays that fit into a cache, so that tests are quick."""
-    monkeypatch.setattr(calibration, "_STREAM", 2**12)
-    monkeypatch.setattr(calibration, "_COPIED", (2**10, 2**12))
+    monkeypatch.setattr("remat_algos.cost.tuning.STREAM_BYTES", 2**12)
+    monkeypatch.setattr("remat_algos.cost.tuning.COPY_SIZES", (2**10, 2**12))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
@@ -652,7 +652,7 @@ def test_the_page_shows_every_device_as_it_is():
     ]
     assert rows("Devices") == wanted
     assert all(d.flops.get("float8_e4m3") == d.flops.get("float8_e5m2") for d in list_devices())
-    assert f"{LAUNCH * 1e6:g} &micro;s" in PAGE
+    assert f"{tuning.LAUNCH * 1e6:g} &micro;s" in PAGE
     assert f"the default is `{DEFAULT_DEVICE}`" in PAGE
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.cost import calibration
+from remat_algos.cost import calibration, tuning
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.devices import Device, get_device, get_link
-from remat_algos.cost.links import LATENCY, Link, list_links
+from remat_algos.cost.links import Link, list_links
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import Labels
@@ -59,7 +59,7 @@ def timed(memory, unit="ns", scale=1):
 )
 def test_a_link_is_given_by_its_name_or_its_rates(text, out, into):
     link = Link.of(text)
-    assert (link.out, link.into, link.latency, link.host) == (out, into, LATENCY, None)
+    assert (link.out, link.into, link.latency, link.host) == (out, into, tuning.LATENCY, None)
     assert get_link(text) == Link.of(link) == Link.of(link.record()) == link
     assert LINKS.get(link.name, link) == link
 
@@ -324,8 +324,8 @@ def test_copies_become_a_link_by_hand(copies, out, into, latency):
 @pytest.fixture
 def small(monkeypatch):
     """Arrays that fit into a cache, so that tests are quick."""
-    monkeypatch.setattr(calibration, "_STREAM", 2**12)
-    monkeypatch.setattr(calibration, "_COPIED", (2**10, 2**14))
+    monkeypatch.setattr("remat_algos.cost.tuning.STREAM_BYTES", 2**12)
+    monkeypatch.setattr("remat_algos.cost.tuning.COPY_SIZES", (2**10, 2**14))
 
 
 def test_a_gpu_has_its_link_measured(small, monkeypatch):
@@ -360,6 +360,6 @@ def test_the_page_shows_every_link_as_it_is():
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
     described = [[link.name, f"{link.out / 1e9:g}", link.source] for link in list_links()]
     assert [row for row in table if row[0] in LINKS] == described
-    assert all(link.out == link.into and link.latency == LATENCY and link.host is None for link in list_links())
+    assert all(link.out == link.into and link.latency == tuning.LATENCY and link.host is None for link in list_links())
     keys = {key for row in table for key in re.findall(r"^`(\w+)`|, `(\w+)`", row[0]) for key in key if key}
     assert keys == set(Link(1, 1).record())

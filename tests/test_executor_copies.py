@@ -192,7 +192,7 @@ def test_the_places_on_the_host_are_within_its_limit_too(monkeypatch):
     assert HostCopies(backend("numpy"), simulation)._capacity == 8
     run = execute(graph, simulation, link=link, checking=True)
     assert run.mismatches == []
-    monkeypatch.setattr("remat_algos.executor.host_copies.PACKING", 0)
+    monkeypatch.setattr("remat_algos.executor.tuning.HOST_PACKING", 0)
     with raises(OutOfMemoryError, requested=8, free=7, where=" in one piece"):
         execute(graph, simulation, link=link)
 

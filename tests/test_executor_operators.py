@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.errors import ArgumentError
-from remat_algos.executor import array_backend, mixing
+from remat_algos.executor import array_backend, mixing, tuning
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.mixing import mixer
 from remat_algos.executor.operators import SyntheticOperators
@@ -65,7 +65,7 @@ def test_blocks_do_not_show(data):
     sizes = data.draw(st.lists(st.integers(0, 300), min_size=1, max_size=4))
     arrays = [np.random.default_rng(size).integers(0, 256, size, np.uint8) for size in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixing, "BLOCK", 8)
+        patch.setattr("remat_algos.executor.tuning.BLOCK_WORDS", 8)
         mixing._tables.cache_clear()
         out = np.empty(sizes[0], np.uint8)
         mixer(NUMPY).mix(out, 77, arrays, 2, 3)
@@ -101,7 +101,7 @@ def test_the_kernels_are_in_the_package():
     text = SOURCE.read_text(encoding="utf-8")
     for name in ("PLACE", "WEIGHT", "MULTIPLIER", "ADDEND"):
         assert f"#define {name} 0x{getattr(mixing, name):08X}u" in text
-    assert f"#define SHIFT {mixing.SHIFT}\n#define POINTERS {mixing.POINTERS}\n" in text
+    assert f"#define SHIFT {mixing.SHIFT}\n#define POINTERS {tuning.MAX_POINTERS}\n" in text
 
 
 @given(n_bytes=st.integers(0, 3000), number=numbers, given_=inputs, iters=st.integers(0, 3), add=st.booleans())
@@ -128,9 +128,9 @@ def test_many_threads_come_round(stub):
     assert int(mixer(stub).checksum(there)) == int(mixer(NUMPY).checksum(array))
 
 
-@pytest.mark.parametrize("slots", [1, 3, mixing.TABLE_SLOTS])
+@pytest.mark.parametrize("slots", [1, 3, tuning.TABLE_SLOTS])
 def test_checksums_wait_until_they_are_asked_for(stub, monkeypatch, slots):
-    monkeypatch.setattr(mixing, "TABLE_SLOTS", slots)
+    monkeypatch.setattr("remat_algos.executor.tuning.TABLE_SLOTS", slots)
     on_gpu, arrays = mixer(stub), [stub.xp.zeros(40, np.uint8) for _ in range(8)]
     for i, array in enumerate(arrays):
         array[0] = i

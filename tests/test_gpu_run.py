@@ -13,7 +13,7 @@ import pytest
 from docs import validation
 from remat_algos.cost.devices import get_device
 from remat_algos.errors import GraphError
-from remat_algos.executor import mixing_costs as costs_module
+from remat_algos.executor import tuning
 from remat_algos.executor.mixing_costs import mixing_costs
 from tests import cuda_stub
 from tests.benchmarks import gpu_run
@@ -26,7 +26,7 @@ def stub(monkeypatch):
     module = cuda_stub.module()
     module.cuda.runtime.driverGetVersion = module.cuda.runtime.runtimeGetVersion = lambda: 13020
     monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setitem(costs_module.WORDS, "cupy", (2**4, 2**6))
+    monkeypatch.setitem(tuning.TIMED_WORDS, "cupy", (2**4, 2**6))
     for sizes in (gpu_run.SMALL_PEAK, gpu_run.COPIED_PEAK):
         monkeypatch.setitem(sizes, "cupy", 60_000)
     monkeypatch.setitem(gpu_run.BURN, "cupy", 1)

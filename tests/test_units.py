@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos import differentiate, solve, verify
-from remat_algos.cost.links import FINE, PER_SECOND, Link, in_units
+from remat_algos.cost import tuning
+from remat_algos.cost.links import PER_SECOND, Link, in_units
 from remat_algos.errors import BudgetError, ClaimError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
@@ -127,7 +128,7 @@ def test_copies_take_whole_ticks_or_are_exact_to_a_billionth(arguments, out, int
             ticks * per_second * (Fraction(repr(latency)) + m / Fraction(repr(rate))) for m in graph.memory.tolist()
         ]
         assert all(d <= x <= u <= d + 1 for d, x, u in zip(down.tolist(), exact, up.tolist(), strict=True))
-        assert (up == down).all() or (up.min() >= FINE <= refined.compute[refined.compute > 0].min())
+        assert (up == down).all() or (up.min() >= tuning.FINE <= refined.compute[refined.compute > 0].min())
         assert up.sum() + refined.compute.sum() < LARGEST_SUM
     assert link.ticks(refined) == 1
 

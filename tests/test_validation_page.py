@@ -8,7 +8,7 @@ import pytest
 from docs import validation as page_module
 from docs.zoo import SMALL
 from remat_algos import plot
-from remat_algos.executor import mixing_costs as costs_module
+from remat_algos.executor import tuning
 from remat_algos.executor.mixing_costs import mixing_costs
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.zoo.registry import list_families
@@ -27,7 +27,7 @@ def stub(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setitem(gpu_validation.PEAKS, "cupy", SMALL_PEAKS)
     monkeypatch.setitem(gpu_validation.RESIDENTS, "cupy", 10**6)
-    monkeypatch.setitem(costs_module.WORDS, "cupy", (2**4, 2**6))
+    monkeypatch.setitem(tuning.TIMED_WORDS, "cupy", (2**4, 2**6))
     yield
     mixing_costs.cache_clear()
 

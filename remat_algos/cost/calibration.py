@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost import tuning
 from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.cost.devices import Device, element_bytes, unknown_name
 from remat_algos.cost.links import Link
@@ -18,13 +19,6 @@ from remat_algos.errors import ArgumentError, BackendError, GraphError
 
 MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply
 
-_SMALLEST = 256  # order of the first matrices
-_PATIENCE = 2.0  # seconds for all repeats of one size
-_STREAM = 2**27  # bytes of an array: two exceed any cache
-_LAUNCHES = 200  # tiny operations in a row
-_COPIES = 16  # copies between device and host in a row
-_COPIED = tuple(4**k for k in range(6, 14))  # bytes of them: 4 KiB to 64 MiB
-_TICK = 1e-9  # seconds: below the resolution of clocks
 
 Seconds = Sequence[float]
 
@@ -65,7 +59,7 @@ def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: s
     latency, *slopes = np.linalg.lstsq(parts.T, np.ones(size.shape), rcond=None)[0].tolist()
     if latency < 0:
         latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
-    out, into = (1 / max(slope, _TICK / size.max().item()) for slope in slopes)  # times that do not grow have none
+    out, into = (1 / max(slope, 1e-9 / size.max().item()) for slope in slopes)  # times that do not grow have none
     out, into, latency = (float(f"{number:.4g}") for number in (out, into, latency))  # more digits are noise
     return Link(out, into, latency, source=source)
 
@@ -170,19 +164,19 @@ def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) ->
 
 
 def _products(library: Library, dtype: str, repeats: int, size: int) -> Iterator[tuple[int, Seconds]]:
-    n = min(_SMALLEST, size)
+    n = min(tuning.SMALLEST_PRODUCT, size)
     while True:
         left = library.arrays.ones((n, n), dtype)
         out = library.arrays.empty_like(left)
         seconds = _timed(library, repeats, partial(library.arrays.dot, left, left, out=out))
         yield n, seconds
         n *= 2
-        if n > size or 8 * min(seconds) * (repeats + 1) > _PATIENCE:
+        if n > size or 8 * min(seconds) * (repeats + 1) > tuning.PRODUCT_SECONDS:
             return
 
 
 def _streams(library: Library, repeats: int) -> list[tuple[int, Seconds]]:
-    source = library.arrays.ones(_STREAM // 4, "float32")
+    source = library.arrays.ones(tuning.STREAM_BYTES // 4, "float32")
     target = library.arrays.empty_like(source)
     runs = (partial(library.arrays.copyto, target, source), partial(library.arrays.multiply, source, 2, out=target))
     return [(source.nbytes + target.nbytes, _timed(library, repeats, run)) for run in runs]
@@ -192,30 +186,30 @@ def _launches(library: Library, repeats: int) -> Seconds:
     tiny = library.arrays.ones(1, "float32")
 
     def run() -> None:
-        for _ in range(_LAUNCHES):
+        for _ in range(tuning.LAUNCHES_TIMED):
             library.arrays.negative(tiny, out=tiny)
 
-    return [seconds / _LAUNCHES for seconds in _timed(library, repeats, run)]
+    return [seconds / tuning.LAUNCHES_TIMED for seconds in _timed(library, repeats, run)]
 
 
 def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[int, Seconds]] | None:
     if library.pinned is None:
         return None
     try:
-        host = library.pinned(_COPIED[-1])
+        host = library.pinned(tuning.COPY_SIZES[-1])
     except RuntimeError:  # containers may limit pinned memory
         return None
-    device = library.arrays.ones(_COPIED[-1], "uint8")
+    device = library.arrays.ones(tuning.COPY_SIZES[-1], "uint8")
 
     def seconds(copy: Callable[[int, int], object], size: int) -> Seconds:
         def run() -> None:
-            for _ in range(_COPIES):
+            for _ in range(tuning.COPIES_TIMED):
                 copy(host.ptr, size)
 
-        return [each / _COPIES for each in _timed(library, repeats, run)]
+        return [each / tuning.COPIES_TIMED for each in _timed(library, repeats, run)]
 
     out, into = (
-        {size: seconds(copy, size) for size in _COPIED}
+        {size: seconds(copy, size) for size in tuning.COPY_SIZES}
         for copy in (device.data.copy_to_host_async, device.data.copy_from_host_async)
     )
     return out, into
@@ -235,4 +229,4 @@ def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds
 
 
 def _fastest(seconds: Seconds) -> float:
-    return max(min(seconds), _TICK)
+    return max(min(seconds), 1e-9)  # below clocks' resolution

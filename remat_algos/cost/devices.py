@@ -8,7 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.cost.links import FORMS, Link, host_limit, plain_name
+from remat_algos.cost import tuning
+from remat_algos.cost.links import FORMS, MAX_RATE, Link, host_limit, plain_name
 from remat_algos.errors import GraphError, extended
 from remat_algos.files import json_of, read_text
 from remat_algos.ir.arrays import brief
@@ -55,17 +56,9 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
 
 
 FORMAT, VERSION = "remat-device", 1
-LAUNCH = 5e-6
-"""Assumed seconds per launch of the GPUs in the table, which data sheets lack: the order of back-to-back launches
-from a framework. `remat calibrate` measures it."""
-TILE = 64
-"""Assumed side of a tile, in elements: of the square tiles that NVIDIA lists for cuBLAS, 64 and 128, the smaller, which
-leaves fewer multiprocessors idle (Matrix Multiplication Background User's Guide, 2023, section 2.3)."""
 
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
 _MISSING = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
-_MAX_RATE = 1e30  # larger rates would overflow sums
-_MAX_COUNT = 2**20  # multiprocessors, and elements along a tile: a wave is below 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +105,7 @@ class Device(Result):
     source: str = ""
     link: Link | None = None
     multiprocessors: int | None = None
-    tile: int = TILE
+    tile: int = tuning.TILE
 
     __repr__ = brief
 
@@ -135,7 +128,8 @@ class Device(Result):
             raise self._wrong("memory", self.memory, "give whole bytes, above 0")
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
-            if not _is_count(number, _MAX_COUNT) and not (key == "multiprocessors" and number is None):
+            # A wave is below 2**60.
+            if not _is_count(number, 2**20) and not (key == "multiprocessors" and number is None):
                 raise self._wrong(key, number, "give a whole number above 0, or leave it out")
         if self.link is not None and not isinstance(self.link, Link):
             raise self._wrong("link", self.link, "give a Link")
@@ -145,7 +139,7 @@ class Device(Result):
 
     def _positive(self, number: Any, what: str, *, or_zero: bool = False) -> float:
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
+        if not is_number or not 0 <= number < MAX_RATE or (number == 0 and not or_zero):
             expected = "a number, 0 or more" if or_zero else "a number above 0"
             raise self._wrong(what, number, f"give {expected}")
         return float(number)
@@ -248,7 +242,7 @@ def _of_row(row: str) -> Device:
         name.replace("_", " "),
         flops,
         float(bandwidth) * 1e9,
-        LAUNCH,
+        tuning.LAUNCH,
         int(gib) * 2**30,
         f"NVIDIA, {source}",
         multiprocessors=int(multiprocessors),

@@ -12,22 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost import tuning
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int64, brief, by_fields, frozen
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.amounts import parse_bytes
 
-LATENCY = 1e-5
-"""Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a
-framework. `remat calibrate` measures it."""
-
-PLANNED_SHARE = 0.9
-"""Default share of the rates that plans use. Plans that use a link to the last byte cost more than recomputation alone
-where it attains 10 % less."""
-
-_MAX_RATE = 1e30  # as for devices
-FINE = 10**9
-"""Ticks in the shortest cost or copy if ticks cannot be exact."""
+MAX_RATE = 1e30  # larger rates would overflow sums
 PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 """Units of costs that are times, and how many of each a second has."""
 _KEYS = ("out", "into", "latency", "host", "name", "source", "share")
@@ -91,11 +82,11 @@ class Link:
 
     out: float
     into: float
-    latency: float = LATENCY
+    latency: float = tuning.LATENCY
     host: int | None = None
     name: str = ""
     source: str = ""
-    share: float = PLANNED_SHARE
+    share: float = tuning.PLANNED_SHARE
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -130,7 +121,7 @@ class Link:
     def _checked(self, what: str, expected: str, *, or_zero: bool = False) -> float:
         number = getattr(self, what)
         is_number = isinstance(number, Real) and not isinstance(number, bool)
-        if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
+        if not is_number or not 0 <= number < MAX_RATE or (number == 0 and not or_zero):
             raise self._wrong(what, f"give {expected}")
         return float(number)
 
@@ -268,7 +259,7 @@ class Link:
         if exact <= most:
             return exact
         ticks, shortest = 1, min(shortest, Fraction(int(graph.compute[graph.compute > 0].min(initial=LARGEST_SUM))))
-        while ticks * shortest < FINE and 10 * ticks <= most:
+        while ticks * shortest < tuning.FINE and 10 * ticks <= most:
             ticks *= 10
         return ticks
 

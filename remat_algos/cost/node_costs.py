@@ -18,7 +18,6 @@ DEFAULT_DEVICE = "A100 80GB"
 """The default device of a roofline."""
 
 TIMED = ("roofline", "occupancy", "measured")  # methods that need a device
-_HEAVY, _LIGHT = 10, 1  # kusumoto2019, section 3
 
 
 def compute_costs(
@@ -53,7 +52,7 @@ def compute_costs(
     if cost == "flops":
         return work, "FLOPs"
     heavy = _convolutions(ops) if cost == "paper" else set()
-    return frozen([_HEAVY if op in heavy else _LIGHT for op in ops], np.int64), ""
+    return frozen([10 if op in heavy else 1 for op in ops], np.int64), ""  # kusumoto2019, section 3
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:

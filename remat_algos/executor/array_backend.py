@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.errors import BackendError
+from remat_algos.executor import tuning
 
 MEMINFO = Path("/proc/meminfo")
-BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
 
 Array = Any
 """uint8[n] of NumPy or of CuPy: neither library has a type for both."""
@@ -79,7 +79,7 @@ class Backend:
         """Keep a GPU busy, so that the next kernels are queued completely and start without a gap."""
         if self.stream is not None:
             (spin,) = cuda_kernels(self.xp, "busy.cu", "keep_busy")
-            spin((1,), (1,), (np.int64(BUSY),))
+            spin((1,), (1,), (np.int64(tuning.BUSY_TICKS),))
 
     def mark(self) -> Any:
         """Return a point in time, for `seconds`; does not synchronize."""

@@ -14,6 +14,7 @@ from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.errors import OutOfMemoryError
+from remat_algos.executor import tuning
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.schedule.simulation import Simulation, Step
 
@@ -22,7 +23,6 @@ Action = tuple[str, int]
 ("free", value)."""
 
 
-PACKING = 2.0  # time limit to pack into the allowed bytes, after a quick try
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
@@ -163,7 +163,7 @@ class HostCopies:
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:
-            allocation = pack(buffers, capacity=allowed, time_limit=PACKING)
+            allocation = pack(buffers, capacity=allowed, time_limit=tuning.HOST_PACKING)
         self._offset = dict(zip(last, allocation.offset.tolist(), strict=True))
         return allocation.size
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.allocate.allocation import Allocation, Buffers
+from remat_algos.allocate.pools import CHUNK
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError
-from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, gather_rows, interval_sums, row_of, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation

@@ -10,10 +10,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation, checked_limit
+from remat_algos.allocate.pools import CHUNK
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 
-CHUNK = 512  # bytes: granularity of GPU allocators
 PATTERN = 0xA5  # over freed bytes in checked runs: as a float32 it is tiny, as an index far outside
 BYTES = range(1, 252)  # in turn over allocated arrays, so that bytes that are never written differ between runs
 WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop

@@ -14,13 +14,11 @@ from typing import SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.executor import tuning
 from remat_algos.executor.array_backend import Array, Backend, cuda_kernels
 
-BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
-POINTERS = 8  # inputs passed as kernel arguments; more are passed in a table
-TABLE_SLOTS = 2**16  # checksums in a block of the GPU's memory
 
 _MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
 
@@ -30,7 +28,7 @@ Words = NDArray[np.uint32]
 @cache
 def _tables() -> tuple[Words, Words]:
     """i * PLACE and (2 * i + 1) * WEIGHT for the places i of a block, read-only."""
-    i = np.arange(BLOCK, dtype=np.uint32)
+    i = np.arange(tuning.BLOCK_WORDS, dtype=np.uint32)
     places, weights = i * PLACE, (2 * i + 1) * WEIGHT
     for table in (places, weights):
         table.setflags(write=False)
@@ -43,15 +41,15 @@ class NumpyMixer:
     def __init__(self) -> None:
         self._places, self._weights = _tables()
         self._odd: list[NDArray[np.uint32]] = []
-        self._mixed, self._upper = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
+        self._mixed, self._upper = np.empty(tuning.BLOCK_WORDS, np.uint32), np.empty(tuning.BLOCK_WORDS, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         """Write the mix of the inputs, or add it to `out`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
-        for start in range(0, n_words, BLOCK):
-            count = min(BLOCK, n_words - start)
+        for start in range(0, n_words, tuning.BLOCK_WORDS):
+            count = min(tuning.BLOCK_WORDS, n_words - start)
             mixed, upper = self._mixed[:count], self._upper[:count]
             if start:
                 np.add(self._places, start * PLACE % 2**32, out=self._mixed)
@@ -84,11 +82,11 @@ class NumpyMixer:
     def checksum(self, array: Array) -> int:
         """The sum of all words, each times the odd weight of its position, modulo 2**32."""
         n_words = -(-array.size // 4)
-        if 0 < n_words <= BLOCK:
+        if 0 < n_words <= tuning.BLOCK_WORDS:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
         total = 0
-        for start in range(0, n_words, BLOCK):
-            words = _words(array, start, min(BLOCK, n_words - start))
+        for start in range(0, n_words, tuning.BLOCK_WORDS):
+            words = _words(array, start, min(tuning.BLOCK_WORDS, n_words - start))
             total += int(np.dot(words, self._weights[: words.size]))
             total += 2 * start * WEIGHT * int(np.add.reduce(words, dtype=np.uint32))
         return total % 2**32
@@ -174,10 +172,12 @@ class CudaMixer:
         xp = backend.xp
         device = xp.cuda.runtime.getDevice()
         self._mix, self._checksum = cuda_kernels(xp, "mixing.cu", "mix", "checksum")
-        self._backend, self._slots = backend, _Slots(backend, TABLE_SLOTS)
+        self._backend, self._slots = backend, _Slots(backend, tuning.TABLE_SLOTS)
         with backend.uncounted():
             self._nothing = xp.zeros(1, np.uint32)
-            self._table = xp.zeros(max(2 * max_inputs, 1), np.uint64) if max_inputs > POINTERS else self._nothing
+            self._table = self._nothing
+            if max_inputs > tuning.MAX_POINTERS:
+                self._table = xp.zeros(2 * max_inputs, np.uint64)
         properties = xp.cuda.runtime.getDeviceProperties(device)
         self._max_blocks = 32 * int(properties["multiProcessorCount"])
 
@@ -185,14 +185,14 @@ class CudaMixer:
         if out.size == 0:
             return
         table = self._nothing
-        if len(inputs) > POINTERS:
+        if len(inputs) > tuning.MAX_POINTERS:
             table = self._table
             entries = [array.data.ptr if array.size else 0 for array in inputs] + [array.size for array in inputs]
             table[: len(entries)].set(np.array(entries, np.uint64), stream=self._backend.stream)
-        few = inputs if len(inputs) <= POINTERS else []
+        few = inputs if len(inputs) <= tuning.MAX_POINTERS else []
         pointers = [array if array.size else self._nothing for array in few]
         sizes = [np.int64(array.size) for array in few]
-        idle = POINTERS - len(few)
+        idle = tuning.MAX_POINTERS - len(few)
         arguments = (
             *(out, np.int64(out.size), np.uint32(number), np.int32(iters), np.int32(burn), np.int32(add)),
             *(np.int32(len(inputs)), *pointers, *[self._nothing] * idle, *sizes, *[np.int64(0)] * idle),
@@ -222,7 +222,7 @@ class CudaMixer:
 
     def _take(self, count: int) -> Array:
         if self._slots.used + count > self._slots.device.size:
-            self._slots = _Slots(self._backend, max(TABLE_SLOTS, count))
+            self._slots = _Slots(self._backend, max(tuning.TABLE_SLOTS, count))
         return self._slots.take(count)
 
     def _blocks(self, n_bytes: int) -> int:

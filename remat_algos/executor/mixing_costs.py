@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.executor import tuning
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.array_backend import free_memory
 from remat_algos.executor.operators import SyntheticOperators
@@ -16,13 +17,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Schedule
 
-WORDS = {
-    "numpy": (2**10, 2**17, 2**20),
-    "cupy": (2**10, 2**25, 2**26),
-}  # sizes that are timed: small ones, and one that no cache holds
-ROOM = 32  # values of the largest size that must fit into free memory
 SOURCES, READS, LONGER_RUN = 4, (1, 2, 4), 8
-REPEATS = 5
 
 Seconds = NDArray[np.float64]
 
@@ -54,7 +49,8 @@ def mixing_costs(backend: str) -> MixingCosts:
 
     graph = _yardstick(_sizes(backend))
     operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
-    runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(REPEATS + 1)]
+    n = tuning.TIMED_RUNS + 1
+    runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(n)]
     samples = np.array(runs[1:], np.float64)  # the first compiles and touches memory
     deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
     seconds = np.array([np.median(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
@@ -65,10 +61,10 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """Return the sizes of `WORDS` for which there is room."""
+    """Return the sizes of `tuning.TIMED_WORDS` for which there is room."""
     free = free_memory(backend_of(backend))
-    most = WORDS[backend][-1] if free is None else max(1, free // (4 * ROOM))
-    return tuple(min(size, most) for size in WORDS[backend])
+    most = tuning.TIMED_WORDS[backend][-1] if free is None else max(1, free // (4 * tuning.TIMED_ROOM))
+    return tuple(min(size, most) for size in tuning.TIMED_WORDS[backend])
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:

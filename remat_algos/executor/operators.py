@@ -17,8 +17,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES
 
 _INPUT = ROLES.index("input")
-_MASK = 2**32 - 1
-_MAX_ROUNDS = 2**31 - 1
 
 
 @runtime_checkable
@@ -172,7 +170,7 @@ class SyntheticOperators:
         """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
         numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
         # Each step is invertible, so distinct numbers stay distinct.
-        for part in (0, self._seed & _MASK, self._seed >> 32 & _MASK):
+        for part in (0, self._seed & 0xFFFFFFFF, self._seed >> 32 & 0xFFFFFFFF):
             numbers = (numbers ^ np.uint32(part)) * np.uint32(0x85EBCA6B)
             numbers ^= numbers >> 13
         return numbers.tolist()
@@ -191,11 +189,9 @@ class SyntheticOperators:
 def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     """Rounds of each node; the kernels count them in an int32."""
     array = frozen(rounds, np.int64, name, n)
-    wrong = array[(array < 0) | (array > _MAX_ROUNDS)]
+    wrong = array[(array < 0) | (array > 2**31 - 1)]
     if wrong.size:
-        raise ArgumentError(
-            "{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=_MAX_ROUNDS
-        )
+        raise ArgumentError("{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=2**31 - 1)
     by_node: list[int] = array.tolist()
     return by_node
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.allocate.allocation import Allocation, checked_limit
+from remat_algos.allocate.pools import CHUNK
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
@@ -31,7 +32,7 @@ from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.measurements import Execution, live_memory
-from remat_algos.executor.memories import CHUNK, PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
+from remat_algos.executor.memories import PATTERN, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.ir.arrays import to_lists
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -302,9 +303,6 @@ def _ended(simulation: Simulation) -> list[list[int]]:
     return ended
 
 
-LARGEST = 2**63 - 1  # divisor: sizes are int64
-
-
 @checked_arguments
 def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     """Divide the size of every value, workspace and resident by a whole number, rounding up.
@@ -313,7 +311,7 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     ----------
     graph : ComputationGraph
     by : int
-        A whole number from 1 to `LARGEST`.
+        A whole number from 1 to 2**63 - 1.
 
     Returns
     -------
@@ -331,8 +329,8 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     >>> shrink(graph, 1000).memory.tolist()
     [2, 0]
     """
-    if not 1 <= by <= LARGEST:
-        remedy = "give 1 or more" if by < 1 else f"give at most {LARGEST}"
+    if not 1 <= by < 2**63:
+        remedy = "give 1 or more" if by < 1 else f"give at most {2**63 - 1}"
         raise about("shrink", ArgumentError("sizes cannot be divided by {by!r}; " + remedy, by=by))
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:

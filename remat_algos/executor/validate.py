@@ -11,13 +11,13 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.offsets import pack
-from remat_algos.allocate.pools import PoolUse, cupy_pool
+from remat_algos.allocate.pools import CHUNK, PoolUse, cupy_pool
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError, BackendError, StaleValueError, about
+from remat_algos.executor import tuning
 from remat_algos.executor.array_backend import Array, Backend, free_memory
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.measurements import Execution, live_memory, times
-from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run import Runnable, execute, planned
@@ -280,10 +280,6 @@ def _time_of(seconds: float | None) -> str:
     return format_seconds(seconds or 0)
 
 
-ALIGNMENT = 512  # alignment of addresses in an arena: that of the pool's chunks
-MAX_SHARE = 0.9  # share of the free memory
-
-
 @checked_arguments
 def validate(
     graph: ComputationGraph,
@@ -462,8 +458,8 @@ def _checked(
 
 def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) -> Allocation:
     """Return the addresses of a plan, or pack new ones if the backend cannot use them."""
-    if allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
-        return pack(Buffers.of(simulation), alignment=ALIGNMENT)
+    if allocation is None or (backend != "numpy" and allocation.alignment % CHUNK):  # a GPU needs it
+        return pack(Buffers.of(simulation), alignment=CHUNK)
     return allocation
 
 
@@ -479,7 +475,7 @@ def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
 def _check_room(device: Backend, needed: int) -> None:
     """Raise BackendError before a run without room: running out of memory halfway can bring the machine down."""
     free = free_memory(device)
-    if free is not None and needed > MAX_SHARE * free:
+    if free is not None and needed > tuning.MAX_SHARE * free:
         raise BackendError(
             "the run needs {needed!b}, residents included, and {free!b} are free on "
             "{device}; take a smaller batch, or divide all sizes (remat run --shrink)",

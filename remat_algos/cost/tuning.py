@@ -1,0 +1,24 @@
+"""Numbers of devices, links and their calibration that change costs, each with what it trades."""
+
+# Seconds per launch of a GPU in the table, and per copy of a link in it: the order of back-to-back launches, and of an
+# asynchronous copy, from a framework; data sheets lack both, `remat calibrate` measures them. Higher: small nodes cost
+# more, small copies are worth less.
+LAUNCH, LATENCY = 5e-6, 1e-5
+# Side of a tile in elements: of those that NVIDIA lists for cuBLAS, 64 and 128, the smaller (Matrix Multiplication
+# Background User's Guide, 2023, section 2.3). Higher: more multiprocessors are idle.
+TILE = 64
+# Default share of a link's rates that plans use: at 1, plans cost more than recomputation alone where a link attains
+# 10 % less. Higher: more copies, which may be late.
+PLANNED_SHARE = 0.9
+# Ticks in the shortest cost or copy if ticks cannot be exact. Higher: smaller errors, less room for sums.
+FINE = 10**9
+
+# ---- calibration
+# Order of the first matrices, and seconds for all repeats of one size. Higher: rates of larger products, more time.
+SMALLEST_PRODUCT, PRODUCT_SECONDS = 256, 2.0
+# Bytes of an array: two exceed any cache. Higher: surer bandwidths, more memory.
+STREAM_BYTES = 2**27
+# Tiny operations, and copies between device and host, in a row. Higher: surer times, more time.
+LAUNCHES_TIMED, COPIES_TIMED = 200, 16
+# Bytes of such copies, 4 KiB to 64 MiB. More: a surer line through their times, more time.
+COPY_SIZES = tuple(4**k for k in range(6, 14))
