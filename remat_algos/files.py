@@ -23,11 +23,9 @@ LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 MAX_EXPANSION = 200
 """Decompressed bytes per compressed byte: rows of a table are 20 to 50, zeros 1,000."""
-_ALWAYS_EXPANDED = 2**22
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
-_PIECE = 2**20
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
@@ -108,7 +106,7 @@ def read_limit() -> int:
 
 def expanded_limit(packed: int) -> int:
     """Maximum number of bytes that `packed` compressed bytes may expand to."""
-    return max(_ALWAYS_EXPANDED, MAX_EXPANSION * packed)
+    return max(2**22, MAX_EXPANSION * packed)
 
 
 def too_large(what: str) -> GraphError:
@@ -124,7 +122,7 @@ def too_large(what: str) -> GraphError:
 def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
     """Read a whole stream; None if it exceeds the limit."""
     data = io.BytesIO()
-    while piece := stream.read(_PIECE):
+    while piece := stream.read(2**20):
         data.write(piece)
         if data.tell() > limit:
             return None
@@ -221,8 +219,6 @@ TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST} levels"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LONGEST = 19
 """Digits of whole numbers: those of 64 bits."""
-_ABSURD = 100
-"""Whole numbers of as many digits are refused here; shorter ones that are too large are reported with their node."""
 _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
@@ -277,7 +273,8 @@ def _whole(text: str) -> int:
 
 
 def _exact_whole(text: str) -> Any:
-    return int(text) if len(text) <= _LONGEST else decimal(text) if len(text) < _ABSURD else _whole(text)
+    # Below 100 digits, numbers that are too large are reported with their node.
+    return int(text) if len(text) <= _LONGEST else decimal(text) if len(text) < 100 else _whole(text)
 
 
 def _float(text: str) -> float:

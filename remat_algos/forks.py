@@ -12,8 +12,6 @@ Result = TypeVar("Result")
 
 IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
 """Modules that solving threads import when they are first needed; NumPy does so too, in `unique` for one."""
-FORK_PATIENCE = 5.0
-"""Seconds to wait for such imports of other threads."""
 
 
 class cached_property(Generic[Result]):
@@ -39,7 +37,7 @@ def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) 
 
 def _before() -> None:
     """Take the locks while no other thread imports a module: the child would wait for that thread for ever."""
-    latest = time.monotonic() + FORK_PATIENCE
+    latest = time.monotonic() + 5.0
     while True:
         for each in tuple(_locks):
             each[0].acquire()

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from remat_algos.errors import ArgumentTypeError
 from remat_algos.wording import one_line, shortened, tabulated
 
-LONGEST_SUMMARY = 90  # characters in the line that shows an entry
-
 
 def modules_in(package: ModuleType) -> list[str]:
     """Names of the modules in a package's folder, without leading underscores; not by pkgutil, which imports slowly."""
@@ -29,7 +27,7 @@ class Registered:
     COLUMNS: ClassVar[tuple[str, ...]] = ("name", "what it does")
 
     def __repr__(self) -> str:
-        return one_line(self, *(shortened(cell, LONGEST_SUMMARY) for cell in self.cells))
+        return one_line(self, *(shortened(cell, 90) for cell in self.cells))
 
     @property
     def name(self) -> str:

@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 
-from remat_algos.allocate import sharing
 from remat_algos.allocate.allocation import Buffers
 from remat_algos.allocate.sharing import colour, share_storage
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
@@ -142,7 +141,7 @@ def test_sharing_without_time_is_that_of_one_range():
 def test_colouring_is_not_begun_without_the_time_for_it(monkeypatch):
     buffers = Buffers.of(baseline(differentiate(chain(9))))
     assert colour(buffers, time_limit=0).method == colour(buffers).method
-    monkeypatch.setattr(sharing, "PAIRS_A_SECOND", 0)
+    monkeypatch.setattr("remat_algos.allocate.tuning.PAIRS_A_SECOND", 0)
     found = colour(buffers, time_limit=0)
     found.verify()
     assert found.method == "separate"
@@ -151,7 +150,7 @@ def test_colouring_is_not_begun_without_the_time_for_it(monkeypatch):
 def test_a_width_without_the_time_for_contraction_is_bounded_by_the_minimum_degree(monkeypatch):
     graph = UndirectedGraph.of(layered_dag(40, width=5, seed=2))
     whole = treewidth.width_bounds(graph)
-    monkeypatch.setattr(treewidth, "CONTRACTED_A_SECOND", 0)
+    monkeypatch.setattr("remat_algos.structure.tuning.CONTRACTED_A_SECOND", 0)
     monkeypatch.setattr(treewidth, "contraction_bound", lambda graph: pytest.fail("it was begun"))
     found = treewidth.width_bounds(graph, time_limit=600)
     assert found.lower_bound <= whole.lower_bound

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import re
 import tokenize
 from collections import defaultdict
@@ -23,6 +24,7 @@ NAMED_FOR_ANOTHER = {
 }
 EVERYWHERE = {
     "__init__": "every package has one",
+    "tuning": "every room has one table of the numbers that change its results",
     "registry": "every registry of solvers, allocators, models and papers is found under one name",
     "study": "every paper has one",
     "networks": "every paper has its own",
@@ -148,35 +150,82 @@ def test_a_class_name_exists_once():
     assert {name: files for name, files in classes().items() if len(files) > 1} == CLASSES_LEFT
 
 
-def constants():
-    """Name of a constant number to its values, as they are written, with the files that define it."""
-    found = defaultdict(lambda: defaultdict(list))
-    for path in python_files():
+# Numbers that change results stand in effort.py, or in the table of their room.
+TABLES = {PACKAGE / "effort.py", *PACKAGE.rglob("tuning.py")}
+TRADE = re.compile(r"\b(Higher|Lower|More|Wider|Closer to 1|Hotter|Hotter later rounds|Colder)( \w+)?: \w")
+OUTSIDE_TABLES = 315
+"""Numbers that have a name outside of the tables; they only become fewer."""
+
+
+def constants(files=None):
+    """(name, value as it is written, file) of each number, or tuple of numbers, that a module names."""
+    for path in python_files() if files is None else files:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            names = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             value = getattr(node, "value", None)
-            pairs = [(each, value) for each in names]
-            for each in names:
-                if isinstance(each, ast.Tuple) and isinstance(value, ast.Tuple):
-                    pairs += zip(each.elts, value.elts, strict=False)
-            for each, number in pairs:
-                if isinstance(each, ast.Name) and each.id.isupper() and is_number(number):
-                    found[each.id][ast.unparse(number)].append(relative(path))
-    return found
+            for target in node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]:
+                pairs = [(target, value)]
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    pairs = zip(target.elts, value.elts, strict=False)
+                for name, number in pairs:
+                    if isinstance(name, ast.Name) and name.id.isupper() and is_number(number):
+                        yield name.id, ast.unparse(number), relative(path)
 
 
 def is_number(node):
-    """Whether an expression is a number, or a sum, product or power of numbers."""
+    """Whether an expression is a number, a sum, product or power of numbers, or a tuple of such."""
     if isinstance(node, ast.BinOp):
         return is_number(node.left) and is_number(node.right)
     if isinstance(node, ast.UnaryOp):
         return is_number(node.operand)
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(map(is_number, node.elts))
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def test_a_name_of_a_number_has_one_value_in_the_package():
-    assert len(constants()) > 200
-    assert {name: dict(values) for name, values in constants().items() if len(values) > 1} == {}
+    values = defaultdict(lambda: defaultdict(list))
+    for name, value, file in constants():
+        values[name][value].append(file)
+    assert len(values) > 200
+    assert {name: dict(files) for name, files in values.items() if len(files) > 1} == {}
+
+
+def test_numbers_that_change_results_stand_in_tables():
+    outside = list(constants(set(python_files()) - TABLES))
+    assert len(outside) <= OUTSIDE_TABLES, "name it in the tuning.py of its room, or write it where it is used"
+
+
+def entries(path):
+    """(name, comment above it) of each entry of a table; entries without a line between them share theirs."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for node in ast.parse("\n".join(lines)).body:
+        if isinstance(node, ast.Assign):
+            above = node.lineno - 1
+            while lines[above - 1] and not lines[above - 1].startswith("#"):
+                above -= 1
+            comment = list(itertools.takewhile(lambda line: line.startswith("# "), reversed(lines[:above])))
+            for name in (name for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)):
+                yield name.id, " ".join(line[2:] for line in reversed(comment))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES - {PACKAGE / "effort.py"}), ids=lambda path: path.parent.name)
+def test_an_entry_of_a_table_says_what_it_trades(table):
+    found = dict(entries(table))
+    assert found
+    assert [name for name, comment in found.items() if not TRADE.search(comment)] == []
+
+
+@pytest.mark.parametrize("table", sorted(TABLES - {PACKAGE / "effort.py"}), ids=lambda path: path.parent.name)
+def test_an_entry_of_a_table_is_used(table):
+    text = "\n".join(path.read_text(encoding="utf-8") for path in table.parent.rglob("*.py") if path != table)
+    assert [name for name, _ in entries(table) if not re.search(rf"\btuning\.{name}\b", text)] == []
+
+
+def test_a_limit_of_effort_says_what_it_limits():
+    text = (PACKAGE / "effort.py").read_text(encoding="utf-8")
+    lines, fields = text.splitlines(), [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AnnAssign)]
+    assert {field.target.id for field in fields} >= {"search_work", "gap"}
+    assert [field.target.id for field in fields if not lines[field.lineno - 2].startswith("    # ")] == []
 
 
 def test_a_module_name_exists_once():

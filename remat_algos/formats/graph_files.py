@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 KINDS = ("nodes", "edges", "values")
 FILES_NAMED = 2  # nodes named per note
-COLUMNS_SHOWN = 4  # columns named per note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = ".nodes.csv"  # ending of written tables
 TABLE = GraphFormat("table", csv_tables.parse_edges)
@@ -217,7 +216,7 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
-    other = listed(list(dict.fromkeys(tables.ignored)), COLUMNS_SHOWN)  # perhaps meant for a size
+    other = listed(list(dict.fromkeys(tables.ignored)), 4)  # perhaps meant for a size
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),

@@ -132,7 +132,6 @@ def _count(source: str, line: int, name: str, value: Any) -> int:
 
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # magic of npz files, and of empty ones
-MAX_DIGITS = 10  # digits of an id
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 Other = tuple[str, int, str]
 """An action other than `compute`, the number of steps before it, and the name of its value."""
@@ -383,7 +382,7 @@ def _node(graph: ComputationGraph, node: str | int) -> int:
             if not (node.isascii() and node.isdecimal()):
                 raise
     digits = str(node)
-    return int(digits) if len(digits) <= MAX_DIGITS and int(digits) < graph.n_nodes else -1
+    return int(digits) if len(digits) <= 10 and int(digits) < graph.n_nodes else -1  # int32
 
 
 def _json(text: str, source: str) -> Order:

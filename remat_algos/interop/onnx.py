@@ -43,11 +43,7 @@ LINEAR = frozenset(
 )
 """Operators, beside those of `ra.ir.operation_kinds`, whose gradient reads nothing but indices and conditions."""
 
-MAX_TRIPS = 2**31  # trips of a Loop; a larger count means that its condition ends it
-BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
-ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # only the first input is learned
-STATISTICS = (3, 4)  # places of the running mean and variance among the inputs of BatchNormalization
 OWN_DOMAINS = ("", "ai.onnx")
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
@@ -425,13 +421,13 @@ class _OnnxRows:
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
-            return max(0, trips) if trips < MAX_TRIPS else 1
+            return max(0, trips) if trips < 2**31 else 1  # the condition ends it
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         first = len(node.input) - attributes["num_scan_inputs"]
         shape = shapes.get(node.input[first])
         if shape is None:
             return 1
-        if self.opset < BATCHED_SCAN:
+        if self.opset < 9:  # Scan has a batch dimension
             return prod(shape[:2])
         return shape[attributes.get("scan_input_axes", [0])[0]]
 
@@ -439,7 +435,7 @@ class _OnnxRows:
         role = {tensor.name: "parameter" for tensor in self.graph.initializer if self.extents[tensor.name].floating}
         for node in self.graph.node:
             if node.op_type == "BatchNormalization":
-                role |= {node.input[place]: "state" for place in STATISTICS}
+                role |= dict.fromkeys(node.input[3:5], "state")  # running mean and variance
             if node.op_type in SETTINGS:
                 role |= dict.fromkeys(node.input[1:], "input")
         names = dict.fromkeys((*self.constants, *(info.name for info in self.graph.input)))
@@ -480,8 +476,8 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
             return True
     if node.domain not in OWN_DOMAINS or node.op_type != "Dropout":
         return node.op_type in RANDOM and node.domain in OWN_DOMAINS
-    if opset < TRAINING_FLAG:
-        return opset < ALWAYS_INFERENCE and not any(entry.name == "is_test" and entry.i for entry in node.attribute)
+    if opset < 12:  # without a flag for training; from 7 on it never draws
+        return opset < 7 and not any(entry.name == "is_test" and entry.i for entry in node.attribute)
     flag = node.input[2] if len(node.input) > 2 else ""
     return bool(flag) and (flag not in constants or bool(onnx.numpy_helper.to_array(constants[flag]).any()))
 

@@ -9,7 +9,6 @@ Shape = tuple[int, ...] | None
 
 Shapes = Sequence[Shape]
 Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
-MAX_READS = 16  # most reads of these operators
 MICROSOFT = "com.microsoft."
 
 
@@ -23,7 +22,8 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
     formula = FORMULAS.get(op)
     if formula is None:
         return 0
-    return formula([*reads, *[None] * MAX_READS], [*values, *[None] * MAX_READS], attributes)
+    left_out: list[Shape] = [None] * 16  # more than any operator reads
+    return formula([*reads, *left_out], [*values, *left_out], attributes)
 
 
 def _of(shape: Shape) -> tuple[int, ...]:

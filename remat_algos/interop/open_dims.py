@@ -9,13 +9,11 @@ from remat_algos.errors import GraphError
 from remat_algos.wording import did_you_mean, typed
 
 LONGEST_DIM = 2**63  # a dimension is shorter
-MAX_NAMED = 3  # dimensions in a message
-LARGEST_POWER = 64  # 2**64 exceeds any dimension
 OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Pow: lambda base, power: base ** max(0, min(power, LARGEST_POWER)),
+    ast.Pow: lambda base, power: base ** max(0, min(power, 64)),  # 2**64 exceeds any dimension
 }
 FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
     "floordiv": operator.floordiv,
@@ -51,7 +49,7 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
     """Return the error for tensors without a size, of which the first has this shape; `names` need lengths."""
-    named = list(dict.fromkeys(names))[:MAX_NAMED]
+    named = list(dict.fromkeys(names))[:3]
     clear = all(name.isprintable() and not set(name) & set("&=?") for name in named)
     return GraphError(
         "{unsized:tensor} {have} no size, the first is {first!r} ({shape}); give their lengths, as in {dims!w}{path!w}",

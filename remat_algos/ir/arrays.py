@@ -24,8 +24,6 @@ Float64 = NDArray[np.float64]
 PerName = ArrayLike | Mapping[Any, Any]
 """An entry for each node or value: by position, or by name."""
 
-LONGEST_REPR = 60  # characters of a field in a line
-
 
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
@@ -194,7 +192,7 @@ def _brief_entry(entry: Any) -> str:
         return f"{entry.dtype}{list(entry.shape)}"
     if isinstance(entry, list | tuple | Mapping):
         return f"<{'1 entry' if len(entry) == 1 else f'{len(entry):,} entries'}>"
-    return quoted(entry, LONGEST_REPR)
+    return quoted(entry, 60)
 
 
 def as_whole(number: Any) -> int | None:

@@ -60,8 +60,6 @@ from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_n
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.wording import counted, did_you_mean, format_bytes, one_line, spelled
 
-MAX_VALUES = 2**31
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputationGraph:
@@ -216,7 +214,7 @@ class ComputationGraph:
         values = frozen(np.arange(n + 1) if value_indptr is None else value_indptr, np.int64, "value_indptr", n + 1)
         n_values = int(values[-1]) if values.size else 0
         check_indptr(values, n, n_values, "value_indptr")
-        if n_values >= MAX_VALUES:
+        if n_values >= 2**31:
             raise GraphError("the graph has {n_values:,} values; expected fewer than 2**31", n_values=n_values)
         labels = Labels() if labels is None else labels
         check_kind(labels, Labels, "labels")

@@ -95,11 +95,10 @@ class OperationKind:
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
-# Per element: a sum, a difference, a square and its sum, two products, a sum.
-NORM_FLOPS = 7
 NORM, ACTIVATION, DROPOUT, ELEMENT_WISE = "other norms", "activation", "dropout", "element-wise"
 
-_STATISTICS: dict[str, Any] = {"saves": "inputs", "flops": NORM_FLOPS, "extra": ("mean", "rstd")}
+# FLOPs per element: a sum, a difference, a square and its sum, two products, a sum.
+_STATISTICS: dict[str, Any] = {"saves": "inputs", "flops": 7, "extra": ("mean", "rstd")}
 _FROM_OUTPUT: dict[str, Any] = {"saves": "output", "saves_alone": "output", "in_place": FIRST}
 _SIGN: dict[str, Any] = {**_FROM_OUTPUT, "layer": ACTIVATION, "binarizable": True}
 _FROM_INPUTS: dict[str, Any] = {"saves": "inputs", "gradient_in_place": True}

@@ -436,7 +436,6 @@ NAMED_AMOUNTS = AMOUNTS.keys() | OF_NAMED.keys()
 
 COMPLETE = ("memory", "compute")  # mappings without defaults
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
-MAX_NODES = 2**31
 
 
 def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
@@ -475,7 +474,7 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
     if n_nodes is None and not sizes:
         return np.unique(pairs)
     n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])
-    if not 0 <= n <= MAX_NODES:
+    if not 0 <= n <= 2**31:
         raise GraphError("there are {n:,} nodes, expected from 0 to 2**31", n=n)
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n):
         lost = int(pairs.min()) if pairs.min() < 0 else int(pairs.max())

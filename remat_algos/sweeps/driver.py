@@ -40,7 +40,6 @@ from remat_algos.sweeps.results import SweepResults, results_of
 from remat_algos.sweeps.worker import FAILED, reason_of
 
 AHEAD = 2  # jobs submitted per worker
-WORKERS = 32  # assumed if an executor states none
 LOOK = 1.0  # seconds between counts of workers
 LOST = 20  # times that executors may lose a job, or break
 PAUSE, START_PATIENCE = 1.0, 120.0  # seconds until processes that did not start are retried, and until giving up
@@ -416,7 +415,7 @@ def _workers(executor: Executor) -> int:
             raise SweepError(
                 "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error
-    return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or WORKERS
+    return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or 32
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:

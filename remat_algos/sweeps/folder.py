@@ -38,8 +38,6 @@ TEXTS = ("reason", "method", "bound_source", "stop", "host")
 REQUEST_TEXTS = ("graph", "version", "solver", "effort")
 MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # measured, if known
 OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
-ABANDONED = 600.0  # seconds since the last write to a half-written file
-RECORD = 4096  # bytes read from a driver's file
 
 
 class SweepFolder:
@@ -286,7 +284,7 @@ def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
             if _lock(other):
                 file.unlink(missing_ok=True)
                 return
-            record = json_of(other.read(RECORD))
+            record = json_of(other.read(4096))
     except FileNotFoundError:  # ended just now
         return
     except ValueError:
@@ -324,5 +322,5 @@ def _remove_abandoned(folder: SweepFolder, now: float) -> None:
     """Remove half-written files of drivers that were killed; `now` is by the clock of the file system."""
     with contextlib.suppress(OSError):
         for half in folder.path.rglob(".*.part"):
-            if now - half.stat().st_mtime > ABANDONED:
+            if now - half.stat().st_mtime > 600:  # seconds
                 half.unlink(missing_ok=True)

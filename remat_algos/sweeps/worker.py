@@ -33,8 +33,6 @@ from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
-LONGEST_REASON = 300  # characters of a reason
-GRAPHS_KEPT = 2  # graphs kept; they count as the worker's memory
 _HEAD = 8
 
 
@@ -109,7 +107,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 def reason_of(error: Exception) -> str:
     """Return the reason that is kept of an unexpected error: its kind, and its text in one line."""
-    return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST_REASON)}"
+    return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
 
 
 def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -124,7 +122,7 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     return {"outcome": PLANNED, **figures, **own}, json.dumps(record)
 
 
-@lru_cache(GRAPHS_KEPT)
+@lru_cache(2)  # they count as its memory
 def _graph(file: str) -> ComputationGraph:
     return from_npz(read_bytes(Path(file)))
 

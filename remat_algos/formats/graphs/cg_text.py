@@ -20,7 +20,6 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 
 _START = re.compile(r"[1-9]\d*[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+(_|/|\d+[ \t]*\r?\n)")
-CONVOLUTION, OTHER = 10, 1  # the paper's costs
 KINDS = ("_", "gradient", "input", "output")
 
 
@@ -68,7 +67,7 @@ def _parse(text: str, source: str) -> Tables:
             NodeRow(
                 name,
                 record.operation,
-                compute=CONVOLUTION if record.operation.startswith("Conv") else OTHER,
+                compute=10 if record.operation.startswith("Conv") else 1,  # the paper's costs
                 values=[ValueRow(variables[x].memory)],
                 reads=[names[y] for y, _ in record.inputs if y in names],
                 saved=[names[y] for y, kind in gradient.inputs if y in names and kind != "gradient"],

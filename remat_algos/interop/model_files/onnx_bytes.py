@@ -9,7 +9,6 @@ from remat_algos.ir.graph import ComputationGraph
 
 IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model has
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
-MAX_FIELDS = 100_000  # fields per message
 VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # how a field of protobuf is written
 _START = re.compile(rb"[\x08\x12\x1a\x22(2:Br]|[\xa2\xca\xd2]\x01")  # number and kind of a field of a ModelProto
 
@@ -36,7 +35,7 @@ def _sniff(data: bytes, ending: str) -> bool:
 def _fields(data: bytes) -> set[tuple[int, int]]:
     """Number and kind of the fields of a protobuf message; ValueError or IndexError for other bytes."""
     at, found = 0, set[tuple[int, int]]()
-    for _ in range(MAX_FIELDS):
+    for _ in range(100_000):
         if at >= len(data):
             break
         key, at = _varint(data, at)

@@ -30,7 +30,6 @@ from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
 ATTEMPTS = 5  # number of limits that `fit` tries
-REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
 _latest: list["TorchBackend"] = []  # the model of the backend "remat" that was called last
 
@@ -239,7 +238,7 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
     if known is None:
         known = (options or {}, _backend_of(dict(options or {})))
         _partitioners[id(options)] = known  # keeps the options alive: their id stays unique
-        if len(_partitioners) > REMEMBERED:
+        if len(_partitioners) > 64:
             _partitioners.popitem(last=False)
     return known[1]
 

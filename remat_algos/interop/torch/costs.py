@@ -20,7 +20,6 @@ from remat_algos.interop.torch.storages import allocator_peak, tensors
 from remat_algos.ir.arrays import Int64
 
 PROFILE = "profile"
-RUNS = 3  # timed runs, after an untimed one
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
 
@@ -145,10 +144,10 @@ def _numbers(argument: Any) -> Any:
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
-    """Median time of a call, and the maximum of its bytes beyond its results."""
+    """Median time of three calls after the first, and the maximum of their bytes beyond the results."""
     call()
     times = []
-    for _ in range(RUNS):
+    for _ in range(3):
         _wait(device)
         start = time.perf_counter_ns()
         call()

@@ -17,6 +17,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from remat_algos.allocate.pools import CHUNK
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import GraphError, PlanError
@@ -38,7 +39,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import ROLES, Labels, Resident
 from remat_algos.plan.blocks import KEEP, Blocks, Holds, block_signature
 
-CUDA_ROUNDING = 512  # bytes to which CUDA's allocator rounds
 ONEDNN = re.compile("convolution|mkldnn|bfloat16|float16")  # operators that take memory of their own on the CPU
 FREE = (torch.ops.prim.device.default,)  # asked for attributes of fake tensors
 # Never run again: one process that reran them would wait for the others.
@@ -167,7 +167,7 @@ class _Recorder(DispatchMode):
         return self._add_resident(tensor, f"constant_{len(self.residents)}", "state") if found is None else found
 
     def _bytes(self, size: int) -> int:
-        return -(-size // CUDA_ROUNDING) * CUDA_ROUNDING if self.step.on_gpu else size
+        return -(-size // CHUNK) * CHUNK if self.step.on_gpu else size
 
     def _track(self, tensor: torch.Tensor, stored: _Storage) -> None:
         storage = tensor.untyped_storage()

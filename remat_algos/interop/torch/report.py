@@ -18,9 +18,6 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import percent
 from remat_algos.wording import LONGEST_PATH, counted, exact_bytes, format_bytes, shortened
 
-NOTABLE_CALLS = 10
-"""Gradients that wait are reported if they are more than this part of the peak."""
-
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
@@ -156,9 +153,9 @@ class GraphReport(Result):
 
     @property
     def waiting(self) -> int:
-        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if they are few."""
+        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 up to a tenth of it."""
         waiting = waiting_gradients(self.plan.simulation)
-        return waiting if waiting * NOTABLE_CALLS > self.plan.peak_memory else 0
+        return waiting if waiting * 10 > self.plan.peak_memory else 0
 
     def modules(self, depth: int | None = None) -> ModuleTable:
         """Freed, recomputed and saved bytes and overhead of submodules; those below `depth` count for the one above."""

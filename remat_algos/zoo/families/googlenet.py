@@ -28,7 +28,7 @@ INCEPTIONS: dict[str, Branches] = {
 
 POOLED_AFTER = ("3b", "4e")
 HEAD_AFTER = ("4a", "4d")
-STEM, HEAD, AUXILIARY_HIDDEN = (64, 64, 192), 128, 1024
+STEM_CHANNELS, HEAD, AUXILIARY_HIDDEN = (64, 64, 192), 128, 1024
 
 
 @family({"googlenet": {}, "googlenet_bn": {"norm": True}}, grows={"image": range(96, 4097, 32)})
@@ -76,7 +76,7 @@ def googlenet(
 
 
 def _stem(net: Layers, x: Tensor, width: int, norm: bool) -> Tensor:
-    first, second, third = (scaled(channels, width) for channels in STEM)
+    first, second, third = (scaled(channels, width) for channels in STEM_CHANNELS)
     with net.block("stem"):
         x = _unit(net, x, first, 7, "conv1", norm, stride=2)
         x = net.max_pool(x, 3, 2, cover=True, name="pool1")

@@ -6,7 +6,7 @@ from remat_algos.zoo.builder import Tensor
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import family
 
-BINS = (1, 2, 3, 6)
+POOL_BINS = (1, 2, 3, 6)
 STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)  # of the four stages: the image stays at an eighth
 MIN_DEPTH = 35
 
@@ -80,10 +80,10 @@ def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, 
 def _pyramid(net: Layers, x: Tensor) -> Tensor:
     """Beside the features their means over 1, 4, 9 and 36 regions, brought to the size of the image again."""
     levels = []
-    for k, parts in enumerate(BINS):
+    for k, parts in enumerate(POOL_BINS):
         with net.block(f"ppm.{k}"):
             y = net.average_pool_to(x, parts, parts)
-            y = net.convolution(y, x.shape[1] // len(BINS), 1, bias=False)
+            y = net.convolution(y, x.shape[1] // len(POOL_BINS), 1, bias=False)
             levels.append(net.upsample(net.relu(net.batch_norm(y)), *x.shape[2:]))
     return net.concat(x, *levels, name="pyramid")
 
