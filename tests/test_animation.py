@@ -11,6 +11,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import ArgumentError, PlanError
+from remat_algos.plot import tuning
 from remat_algos.plot.colours import INKS
 from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.pictures import animation as module
@@ -102,7 +103,7 @@ def test_without_style_sheets_it_has_plain_colours_and_shows_the_peak(plan):
 def test_every_run_lights_up_for_its_step(plan):
     animated = animation(plan, seconds=6)
     names, m = keyframes_of(animated.svg()), len(plan.schedule)
-    time = (6 - module.HOLD) / m
+    time = (6 - tuning.HOLD) / m
     order = plan.schedule.order.tolist()
     for v in range(plan.graph.n_nodes):
         ringed = plan.schedule.order[plan.simulation.peak_step] == v
@@ -187,11 +188,11 @@ def test_what_cannot_be_drawn_is_refused(plan, tmp_path, monkeypatch):
             animation(plan, seconds=seconds)
     with pytest.raises(ra.ScheduleError, match="give a first step and a later end"):
         animation(plan, steps=range(3, 3))
-    monkeypatch.setattr(module, "MAX_DRAWN_STEPS", 5)
+    monkeypatch.setattr("remat_algos.plot.tuning.MAX_DRAWN_STEPS", 5)
     with raises(PlanError, max_steps=5, n_steps=25):
         animation(plan)
     assert animation(plan, steps=range(5)).svg()
-    monkeypatch.setattr(module, "MAX_DRAWN_NODES", 5)
+    monkeypatch.setattr("remat_algos.plot.tuning.MAX_DRAWN_NODES", 5)
     with raises(PlanError, max_nodes=5, nodes=20):
         animation(plan)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from remat_algos.kernels.layer_order import crossings, nearest_rising, reduce_crossings
 from scipy.optimize import isotonic_regression
 
-from remat_algos.plot import layered_layout
 from remat_algos.plot.layered_layout import layout
 from remat_algos.zoo.random import layered_dag
 
@@ -68,7 +67,7 @@ def test_rising_places_are_the_nearest(wishes):
 def test_layouts_of_random_graphs_cross_less_than_sweeps_alone(seed, monkeypatch):
     graph = layered_dag(120, reach=30, seed=seed)
     found = drawn_crossings(layout(graph))
-    monkeypatch.setattr(layered_layout, "ORDERINGS", 0)
+    monkeypatch.setattr("remat_algos.plot.tuning.ORDERINGS", 0)
     assert found < drawn_crossings(layout(graph))
 
 

@@ -15,8 +15,8 @@ from remat_algos.allocate.allocation import Allocation, Buffers
 from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plot import tuning
 from remat_algos.plot.colours import ROLES
-from remat_algos.plot.pictures.addresses import MAX_OUTLINED
 from remat_algos.schedule.simulation import simulate
 from tests.test_plot import diamond, overlapping, rendered, simulations, trained
 
@@ -159,7 +159,7 @@ def test_a_plan_says_where_its_simulation_is():
 
 
 def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
-    count = MAX_OUTLINED + 1
+    count = tuning.MAX_OUTLINED + 1
     begin = np.arange(count)
     allocation = share_storage(Buffers(begin, begin + 3, 1 + begin % 7))
     ax = plot.addresses(allocation)

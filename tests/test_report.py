@@ -9,7 +9,6 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
-from remat_algos.plot.pictures import report as report_page
 from remat_algos.plot.pictures.report import report
 from remat_algos.questions.explain import explain
 from remat_algos.schedule.emission import baseline
@@ -93,7 +92,7 @@ def test_no_name_ends_the_script_and_nothing_is_fetched():
 
 def test_long_data_are_compressed(plan, monkeypatch):
     plain = report(plan)
-    monkeypatch.setattr(report_page, "MAX_PLAIN", 1000)
+    monkeypatch.setattr("remat_algos.plot.tuning.MAX_PLAIN", 1000)
     packed = report(plan)
     assert data_of(packed) == data_of(plain)
     assert len(packed) < len(plain)
@@ -122,7 +121,7 @@ def test_what_cannot_be_shown_is_refused(plan, monkeypatch):
         report(plan, ra.solve(forward, "100%", raw=True))
     with pytest.raises(TypeError, match="plan is a"):
         report(plan.graph)
-    monkeypatch.setattr(report_page, "MAX_DRAWN_NODES", 5)
+    monkeypatch.setattr("remat_algos.plot.tuning.MAX_DRAWN_NODES", 5)
     with raises(PlanError, max_nodes=5, n_nodes=20):
         report(plan)
 

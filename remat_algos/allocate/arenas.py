@@ -504,8 +504,8 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
-    largest = np.argsort(-row.blocks.size, kind="stable")
-    blocks = largest[largest >= row.n_walls][: tuning.MAX_LEFT_OUT].tolist()
+    falling = np.argsort(-row.blocks.size, kind="stable")
+    blocks = falling[falling >= row.n_walls][: tuning.MAX_LEFT_OUT].tolist()
     within = _part_of(clock, 1)
     with suppress(OutOfTime):
         for block in blocks:

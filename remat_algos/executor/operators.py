@@ -191,7 +191,9 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     array = frozen(rounds, np.int64, name, n)
     wrong = array[(array < 0) | (array > 2**31 - 1)]
     if wrong.size:
-        raise ArgumentError("{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=2**31 - 1)
+        raise ArgumentError(
+            "{name!w} is {wrong}; give 0 to {max_rounds}", name=name, wrong=wrong[0], max_rounds=2**31 - 1
+        )
     by_node: list[int] = array.tolist()
     return by_node
 

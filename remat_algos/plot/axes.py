@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind
+from remat_algos.plot import tuning
 from remat_algos.plot.colours import BLACK, BLUE, CURVES, GREY, PALE, VERMILION, WHITE, Style
 from remat_algos.wording import shortened
 
@@ -17,12 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-# Inches of a point, and of a row of a legend.
-POINT, LEGEND_ROW = 1 / 72, 0.19
-# Points of letters in boxes and bars, and in legends.
-FONT, LEGEND_FONT = 8, 9
-# Width of a letter in font sizes: slightly above the average of DejaVu Sans.
-LETTER = 0.62
+POINT = 1 / 72  # inches
 
 
 def of_size(ax: Axes | None, width: float = 10, height: float = 4.8) -> Axes:
@@ -113,7 +109,7 @@ def boxed(
     box = {"boxstyle": f"round,pad={pad}", "facecolor": fill, "edgecolor": edge, "linewidth": width}
     letters = WHITE if fill in (BLUE, VERMILION) else BLACK
     x, y = place
-    ax.text(x, y, text, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
+    ax.text(x, y, text, ha="center", va="center", fontsize=tuning.FONT, color=letters, bbox=box)
 
 
 def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iterable[str]) -> None:
@@ -122,12 +118,12 @@ def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iter
     per_amount = inches(ax)[1] / ax.get_ylim()[1]
     for (x, y), amount, text in zip(places, amounts, texts, strict=True):
         if amount * per_amount > 1.8 * text_height():
-            ax.text(x, y, text, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
+            ax.text(x, y, text, ha="center", va="center", fontsize=tuning.FONT, color="black", bbox=paper)
 
 
 def above(ax: Axes, places: Iterable[Any], heights: Iterable[Any], texts: Iterable[str]) -> None:
     for x, y, text in zip(places, heights, texts, strict=True):
-        ax.text(x, y, text, ha="center", va="bottom", fontsize=FONT, color=ink())
+        ax.text(x, y, text, ha="center", va="bottom", fontsize=tuning.FONT, color=ink())
 
 
 def bars(
@@ -193,12 +189,12 @@ def dots(ax: Axes, points: Any, sizes: Any, colours: Sequence[str]) -> None:
     ax.margins(0.03, 0.1)
 
 
-def text_width(text: str, size: float = FONT) -> float:
+def text_width(text: str, size: float = tuning.FONT) -> float:
     """Inches of the longest line of a text, by default one in a box."""
-    return max(map(len, text.split("\n"))) * LETTER * size * POINT
+    return max(map(len, text.split("\n"))) * tuning.LETTER * size * POINT
 
 
-def text_height(size: float = FONT) -> float:
+def text_height(size: float = tuning.FONT) -> float:
     return size * POINT
 
 
@@ -220,7 +216,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
     """Draw a legend to the right of the axes; a row without a handle is text; rows without room are counted."""
     from matplotlib.lines import Line2D
 
-    room = max(3, int(inches(ax)[1] / LEGEND_ROW))
+    room = max(3, int(inches(ax)[1] / tuning.LEGEND_ROW))
     if len(rows) > room:
         rows = [*rows[: room - 1], (None, f"... {len(rows) - room + 1} more lines")]
     handles = [Line2D([], [], linestyle="none") if handle is None else handle for handle, _ in rows]
@@ -231,7 +227,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
         bbox_to_anchor=(1.01, 1),
         borderaxespad=0,
         frameon=False,
-        fontsize=LEGEND_FONT,
+        fontsize=tuning.LEGEND_FONT,
     )
 
 

@@ -10,12 +10,10 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import Int64
+from remat_algos.plot import tuning
 from remat_algos.plot.colours import Style
 from remat_algos.wording import printable
 
-MIN_WIDTH = 40
-# Columns left of the rows of a chart.
-GUTTER = 10
 # Pictures whose module has a function NAME_text beside NAME.
 PICTURES = (
     *("memory", "schedule", "graph", "matrix", "frontier", "bounds", "breakdown", "decomposition", "addresses"),
@@ -69,7 +67,7 @@ def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
             "no picture in characters is {picture!r}; use one of {pictures!l}", picture=picture, pictures=list(PICTURES)
         )
     module = sys.modules[getattr(plot, picture).__module__]
-    lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, MIN_WIDTH), **options)
+    lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, tuning.MIN_WIDTH), **options)
     return "\n".join(lines)
 
 
@@ -122,15 +120,15 @@ def row_at(amount: Any, top: int, rows: int) -> Any:
 def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[str]:
     """Rows from the bottom up, as lines from the top down, with marks on the left."""
     rows = range(len(canvas))[::-1]
-    return [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
+    return [f"{marks.get(row, ''):>{tuning.GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
 
 
 def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
     """Return the lower edge of a chart of `used` columns, and its ends."""
     begin, end = str(first), str(last)
     fits = used > len(begin) + len(end)
-    ends = f"{what:>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin
-    return [f"{zero:>{GUTTER - 2}} └{'─' * used}", ends]
+    ends = f"{what:>{tuning.GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * tuning.GUTTER + begin
+    return [f"{zero:>{tuning.GUTTER - 2}} └{'─' * used}", ends]
 
 
 def bins(count: int, max_bins: int) -> Int64:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.plot import tuning
 from remat_algos.plot.picture_file import picture_bytes
 from remat_algos.plot.pictures.frontier import frontier as draw_frontier
 from remat_algos.plot.pictures.graph import graph as draw_graph
@@ -24,8 +25,6 @@ from remat_algos.wording import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of a drawn graph: larger drawings show nothing, and take megabytes.
-MAX_DRAWN, MAX_EDGES = 400, 1_000
 
 _UNUSED = re.compile(r"<style[^>]*>.*?</style>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
 _PATHS = re.compile(r' d="[^"]*"')
@@ -42,7 +41,7 @@ def html(subject: Any) -> str | None:
         text = str(subject) if isinstance(subject, Plan) else repr(subject)
         return _shown(text, _svg(draw_memory(subject), text))
     if isinstance(subject, ComputationGraph):
-        small = 0 < subject.n_nodes <= MAX_DRAWN and subject.read_indices.size <= MAX_EDGES
+        small = 0 < subject.n_nodes <= tuning.MAX_DRAWN and subject.read_indices.size <= tuning.MAX_EDGES
         return _shown(repr(subject), _svg(draw_graph(subject), repr(subject)) if small else "")
     return _shown(str(subject), "") if isinstance(subject, Result) else None
 

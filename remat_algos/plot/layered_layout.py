@@ -9,15 +9,10 @@ from remat_algos.ir.arrays import Int64, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import depths
 from remat_algos.kernels.layer_order import nearest_rising, reduce_crossings
+from remat_algos.plot import tuning
 
 Float64 = NDArray[np.float64]
 Ways = list[tuple[Int64, Int64, list[Int64]]]
-
-# In widths of a node: a bend, the gap between the parts, the most that gradients of one node share.
-BEND, APART, WIDEST_LABEL = 0.4, 1.5, 4
-MAX_BENDS = 20_000
-# Sweeps that place items; sweeps that reduce crossings, and visits of lines in these.
-SWEEPS, ORDERINGS, MAX_LAYOUT_WORK = 6, 40, 10_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,14 +52,14 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     way, a, b = _pieces(above, below, first, bends)
     nth_bend = np.arange(bends.sum()) - np.repeat(first - n, bends)
     layer = np.concatenate([layer, np.repeat(layer[above], bends) + 1 + nth_bend])
-    room = np.concatenate([np.clip(gradients, 1, WIDEST_LABEL), np.full(nth_bend.size, BEND)])
+    room = np.concatenate([np.clip(gradients, 1, tuning.WIDEST_LABEL), np.full(nth_bend.size, tuning.BEND)])
     items = np.concatenate([np.flatnonzero(forward), np.arange(n, layer.size)])
     near = layer[b] == layer[a] + 1
     place = _place_items(layer, room, items, a[near], b[near])
 
     # the backward part: gradients around the mirrored place of their node, bends mirrored
     width = (place + room / 2)[items].max(initial=0.5) - 0.5
-    mirrored = 2 * width + APART - place
+    mirrored = 2 * width + tuning.APART - place
     shift, apart = _side_by_side(block, ~forward, gradients)
     place[:n] = np.where(forward, place[:n], mirrored[block] + shift)
     mirrored[:n] = place[:n]
@@ -89,7 +84,7 @@ def _bends(span: Int64) -> Int64:
     """Bends of edges with these spans: one per layer crossed, but none for the longest of many."""
     order = np.argsort(span, kind="stable")
     bends = np.maximum(span - 1, 0)
-    bends[order[np.cumsum(bends[order]) > MAX_BENDS]] = 0
+    bends[order[np.cumsum(bends[order]) > tuning.MAX_BENDS]] = 0
     return bends
 
 
@@ -109,7 +104,7 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
-    apart = np.minimum(1, (WIDEST_LABEL - 1) / np.maximum(gradients - 1, 1))
+    apart = np.minimum(1, (tuning.WIDEST_LABEL - 1) / np.maximum(gradients - 1, 1))
     shift = np.zeros(block.size)
     shift[ids] = (nth - (gradients - 1)[block[ids]] / 2) * apart[block[ids]]
     return shift, float(apart.min(initial=1))
@@ -144,7 +139,7 @@ def _sweep(rows: list[Int64], ways: Ways, room: Float64, *, ordered: bool) -> Fl
         rank[row] = np.arange(row.size)
         if ordered:
             place[row] = np.cumsum(room[row])
-    for sweep in range(SWEEPS):
+    for sweep in range(tuning.SWEEPS):
         here, there, pieces = ways[sweep % 2]
         for level in range(len(rows)) if sweep % 2 == 0 else range(len(rows))[::-1]:
             row, piece = rows[level], pieces[level]
@@ -162,7 +157,8 @@ def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int6
     row = indptr_of([each.size for each in rows])
     compact = np.zeros(order.max() + 1, np.int64)
     compact[order] = np.arange(order.size)
-    better = reduce_crossings(row, np.arange(order.size), compact[above], compact[below], ORDERINGS, MAX_LAYOUT_WORK)
+    limits = tuning.ORDERINGS, tuning.MAX_LAYOUT_WORK
+    better = reduce_crossings(row, np.arange(order.size), compact[above], compact[below], *limits)
     return np.split(order[better], row[1:-1])
 
 

@@ -11,10 +11,9 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
-from remat_algos.plot import axes
-from remat_algos.plot.characters import GUTTER, axis, bins, framed, legend, wrapped
+from remat_algos.plot import axes, tuning
+from remat_algos.plot.characters import axis, bins, framed, legend, wrapped
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
-from remat_algos.plot.pictures.memory import MAX_WIDE
 from remat_algos.schedule.simulation import LOADED, Simulation
 from remat_algos.schedule.simulation import ROLES as COMPUTED
 from remat_algos.wording import counted, format_bytes, shortened
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 ROLE_NAMES = (*COMPUTED, LOADED)
 # Buffers of any role, where no schedule tells their roles.
 BUFFER = Style("buffer", BLUE, "█")
-# Outlines would hide the areas of more buffers than this.
-MAX_OUTLINED = 2000
-MAX_NAMED_BUFFERS = 400
-# Points of the names of buffers.
-NAME_POINTS = 7
 
 
 @checked_arguments
@@ -71,7 +65,7 @@ def addresses(
     ax.set_xlim(first - 0.5, last - 0.5)
     ax.set_ylim(0, 1.08 * max(1, allocation.size))
     rows: list[tuple[Any, str]] = _lines(ax, allocation) if split is None else _tops(ax, split)
-    outlined = len(buffers) <= MAX_OUTLINED
+    outlined = len(buffers) <= tuning.MAX_OUTLINED
     corners = _corners(allocation)
     for style, among in _styles(allocation, simulation):
         areas = PolyCollection(
@@ -144,19 +138,19 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
     """Write names in the rectangles with enough room."""
     buffers = allocation.buffers
-    if len(buffers) > MAX_NAMED_BUFFERS or (simulation is None and not buffers.names):
+    if len(buffers) > tuning.MAX_NAMED_BUFFERS or (simulation is None and not buffers.names):
         return
     width, height = axes.inches(ax)
     first, last = ax.get_xlim()
     across, upwards = width / (last - first), height / ax.get_ylim()[1]
     end = buffers.release_step
-    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(NAME_POINTS)).tolist():
-        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", NAME_POINTS)) - 1
+    for i in np.flatnonzero(buffers.size * upwards > 1.4 * axes.text_height(tuning.NAME_POINTS)).tolist():
+        room = int((end[i] - buffers.begin[i]) * across / axes.text_width("x", tuning.NAME_POINTS)) - 1
         name = axes.label(_name_of(allocation, i, simulation), 24)
         if name and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
             box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.1", "alpha": 0.85}
-            ax.text(*middle, name, ha="center", va="center", fontsize=NAME_POINTS, color="black", bbox=box)
+            ax.text(*middle, name, ha="center", va="center", fontsize=tuning.NAME_POINTS, color="black", bbox=box)
 
 
 @checked_arguments
@@ -167,8 +161,8 @@ def addresses_text(
     height = max(height, 4)
     allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)
-    edges = first + bins(last - first, width - GUTTER)
-    wide = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1)))
+    edges = first + bins(last - first, width - tuning.GUTTER)
+    wide = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // (edges.size - 1)))
     canvas = [[" "] * ((edges.size - 1) * wide) for _ in range(height)]
     styles = _styles(allocation, simulation)
     cells = [(cell, style) for style, among in styles for cell in _cells(allocation, among, edges, height).tolist()]

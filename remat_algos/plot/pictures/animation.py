@@ -17,17 +17,13 @@ from remat_algos.errors import ArgumentError, PlanError, about
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plot import tuning
 from remat_algos.plot.colours import INKS
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import layout
 from remat_algos.schedule.views import checked_steps
 from remat_algos.wording import format_bytes, shortened
 
-MAX_DRAWN_STEPS = MAX_DRAWN_NODES = 10_000
-# Seconds of the shortest and the longest default loop, of the pause at its end, and of the longest loop.
-SHORTEST_CLIP, LONGEST_CLIP, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
-# Graphs of more nodes show no names, animations of more steps no captions.
-MAX_NAMES, MAX_CAPTIONS = 25, 400
 # Pixels. Below the graph and its curve are a line for the step and one for the legend.
 WIDTH, GRAPH_WIDTH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
 BASE = GRAPH_WIDTH + CURVE + GAP
@@ -117,27 +113,27 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     3
     """
     lanes = Lanes.of(subject)
-    if (nodes := lanes.graph.n_nodes) > MAX_DRAWN_NODES:
+    if (nodes := lanes.graph.n_nodes) > tuning.MAX_DRAWN_NODES:
         raise PlanError(
             "an animation has {max_nodes:,} nodes at most, and the graph {nodes:node}; make a coarser graph, "
             "such as one of layers",
-            max_nodes=MAX_DRAWN_NODES,
+            max_nodes=tuning.MAX_DRAWN_NODES,
             nodes=nodes,
         )
     steps = checked_steps(steps, lanes.trace.size)
-    if len(steps) > MAX_DRAWN_STEPS:
+    if len(steps) > tuning.MAX_DRAWN_STEPS:
         raise PlanError(
             "an animation has {max_steps:,} steps at most, and these are {n_steps:,}; choose some, "
             "steps=range(0, {max_steps}) or --steps 0:{max_steps}, or make a coarser graph, such as one "
             "of layers",
-            max_steps=MAX_DRAWN_STEPS,
+            max_steps=tuning.MAX_DRAWN_STEPS,
             n_steps=len(steps),
         )
-    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+    if seconds is not None and not 0 < seconds <= tuning.MAX_SECONDS:
         wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
-        raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=MAX_SECONDS))
-    lasts = min(LONGEST_CLIP, max(SHORTEST_CLIP, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
-    return Animation(lanes, steps, lasts)
+        raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=tuning.MAX_SECONDS))
+    lasts = min(tuning.LONGEST_CLIP, max(tuning.SHORTEST_CLIP, len(steps) / 3 + tuning.HOLD))
+    return Animation(lanes, steps, lasts if seconds is None else float(seconds))
 
 
 def node_changes(lanes: Lanes, steps: range) -> Changes:
@@ -189,7 +185,7 @@ class _PixelPlaces:
         self.points, self.pieces = shift + scale * points, shift + scale * pieces
         self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))
         letters = int(scale[0] / 5.8)
-        named = len(points) <= MAX_NAMES and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
+        named = len(points) <= tuning.MAX_NAMES and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
         self.names = [shortened(labels[v], letters) for v in range(len(points))] if named else []
 
 
@@ -201,7 +197,7 @@ def _svg(animated: Animation) -> str:
     lanes, trace, order, peak = animated.lanes, animated.trace, animated.order, animated.peak
     inks, m, limit = INKS["light"], len(animated.steps), lanes.limit
     drawing, changes = _PixelPlaces(lanes.graph), node_changes(lanes, animated.steps)
-    share = 1 - min(HOLD, animated.seconds / 4) / animated.seconds
+    share = 1 - min(tuning.HOLD, animated.seconds / 4) / animated.seconds
     places = [f"{100 * share * place / max(m, 1):.{2 if m < 4000 else 4}f}%" for place in range(m + 1)]
     runs: list[list[int]] = [[] for _ in changes]
     for place, v in enumerate(order):
@@ -287,7 +283,7 @@ def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
     found = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
-    if not 0 < len(animated.steps) <= MAX_CAPTIONS:
+    if not 0 < len(animated.steps) <= tuning.MAX_CAPTIONS:
         return found
     lines = "".join(
         f'<tspan x="{GAP}" dy="{LINE}">{step} {escape(shortened(labels[v], 24))}</tspan>'
@@ -339,7 +335,7 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
     }
     frames = [f"@keyframes {root}w{{0%{{transform:scaleX(0)}}{places[-1]},100%{{transform:scaleX(1)}}}}"]
     m = len(animated.steps)
-    if 1 < m <= MAX_CAPTIONS:
+    if 1 < m <= tuning.MAX_CAPTIONS:
         moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
         last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
         frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.characters import fitted, wrapped
 from remat_algos.plot.colours import LEVELS, PALE
 from remat_algos.structure.decompositions import TreeDecomposition
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 Float64 = NDArray[np.float64]
 Graph = ComputationGraph | UndirectedGraph
-
-# Least letters of a line in a box.
-MIN_LETTERS = 20
-# Inches around the text of a box, of a line, and of the narrowest picture, for its title.
-PAD, LINE_HIGH, TITLE_WIDE = 0.07, 0.135, 3.6
-MAX_BAGS = 200
 
 
 @checked_arguments
@@ -81,11 +75,11 @@ def decomposition(
     >>> [text.get_text() for text in plot.decomposition(path, "abcd", separators=halves).texts]
     ['b c', 'a (b)', '(c) d']
     """
-    if decomposition.n_bags > MAX_BAGS:
+    if decomposition.n_bags > tuning.MAX_BAGS:
         raise ArgumentError(
             "{n_bags:,} bags are too many to be drawn, at most {max_drawn} are",
             n_bags=decomposition.n_bags,
-            max_drawn=MAX_BAGS,
+            max_drawn=tuning.MAX_BAGS,
         )
     tree = bag_tree(decomposition, names, graph, separators)
     texts = [_lines_of(words) for words in tree.words]
@@ -93,8 +87,8 @@ def decomposition(
     points = _places(tree, boxes)
     wide, high = np.ptp(_corners(points, boxes), axis=0).tolist()
     width_of = np.bincount(tree.depth, minlength=1)
-    beside = 2.2 if separators is not None else 0
-    ax, named = axes.boxes_or_dots(ax, (wide, high), (int(width_of.max()), width_of.size), (TITLE_WIDE, 2), beside)
+    places, beside = (int(width_of.max()), width_of.size), 2.2 if separators is not None else 0
+    ax, named = axes.boxes_or_dots(ax, (wide, high), places, (tuning.TITLE_WIDE, 2), beside)
     if named:
         _boxes(ax, tree, points, boxes, texts)
     else:
@@ -107,13 +101,13 @@ def decomposition(
 def _lines_of(words: list[str]) -> str:
     """Return the vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [axes.label(word, 16) for word in words]
-    room = max(MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
+    room = max(tuning.MIN_LETTERS, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     return textwrap.fill(" ".join(drawn), room, break_long_words=False, break_on_hyphens=False)
 
 
 def _box(text: str) -> tuple[float, float]:
     lines = text.split("\n")
-    return axes.text_width(f"{text}\nxxx") + 2 * PAD, len(lines) * LINE_HIGH + 2 * PAD
+    return axes.text_width(f"{text}\nxxx") + 2 * tuning.PAD, len(lines) * tuning.LINE_HIGH + 2 * tuning.PAD
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
@@ -157,9 +151,9 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
     """Draw bags as boxes, in inches, the root at the top."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
-        axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=PAD / axes.text_height())
+        axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=tuning.PAD / axes.text_height())
     (left, top), (right, bottom) = _corners(points, boxes).tolist()
-    margin = max(0.05, (TITLE_WIDE - right + left) / 2)
+    margin = max(0.05, (tuning.TITLE_WIDE - right + left) / 2)
     ax.set_xlim(left - margin, right + margin)
     ax.set_ylim(bottom + 0.05, top - 0.05)
 
@@ -215,7 +209,7 @@ def decomposition_text(
     shown = n if n <= height else height - 1
     for bag in tree.order[:shown]:
         level = f"{tree.level[bag]} " if separators is not None else ""
-        words = " ".join(shortened(word, MIN_LETTERS) for word in tree.words[bag])
+        words = " ".join(shortened(word, tuning.MIN_LETTERS) for word in tree.words[bag])
         lines.append(fitted(level + before[bag] + words, width).rstrip())
     return lines + ([f"… {counted(n - shown, 'more bag')}"] if shown < n else [])
 

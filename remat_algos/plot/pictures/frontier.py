@@ -11,7 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.rising import BoundCurve
 from remat_algos.plan.plan import Plan
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.characters import fitted, row_at, wrapped
 from remat_algos.plot.colours import BLUE, GREY, PALE
 from remat_algos.questions.frontier import Frontier
@@ -53,7 +53,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     'overhead (% of one pass)'
     """
     curves = {solver: curve for solver, curve in frontier.curves.items() if curve}
-    ax = axes.of_size(ax, 10, max(5, 3 + 1.1 * axes.LEGEND_ROW * len(curves)))
+    ax = axes.of_size(ax, 10, max(5, 3 + 1.1 * tuning.LEGEND_ROW * len(curves)))
     right = _right(frontier)
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right)

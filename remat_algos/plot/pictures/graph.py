@@ -12,7 +12,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import frozen, row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import DARK, GREY, NODES
 from remat_algos.plot.lanes import Lanes, Subject
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kinds = NDArray[np.str_]
-
-MAX_BOXES = 150
-MAX_DOTS = 50_000
 
 
 @checked_arguments
@@ -61,15 +58,15 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     ['A', 'B', 'C']
     """
     graph, runs, kinds = _what(subject, copies)
-    if graph.n_nodes > MAX_DOTS:
+    if graph.n_nodes > tuning.MAX_DOTS:
         raise ArgumentError(
             "{n_nodes:,} nodes are too many to be drawn, at most {max_drawn:,} are; the pictures memory and schedule "
             "show graphs of any size",
             n_nodes=graph.n_nodes,
-            max_drawn=MAX_DOTS,
+            max_drawn=tuning.MAX_DOTS,
         )
     placed = layout(graph)
-    names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_BOXES else []
+    names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= tuning.MAX_BOXES else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]
     size, sides = _size(placed, names) if names else None, placed.points.max(axis=0, initial=0) + 1
     ax, named = axes.boxes_or_dots(ax, size, sides, (5.4, 2.6), beside=2.8, each=0.1)

@@ -13,7 +13,7 @@ from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import ArgumentError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.colours import BLUE, GREY, PALE, TERMS, WHITE
 from remat_algos.schedule.emission import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Float64 = NDArray[np.float64]
-
-# Inches of a level where sets have names.
-LEVEL = 0.42
-MAX_DRAWN_SETS = 500
 
 
 @checked_arguments
@@ -79,7 +75,7 @@ def lattice(
     ax, named = axes.boxes_or_dots(ax, size, np.ptp(points, axis=0) + 1, (5.4, 2.6), beside)
     lines = covers(members)
     if named:
-        _boxes(ax, points * [_box(names), LEVEL], lines, names, fills, passed, table)
+        _boxes(ax, points * [_box(names), tuning.LEVEL], lines, names, fills, passed, table)
     else:
         _dots(ax, points, lines, fills, passed)
     ax.axis("off")
@@ -101,13 +97,13 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
     remedy = "at most {max_drawn} are; draw a family such as lower_set_family(graph, 'pruned')"
     if isinstance(family, ComputationGraph):
         try:
-            return lower_set_family(family, cap=MAX_DRAWN_SETS)
+            return lower_set_family(family, cap=tuning.MAX_DRAWN_SETS)
         except GraphError:
             many = "the lower sets of the graph are too many to be drawn, "
-            raise ArgumentError(many + remedy, max_drawn=MAX_DRAWN_SETS) from None
-    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN_SETS:
-        many = "{n_sets:,} lower sets are too many to be drawn, "
-        raise ArgumentError(many + remedy + " or of a part of the graph", n_sets=len(family), max_drawn=MAX_DRAWN_SETS)
+            raise ArgumentError(many + remedy, max_drawn=tuning.MAX_DRAWN_SETS) from None
+    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > tuning.MAX_DRAWN_SETS:
+        many = "{n_sets:,} lower sets are too many to be drawn, " + remedy + " or of a part of the graph"
+        raise ArgumentError(many, n_sets=len(family), max_drawn=tuning.MAX_DRAWN_SETS)
     return family
 
 
@@ -171,7 +167,7 @@ def _box(names: list[str]) -> float:
 def _size(points: Float64, names: list[str], table: list[str]) -> tuple[float, float]:
     """Sizes in inches of the diagram with names, and of the table beside it."""
     wide, high = np.ptp(points, axis=0) + 1
-    return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * LEVEL
+    return wide * _box(names) + _wide(table), (high + (1 if table else 0)) * tuning.LEVEL
 
 
 def _wide(table: list[str]) -> float:
@@ -195,11 +191,11 @@ def _boxes(
     cuts = sorted(points[[fill == BLUE for fill in fills]].tolist(), key=lambda point: point[1])
     for x, y in cuts:
         ax.plot([x, right + 0.2], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    for y, text in zip([top + LEVEL, *(y for _, y in cuts)], table, strict=True) if table else ():
-        style: dict[str, Any] = {"va": "center", "fontsize": axes.FONT, "family": "monospace"}
+    for y, text in zip([top + tuning.LEVEL, *(y for _, y in cuts)], table, strict=True) if table else ():
+        style: dict[str, Any] = {"va": "center", "fontsize": tuning.FONT, "family": "monospace"}
         ax.text(right + 0.3, y, text, color=axes.ink() if y <= top else GREY, **style)
     ax.set_xlim(points[:, 0].min() - half, right + _wide(table))
-    ax.set_ylim(-LEVEL / 2, top + LEVEL * (1.5 if table else 0.5))
+    ax.set_ylim(-tuning.LEVEL / 2, top + tuning.LEVEL * (1.5 if table else 0.5))
 
 
 def _dots(ax: Axes, points: Float64, lines: Int64, fills: list[str], passed: list[int]) -> None:
@@ -374,7 +370,7 @@ def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
     room = axes.inches(ax)[0] / (max(1, len(names)) + 0.2)
     lying = axes.text_width("\n".join(f"{name} " for name in names)) <= room
     if lying:
-        ax.set_xticks(range(len(names)), names, fontsize=axes.FONT)
+        ax.set_xticks(range(len(names)), names, fontsize=tuning.FONT)
     named = lying or axes.name_ticks(ax, names, across=True)
     ax.set_xlabel("block, by the nodes that it adds" if named else "block")
 

@@ -12,8 +12,8 @@ from remat_algos.errors import ArgumentError
 from remat_algos.executor.validate import Validation
 from remat_algos.ir.arrays import Int64
 from remat_algos.plan.plan import Plan
-from remat_algos.plot import axes
-from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, legend, row_at, stack, wrapped
+from remat_algos.plot import axes, tuning
+from remat_algos.plot.characters import axis, bins, fitted, framed, legend, row_at, stack, wrapped
 from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PALE, PLUM, ROLES, SKY, VERMILION, Style
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.schedule.emission import baseline, baseline_peak
@@ -25,13 +25,8 @@ from remat_algos.wording import counted, format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_COLUMNS = 2000
 # Values of the live set that are listed.
 VALUES_SHOWN = 8
-# A budget above this many peaks is named, but not drawn.
-MAX_PEAKS = 2.5
-# Widest column of a step, in characters.
-MAX_WIDE = 4
 
 
 @checked_arguments
@@ -66,7 +61,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     lanes = Lanes.of(subject, limit)
     peak = lanes.simulation.peak_memory
     ax = axes.of_size(ax)
-    edges, shown = lanes.columns(MAX_COLUMNS)
+    edges, shown = lanes.columns(tuning.MAX_COLUMNS)
     rows = _budget(ax, lanes.limit, peak) + areas(ax, lanes, shown, edges - 0.5)
     rows += _without(ax, lanes) + _peak(ax, lanes)
     top = max(peak, _near(lanes.limit, peak), _near(baseline_peak(lanes.graph), peak))
@@ -102,13 +97,13 @@ def areas(ax: Axes, lanes: Lanes, shown: Int64, edges: NDArray[Any]) -> list[tup
 
 def _near(amount: int | None, peak: int) -> int:
     """Return an amount that is drawn, else 0."""
-    return 0 if amount is None or amount > MAX_PEAKS * peak else amount
+    return 0 if amount is None or amount > tuning.MAX_PEAKS * peak else amount
 
 
 def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
     if limit is None:
         return []
-    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > MAX_PEAKS * peak else "")
+    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > tuning.MAX_PEAKS * peak else "")
     return [(ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text)]
 
 
@@ -117,11 +112,11 @@ def _without(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
     without, peak = baseline(lanes.graph), lanes.simulation.peak_memory
     if without.peak_memory == peak:
         return []
-    edges, shown = Lanes(without).columns(MAX_COLUMNS)
+    edges, shown = Lanes(without).columns(tuning.MAX_COLUMNS)
     curve = without.memory_trace[shown]
     line = ax.stairs(curve, edges - 0.5, color=GREY, linewidth=1.4, baseline=None, label="without rematerialization")
     text = f"without rematerialization {format_bytes(without.peak_memory)}"
-    return [(line, text + (" (higher up)" if without.peak_memory > MAX_PEAKS * peak else ""))]
+    return [(line, text + (" (higher up)" if without.peak_memory > tuning.MAX_PEAKS * peak else ""))]
 
 
 def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
@@ -150,11 +145,11 @@ def _peak(ax: Axes, lanes: Lanes) -> list[tuple[Any, str]]:
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
     """Columns of steps, or of the highest of several, above the live set at the peak."""
     lanes = Lanes.of(subject, limit)
-    _, shown = lanes.columns(width - GUTTER)
-    wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
+    _, shown = lanes.columns(width - tuning.GUTTER)
+    wide = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // max(1, shown.size)))
     return [
         *wrapped(lanes.title, width),
-        *_chart(lanes, height, shown, wide, width - GUTTER),
+        *_chart(lanes, height, shown, wide, width - tuning.GUTTER),
         *axis("step", 0, max(0, lanes.trace.size - 1), max(1, shown.size) * wide),
         *_roles(lanes, width),
         *_live_lines(lanes, width),
@@ -226,7 +221,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     'memory (KiB)'
     """
     ax = axes.of_size(ax)
-    edges, predicted, measured, reserved = _curves(validation, MAX_COLUMNS)
+    edges, predicted, measured, reserved = _curves(validation, tuning.MAX_COLUMNS)
     area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
     line = ax.stairs(measured, edges - 0.5, baseline=None, color=axes.ink(), linewidth=1.2, label="measured")
     rows: list[tuple[Any, str]] = [
@@ -252,8 +247,8 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 def validation_text(validation: Validation, *, width: int, height: int = 16) -> list[str]:
     """Columns of steps, or of the highest of several: what is as predicted, not used, or beyond the prediction."""
     height = max(height, 4)
-    edges, predicted, measured, _ = _curves(validation, width - GUTTER)
-    used = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1))) * (edges.size - 1)
+    edges, predicted, measured, _ = _curves(validation, width - tuning.GUTTER)
+    used = max(1, min(tuning.MAX_WIDE, (width - tuning.GUTTER) // (edges.size - 1))) * (edges.size - 1)
     top = int(max([1, *predicted, *measured]))
     low, high = np.minimum(predicted, measured), np.maximum(predicted, measured)
     bands = [("█", low), ("░", predicted - low), ("+", high - predicted)]
@@ -339,7 +334,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     lanes, played = _played(subject, limit)
     simulation, limit, peak = lanes.simulation, lanes.limit, lanes.simulation.peak_memory
     ax = axes.of_size(ax, 10, 6)
-    edges, shown = lanes.columns(MAX_COLUMNS)
+    edges, shown = lanes.columns(tuning.MAX_COLUMNS)
     at = np.append(played.step_begin, played.last)[edges]
     rows = _budget(ax, limit, peak) + areas(ax, lanes, shown, at)
     host = simulation.host_trace
@@ -396,7 +391,7 @@ def _engines(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
     """Draw the spans of each engine; those closer than a column are one."""
     rows = []
     for lane, style, begin, end in _work(played):
-        apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / MAX_COLUMNS) + 1
+        apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / tuning.MAX_COLUMNS) + 1
         begin, end = begin[np.append(0, apart)], end[np.append(apart - 1, -1)]
         ax.broken_barh(
             np.stack([begin, end - begin], axis=1).tolist(),
@@ -425,7 +420,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
     """Memory over time, each column the highest of its steps, above the share of it in which each engine works."""
     lanes, played = _played(subject, limit)
-    count, host = width - GUTTER, lanes.simulation.host_peak
+    count, host = width - tuning.GUTTER, lanes.simulation.host_peak
     edges = np.linspace(0, played.last, count + 1)
     shown = _highest(played, edges) if lanes.trace.size else np.zeros(0, np.int64)
     lines = wrapped(_timeline_sentences(lanes, played), width) + _chart(lanes, height, shown, 1, count)
@@ -434,7 +429,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
         spans = [(begin, end) for at, _, begin, end in _work(played) if at == 2 - lane]
         work = np.zeros(count) if not spans or not played.last else sum(_shares(*span, edges) for span in spans)
         level = np.ceil(np.clip(work, 0, 1) * (len(SHARES) - 1) - 1e-6).astype(int)
-        lines.append(f"{engine:>{GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
+        lines.append(f"{engine:>{tuning.GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
     busy = ", ".join(_busy(played))
     lines += wrapped([f"at work {busy} of the time, by height in each column"], width)
     lines += _roles(lanes, width)

@@ -27,9 +27,6 @@ from remat_algos.text.amounts import percent
 from remat_algos.wording import counted, format_bytes, shortened
 
 FORMAT, VERSION = "remat-report", 1
-MAX_DRAWN_NODES = 10_000
-# Characters of data; longer ones are compressed.
-MAX_PLAIN = 500_000
 
 
 @checked_arguments
@@ -70,11 +67,11 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     if beside is not None:
         check_kind(beside, Plan, "beside", Simulation)
     graph = plan.graph
-    if graph.n_nodes > MAX_DRAWN_NODES:
+    if graph.n_nodes > tuning.MAX_DRAWN_NODES:
         raise PlanError(
             "a report steps through {max_nodes:,} nodes at most, and the graph has {n_nodes:node}; make a "
             "coarser graph, such as one of layers",
-            max_nodes=MAX_DRAWN_NODES,
+            max_nodes=tuning.MAX_DRAWN_NODES,
             n_nodes=graph.n_nodes,
         )
     if beside is not None and beside.graph.hash != graph.hash:
@@ -93,7 +90,7 @@ def _page(data: dict[str, object], title: str) -> str:
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
     inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
-    if len(inline) > MAX_PLAIN:
+    if len(inline) > tuning.MAX_PLAIN:
         inline, kind = b64encode(zlib.compress(inline.encode())).decode(), "zlib"
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return f"""<!doctype html>

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int8, Int64, row_of
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.lanes import Lanes, Subject
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED, LOADED = range(5)
 # Between R and S.
 BLANK = -1
-# Rows or columns of a picture: fewer than its pixels, so that every run is visible.
-MAX_CELLS = 600
-# Inches.
-CELL = 0.24
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
@@ -75,8 +71,8 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """
     lanes = Lanes.of(subject)
     simulation, graph, steps = lanes.simulation, lanes.graph, lanes.trace.size
-    ax = axes.of_size(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
-    cells = schedule_cells(simulation, bins(steps, MAX_CELLS), bins(graph.n_nodes, MAX_CELLS))
+    ax = axes.of_size(ax, 4 + min(7, max(2.5, tuning.CELL * graph.n_nodes)), 1.6 + min(7, max(2, tuning.CELL * steps)))
+    cells = schedule_cells(simulation, bins(steps, tuning.MAX_CELLS), bins(graph.n_nodes, tuning.MAX_CELLS))
     _image(ax, cells, extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5))
     nodes_named = axes.name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
     steps_named = axes.name_ticks(ax, lanes.names, across=False)
@@ -190,11 +186,11 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     lanes = Lanes.of(subject)
     simulation = lanes.simulation
     matrices = stage_matrices(simulation)
-    rows, columns = (bins(count.size, MAX_CELLS // 2) for count in (matrices.starts, matrices.nodes))
+    rows, columns = (bins(count.size, tuning.MAX_CELLS // 2) for count in (matrices.starts, matrices.nodes))
     runs, live = _matrix_cells(simulation, matrices, rows, columns)
     height, width = runs.shape
     cells = np.hstack([runs, np.full((height, 1), BLANK, np.int8), live])
-    ax = axes.of_size(ax, 4 + min(10, max(4, 2 * CELL * width)), 1.6 + min(7, max(2, CELL * height)))
+    ax = axes.of_size(ax, 4 + min(10, max(4, 2 * tuning.CELL * width)), 1.6 + min(7, max(2, tuning.CELL * height)))
     _image(ax, np.ma.masked_equal(cells, BLANK))
     names = [simulation.graph.labels[v] for v in matrices.nodes.tolist()]
     if width < len(names) or not axes.name_ticks(ax, [*names, "", *names], across=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.plot import axes
+from remat_algos.plot import axes, tuning
 from remat_algos.plot.characters import wrapped
 from remat_algos.plot.colours import GREY
 from remat_algos.sweeps.results import SweepResults
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-# Solvers are ranked by how often they are within this many percent of the best.
-WITHIN = 1
-# Ticks of the axis of percents above the best, which is logarithmic from the second on.
-TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)
 Points = list[tuple[float, float]]
 # For each solver the points of its curve, the hollow points, and its text in the legend.
 Curves = dict[str, tuple[Points, Points, str]]
@@ -74,16 +70,16 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ratios = results.ratios()
     above = {solver: [max(0.0, 100 * (ratio - 1)) for ratio in each] for solver, each in ratios.items()}
     largest = max([x for each in above.values() for x in each if x < float("inf")], default=0)
-    right = min(max(TICKS[3], 1.3 * largest), TICKS[-1])
+    right = min(max(tuning.TICKS[3], 1.3 * largest), tuning.TICKS[-1])
     curves: Curves = {
         solver: (_stairs(above[solver], right), [], percent(_near(ratios[solver]), len(ratios[solver])))
         for solver in _ranked(ratios)
     }
-    ax = _drawn(ax, results, curves, f"within {WITHIN} % of the best:", "", drawstyle="steps-post")
-    ax.set_xscale("symlog", linthresh=TICKS[1], linscale=0.6)
-    ax.set_xlim(-TICKS[1] / 5, right)
+    ax = _drawn(ax, results, curves, f"within {tuning.WITHIN} % of the best:", "", drawstyle="steps-post")
+    ax.set_xscale("symlog", linthresh=tuning.TICKS[1], linscale=0.6)
+    ax.set_xlim(-tuning.TICKS[1] / 5, right)
     ax.set_ylim(-2, 103)
-    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_major_locator(FixedLocator(tuning.TICKS))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
     return _titled(ax, "% above the best", "% of the problems", _profile_sentences(results, ratios))
@@ -97,7 +93,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
     lines = wrapped(_profile_sentences(results, ratios), width)
     if not ratios:
         return lines
-    shares = (0, WITHIN, 10, 100)
+    shares = (0, tuning.WITHIN, 10, 100)
     columns = ("solver", "problems", "best", *(f"within {share} %" for share in shares[1:]), "planned")
     rows = []
     for solver in _ranked(ratios):
@@ -110,7 +106,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
 
 def _near(ratios: Sequence[float]) -> int:
     """Return the number of rising ratios that are near the best."""
-    return bisect_right(ratios, 1 + WITHIN / 100)
+    return bisect_right(ratios, 1 + tuning.WITHIN / 100)
 
 
 def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
@@ -135,7 +131,7 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
     else:
         first = _ranked(ratios)[0]
         share, number = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "problem")
-        yield f"{_short(first)} is best or within {WITHIN} % on {share} of {number}"
+        yield f"{_short(first)} is best or within {tuning.WITHIN} % on {share} of {number}"
         yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
@@ -350,7 +346,7 @@ def _solvers(results: SweepResults) -> list[str]:
 
 def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str, note: str, **options: Any) -> Axes:
     """Draw the curves of solvers, hollow points on them, and a legend below its heading."""
-    ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * axes.LEGEND_ROW * len(curves)))
+    ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * tuning.LEGEND_ROW * len(curves)))
     rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
     for solver, (points, hollow, said) in curves.items():
         i = _solvers(results).index(solver)
