@@ -218,7 +218,9 @@ class _StageProgram:
         """The number of variables."""
         return len(self.costs) - VARIABLES
 
-    def solve(self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = EXACT_SHARE) -> Any:
+    def solve(
+        self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = tuning.EXACT_SHARE
+    ) -> Any:
         """Minimize a cost within a peak, or with a free one; `slack` is left free in every region."""
         state = np.full(self.cost.size, FREE, float)
         state[[ZERO, ONE, LIMIT, SPARE]] = 0.0, 1.0, peak, slack
