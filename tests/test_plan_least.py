@@ -15,6 +15,7 @@ from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.plan_cache import solve_cached
 from remat_algos.search.without_copies import without_copies
+from remat_algos.solvers import tuning
 from remat_algos.solvers.methods.search import _LimitSearch
 from remat_algos.zoo.random import layered_dag
 from remat_algos.zoo.registry import build
