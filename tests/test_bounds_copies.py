@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.bounds import link_bound, moments
+from remat_algos.bounds import link_bound, tuning
 from remat_algos.bounds.bound import TIME, LowerBound, Prices
 from remat_algos.bounds.closure import cuts_of, overhead_bound
 from remat_algos.bounds.memory import least_peak_bound
@@ -156,7 +156,7 @@ def test_no_plan_takes_less_than_prices_prove(data, timed):
 @pytest.mark.parametrize("many", [0, 10**6])
 def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch, many):
     """Of large graphs begins of stores are counted in a part, which must not depend on the node."""
-    monkeypatch.setattr(link_bound, "MANY_NODES", many)
+    monkeypatch.setattr("remat_algos.bounds.tuning.MANY_NODES", many)
     rising = 0
     for seed in (0, 4, 7):
         graph = differentiate(layered_dag(16, reach=8, seed=seed))
@@ -227,8 +227,8 @@ def test_each_start_of_late_stores_raises_the_bound_of_a_moment(monkeypatch):
     graph = differentiate(chain(8, memory=memory, compute=compute))
     times, limit = LinkTimes(3 * graph.memory, graph.memory), baseline_peak(graph) // 2
     found = []
-    for starts in (0, 1, 2, moments.STARTS):
-        monkeypatch.setattr(moments, "STARTS", starts)
+    for starts in (0, 1, 2, tuning.LATE_STARTS):
+        monkeypatch.setattr("remat_algos.bounds.tuning.LATE_STARTS", starts)
         found.append(moment_bound(graph, limit, [7], times=times).amount)
     assert found[0] <= found[1] < found[2] <= found[3] == 318
 

@@ -16,7 +16,8 @@ from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.questions.compare import SEARCH_SHARE, compare
+from remat_algos.questions import tuning
+from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.one_pass import lower_passes
@@ -90,7 +91,7 @@ def test_a_comparison_shares_its_time_among_the_solvers(monkeypatch):
 
     monkeypatch.setattr(Clock, "share", share)
     compare(differentiate(chain(8)), "80%", solvers=["no_remat", "chen_sqrt", "chen_greedy"], time_limit=600)
-    assert given[0] == SEARCH_SHARE
+    assert given[0] == tuning.SEARCH_SHARE
     assert [part for part in given if part in (1 / 3, 1 / 2)][:2] == [1 / 3, 1 / 2]
 
 
@@ -115,7 +116,7 @@ def test_the_bound_of_one_pass_is_no_more_than_proven_where_its_time_is_over():
 
 
 def test_a_bound_that_cannot_be_stopped_is_not_begun_without_the_time_for_it(monkeypatch):
-    monkeypatch.setattr("remat_algos.bounds.memory.READS_A_SECOND", 1e-6)
+    monkeypatch.setattr("remat_algos.bounds.tuning.READS_A_SECOND", 1e-6)
     graph = layered_dag(16, width=3, seed=3)
     assert one_pass_bound(graph, Clock(600))[0] == least_peak_bound(graph)[0]
     monkeypatch.undo()

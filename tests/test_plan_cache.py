@@ -213,7 +213,7 @@ def test_without_a_folder_every_graph_is_solved(solved, tmp_path, monkeypatch):
 
 
 def test_the_least_recently_used_plans_are_removed(monkeypatch, folder, solved):
-    monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_PLANS", 2)
     graph = training()
     for place, budget in enumerate(("90%", "80%")):
         before = set(folder.glob("*"))

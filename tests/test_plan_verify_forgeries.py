@@ -386,8 +386,8 @@ def test_solvers_prove_within_their_time(monkeypatch, plant):
         yield Schedule([])
 
     plant(endless, optimal_in="any order")
-    monkeypatch.setattr(room, "PROVING_AGAIN", 0.05)
-    monkeypatch.setattr(room, "PROVING", 0.1)
+    monkeypatch.setattr("remat_algos.plan.tuning.PROVING_AGAIN", 0.05)
+    monkeypatch.setattr("remat_algos.plan.tuning.PROVING", 0.1)
     made = shaped(bounded("auto", 15, "endless"))
     assert not checked(GRAPH, made).bound.proven
     with raises(ClaimError, by=["endless"], within=" within 0.1 s"):

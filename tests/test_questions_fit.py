@@ -15,7 +15,8 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.parts import Resident
 from remat_algos.plan.record import SearchReport
 from remat_algos.questions import compare as room
-from remat_algos.questions.fit import CACHED_GRAPHS, fit
+from remat_algos.questions import tuning
+from remat_algos.questions.fit import fit
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search.auto import default_solvers
 from remat_algos.search.solve import answered, solve
@@ -126,7 +127,7 @@ def test_no_value_is_solved_twice_by_a_solver_and_graphs_are_shared(asked):
 
     fit(build, 9, solvers=["no_remat", "chen_sqrt", "chen_greedy"])
     assert len(set(asked)) == len(asked)
-    assert len(set(built)) == len(built) <= CACHED_GRAPHS
+    assert len(set(built)) == len(built) <= tuning.CACHED_GRAPHS
 
 
 def test_the_number_of_plans_grows_with_the_logarithm_of_the_answer(asked):

@@ -23,9 +23,10 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.parts import KEEP, RECOMPUTE
 from remat_algos.plan.plan import Plan, cells
 from remat_algos.plan.verify import verify
+from remat_algos.questions import tuning
 from remat_algos.questions.compare import compare
 from remat_algos.questions.fit import fit
-from remat_algos.questions.frontier import NEAR_SOLVED, Frontier, frontier, undominated
+from remat_algos.questions.frontier import Frontier, frontier, undominated
 from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.emission import baseline, baseline_peak, checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
@@ -236,7 +237,7 @@ def test_a_frontier_is_hardly_worse_than_a_plan_for_the_budget(network, effort):
     one_pass = graph.needed_compute
     for budget in "50%", "70%", "90%":
         overhead = solve(graph, budget, effort=effort).overhead / one_pass
-        assert found.best(budget).overhead / one_pass <= overhead + NEAR_SOLVED
+        assert found.best(budget).overhead / one_pass <= overhead + tuning.NEAR_SOLVED
 
 
 @pytest.mark.parametrize("kind", ["towers", "encoders", "twice", "forward dag"])

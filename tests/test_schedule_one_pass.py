@@ -71,7 +71,7 @@ def test_a_search_that_is_not_ended_has_a_bound(monkeypatch):
     above, known, lowest = least_peak_bound(graph)[0], baseline_peak(graph), one_pass_bound(graph)[0]
     found = []
     for states in (0, 20, 10**6):
-        monkeypatch.setattr("remat_algos.bounds.memory.MAX_STATES", states)
+        monkeypatch.setattr("remat_algos.bounds.tuning.MAX_STATES", states)
         found.append(lowest_one_pass(graph, above, known))
     assert [order is None for _, order in found] == [True, True, False]
     assert above <= found[0][0] <= found[1][0] <= found[2][0] == lowest

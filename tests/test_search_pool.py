@@ -27,7 +27,6 @@ from remat_algos.plan.verify import verify
 from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.search import pool
 from remat_algos.search.pool import Pool
 from remat_algos.search.solve import solve
 from remat_algos.search.solver_run import SolverRun
@@ -137,8 +136,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(pool, "MAX_FITTING", 0)
-    monkeypatch.setattr(pool, "MAX_SEARCHES", 2)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_FITTING", 0)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -151,7 +150,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(pool, "MAX_SEARCHES", 1)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_SEARCHES", 1)
     alone = solve(GRAPH, "70%", effort="fast")
     plan = solve(GRAPH, "70%", effort="fast", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -378,7 +377,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(pool, "MAX_SEARCHES", 1)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool", effort="fast")
     assert plan.interrupted
     assert plan.peak_memory in asked

@@ -17,9 +17,10 @@ from remat_algos.schedule.emission import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.search import solver_run as run_module
+from remat_algos.search import tuning
 from remat_algos.search.limits import Limits
 from remat_algos.search.solve import solve
-from remat_algos.search.solver_run import MAX_KEPT, NOT_TRIED, SolverRun
+from remat_algos.search.solver_run import NOT_TRIED, SolverRun
 from remat_algos.solvers.registry import Candidate, Solver, any_graph, evaluated, pareto, training_graph
 from remat_algos.zoo.random import chain
 from tests.raising import raises
@@ -106,13 +107,13 @@ def test_many_candidates_are_thinned_and_the_best_stays():
     problem = Limits.of(graph, Budget("50%"))
     found = asked(yielding(*schedules), budget="50%", graph=graph)
     everything = [evaluated(graph, schedule) for schedule in schedules]
-    assert len(found.candidates) <= MAX_KEPT
+    assert len(found.candidates) <= tuning.MAX_KEPT
     assert found.best().figures == min(everything, key=problem.rank).figures
 
 
 @pytest.mark.parametrize("place", range(len(PARETO)))
 def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
-    monkeypatch.setattr(run_module, "MAX_KEPT", len(PARETO) - 1)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_KEPT", len(PARETO) - 1)
     found = asked(yielding(*PARETO), budget=simulate(GRAPH, PARETO[place]).peak_memory)
     assert len(found.candidates) == (len(PARETO) + (place % 2 == 0)) // 2
     assert found.best().schedule is PARETO[place]
@@ -144,7 +145,7 @@ def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
 
 
 def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
-    monkeypatch.setattr(run_module, "LARGE_SIMULATION", 0)
+    monkeypatch.setattr("remat_algos.search.tuning.LARGE_SIMULATION", 0)
     result = asked(yielding(*SCHEDULES), clock=Clock(60)).outcomes["toy"]
     assert (result.simulated, result.stop.complete) == (len(SCHEDULES), True)
 
@@ -349,7 +350,7 @@ def test_a_candidate_is_polished_within_the_limit_or_else_its_own_peak(polished,
 @pytest.mark.parametrize("spare", [-1, 0, 1])
 def test_as_many_are_polished_as_there_are_steps_for_and_the_best_always(monkeypatch, polished, room, spare):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(run_module, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
     asked(yielding(*PARETO), budget="least", polish=True)
     assert [schedule for schedule, limit in polished if limit] == PARETO[: max(1, room - (spare < 0))]
 
@@ -367,7 +368,7 @@ def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_other
     everything = list(zip(PARETO, range(8, 13), strict=True))
     others = [(PARETO[i], limit) for limit, last in ((14, 3), (10, 1)) for i in range(last, -1, -1)]
     steps = sum(len(each) for each, limit in one_limit + everything + others if limit)
-    monkeypatch.setattr(run_module, "MAX_POLISHED_STEPS", steps // 2 + 1)
+    monkeypatch.setattr("remat_algos.search.tuning.MAX_POLISHED_STEPS", steps // 2 + 1)
     asked(yielding(*PARETO), budget=None, polish=True, budgets=4)
     assert polished == one_limit + everything + others
 
@@ -395,7 +396,8 @@ def test_what_one_run_finds_is_kept_and_polished_whatever_another_finds(polished
 
 def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(run_module, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
+    # There is time for the shortest alone.
+    monkeypatch.setattr("remat_algos.search.tuning.POLISHED_A_SECOND", lengths[-1] / 39)
     asked(yielding(*PARETO), budget="100%", polish=True, clock=Clock(40))
     assert [schedule for schedule, _ in polished] == PARETO[-1:]
 

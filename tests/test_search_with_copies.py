@@ -21,6 +21,7 @@ from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import evict, timeline
+from remat_algos.search import tuning
 from remat_algos.search import with_copies as offloading
 from remat_algos.search.solve import solve
 from remat_algos.zoo.random import chain, layered_dag
@@ -359,10 +360,8 @@ def test_the_search_over_a_slower_link_takes_its_part_of_the_work(monkeypatch):
     monkeypatch.setattr(offloading._CopySearch, "_bound", lambda *_, **__: LowerBound(0))
     monkeypatch.setattr(Annealer, "__init__", begun)
     solve(CHAIN, baseline_peak(CHAIN) * 7 // 10, link=LINK, effort="fast", gap=0)
-    work = {
-        link: sum(each.done for each in annealers if each.link == link) for link in (LINK, LINK.at(offloading.SLOWER))
-    }
-    assert work[LINK.at(offloading.SLOWER)] == pytest.approx(offloading.SLOWER_PART * sum(work.values()), rel=0.01)
+    work = {link: sum(each.done for each in annealers if each.link == link) for link in (LINK, LINK.at(tuning.SLOWER))}
+    assert work[LINK.at(tuning.SLOWER)] == pytest.approx(tuning.SLOWER_PART * sum(work.values()), rel=0.01)
 
 
 @pytest.mark.parametrize("below", [True, False])

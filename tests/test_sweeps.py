@@ -397,7 +397,7 @@ def test_an_interrupt_while_processes_start_ends_them_too(tmp_path):
     rows = [{"graph": CHAIN, "solver": "endless", "seed": [0, 1]}]
     begun = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver_module, "LOOK", 0.01)
+        patch.setattr("remat_algos.sweeps.tuning.LOOK", 0.01)
         patch.setattr(driver_module, "_workers", lambda executor: progress(0, 0, "") or 2)
         found = ra.sweep(rows, tmp_path / "results", processes=2, modules=[SOLVERS])
     assert time.monotonic() - begun < 5
@@ -417,7 +417,7 @@ def failing_starts(monkeypatch, seconds):
 
 
 def test_a_machine_that_starts_no_process_for_a_while_fails_no_job(tmp_path, monkeypatch, swept):
-    monkeypatch.setattr(driver_module, "PAUSE", 0.05)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.PAUSE", 0.05)
     failing_starts(monkeypatch, 0.5)
     found = ra.sweep(ROWS, tmp_path / "results", processes=2, retries=1)
     assert lasting(found) == lasting(swept)
@@ -425,8 +425,8 @@ def test_a_machine_that_starts_no_process_for_a_while_fails_no_job(tmp_path, mon
 
 
 def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkeypatch):
-    monkeypatch.setattr(driver_module, "PAUSE", 0.01)
-    monkeypatch.setattr(driver_module, "START_PATIENCE", 0.2)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.PAUSE", 0.01)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.START_PATIENCE", 0.2)
     failing_starts(monkeypatch, 60)
     with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=2)
@@ -434,9 +434,9 @@ def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkey
 
 
 def test_a_process_that_takes_long_to_start_is_started_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(driver_module, "PAUSE", 0.01)
-    monkeypatch.setattr(driver_module, "START_PATIENCE", 0.2)
-    monkeypatch.setattr("remat_algos.sweeps.children.START", 0.02)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.PAUSE", 0.01)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.START_PATIENCE", 0.2)
+    monkeypatch.setattr("remat_algos.sweeps.tuning.START", 0.02)
     with pytest.raises(SweepError, match=r"\(it took more than 0\.02 s\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=1)
 

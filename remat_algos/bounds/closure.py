@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.bounds import tuning
 from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, Prices, check_moment
-from remat_algos.bounds.memory import PATHS_PORTION, forced_bytes, moments_above
+from remat_algos.bounds.memory import forced_bytes, moments_above
 from remat_algos.context import WHOLE
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import LinkTimes
@@ -21,7 +22,6 @@ from remat_algos.kernels.closure import ClosureSearch
 if TYPE_CHECKING:
     from remat_algos.bounds.link_bound import LinkCuts
 
-PATIENCE = 250_000_000  # work without a better moment before the search stops
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
 
 
@@ -230,9 +230,9 @@ class ClosureCuts:
             search.start(*self.moment(start))
             nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
         at = best = without_gain = 0
-        while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
-            advance(int(WHOLE * max(at / nodes.size, without_gain / PATIENCE)))
-            at = search.visit(nodes, at, PATHS_PORTION)
+        while at < nodes.size and search.too_large < 0 and without_gain < tuning.CLOSURE_PATIENCE:
+            advance(int(WHOLE * max(at / nodes.size, without_gain / tuning.CLOSURE_PATIENCE)))
+            at = search.visit(nodes, at, tuning.PATHS_PORTION)
             without_gain += int(search.work)
             if search.node >= 0 and search.overhead > best:
                 best, without_gain = int(search.overhead), 0

@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.bounds import tuning
 from remat_algos.c_output import without_debug_lines
 from remat_algos.ir.arrays import Int64
 
 SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
-SHORTEST_PROGRAM = 1e-3  # seconds; HiGHS takes 0 for no limit
 
-SMALL_PROGRAM = 10**5  # up to this many common divisors in one pass, costs are whole numbers
-UNITS = 10_000.0  # otherwise, one pass in units of the objective
-TOLERANCE = 1e-6  # floating-point error of a bound, share of one pass
-WHOLE_TOLERANCE = 1e-3  # extra error if costs are whole numbers, share of the divisor
 
 FREE = -1  # state of a variable without a fixed value
 ZERO, ONE = CONSTANTS = 0, 1  # variables of fixed value, in every program
@@ -85,7 +81,7 @@ def solve_integer_program(
 
     free = state == FREE
     whole, most = (np.broadcast_to(each, state.shape)[free] for each in (whole, most))
-    limits = {} if seconds is None else {"time_limit": max(float(seconds), SHORTEST_PROGRAM)}
+    limits = {} if seconds is None else {"time_limit": max(float(seconds), tuning.SHORTEST_PROGRAM)}
     with without_debug_lines():
         result = milp(
             np.asarray(cost, float)[free],
@@ -110,9 +106,9 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
     (2.0, 0.0021)
     """
     divisor = gcd(*costs.tolist())
-    if divisor and one_pass // divisor <= SMALL_PROGRAM:
-        return float(divisor), TOLERANCE * one_pass + WHOLE_TOLERANCE * divisor
-    return max(1.0, one_pass / UNITS), TOLERANCE * one_pass
+    if divisor and one_pass // divisor <= tuning.SMALL_PROGRAM:
+        return float(divisor), tuning.TOLERANCE * one_pass + tuning.WHOLE_TOLERANCE * divisor
+    return max(1.0, one_pass / tuning.UNITS_OF_PASS), tuning.TOLERANCE * one_pass
 
 
 def proven(result: Any, unit: float, margin: float, step: int, *, fixed: int = 0, whole: bool = True) -> int:

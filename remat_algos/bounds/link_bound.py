@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.bounds import tuning
 from remat_algos.bounds.bound import TIME, LowerBound, Prices, check_moment
 from remat_algos.bounds.memory import bytes_in_id_order, moments_above
 from remat_algos.bounds.moments import latest_store
@@ -24,14 +25,6 @@ SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs afte
 ENDLESS = 2**61  # above all sums of finite capacities
 FLOAT_BITS = 60  # bits of sums of finite capacities
 BELOW = 1 - 2.0**-40  # a product of a few floats, times this, is less than the exact one
-CUTS = 60  # maximum cuts per moment; 10 to 40 are usual
-NEAR_TIME = 2e-5  # gap, as a share of one pass, at which a moment is done
-LOW = 0.05  # share of the overhead: moments whose first cut is lower by more are skipped
-LATE = 1e-4  # lateness of stores, as a share of one pass, that adds a start
-MAX_LINK_PRICE = 1e6  # maximum price of all bytes, in passes
-ROUNDS_WITHOUT_GAIN = 60  # cuts without a better bound before the search stops
-MAX_ARCS = 3_000_000  # maximum arcs in the networks of these cuts
-MANY_NODES, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +42,9 @@ class LinkCuts:
         nodes that do not come after the one with the most bytes in id order count.
         """
         graph, nodes = self.graph, self.graph.needed
-        if nodes.sum() > MANY_NODES:
+        if nodes.sum() > tuning.MANY_NODES:
             nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
-        if nodes.sum() > TOO_MANY:
+        if nodes.sum() > tuning.TOO_MANY:
             return np.zeros(graph.n_values, np.int64)
         return compute_up_to(graph, nodes)[graph.producer]
 
@@ -65,16 +58,16 @@ class LinkCuts:
             nodes, prices = [*start.nodes, *nodes], start.prices
         cuts = arcs = 0
         for node in nodes:
-            if cuts >= ROUNDS_WITHOUT_GAIN or arcs > MAX_ARCS:
+            if cuts >= tuning.ROUNDS_WITHOUT_GAIN or arcs > tuning.MAX_ARCS:
                 return
-            advance(int(WHOLE * max(cuts / ROUNDS_WITHOUT_GAIN, arcs / MAX_ARCS)))
+            advance(int(WHOLE * max(cuts / tuning.ROUNDS_WITHOUT_GAIN, arcs / tuning.MAX_ARCS)))
             moment = _PricedMoment(graph, limit, self.times, node, self.begin)
             if moment.over > 0:
                 forced = moment.over + limit
                 yield LowerBound(graph.needed_compute, (node,), of=TIME, infeasible=True, forced=forced)
                 return
             ascent = _Ascent(moment, prices)
-            if ascent.best >= best - LOW * (best - graph.needed_compute):
+            if ascent.best >= best - tuning.LOW_CUT * (best - graph.needed_compute):
                 ascent.climb(best)
             cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
             if ascent.best > best:
@@ -198,9 +191,9 @@ class _Ascent:
 
     def climb(self, best: int) -> None:
         """Add cuts, and starts for late stores, until the bound is near the LP's optimum or cannot exceed `best`."""
-        while len(self.lines) < CUTS:
+        while len(self.lines) < tuning.MAX_LINK_CUTS:
             prices, above, share = self._top()
-            if above - max(self.best, best) > NEAR_TIME * self.pass_:
+            if above - max(self.best, best) > tuning.NEAR_TIME * self.pass_:
                 self._cut(prices)
             elif not self._late_start(share):
                 return
@@ -227,7 +220,7 @@ class _Ascent:
             [-1.0] + [0.0] * (n_starts + 2),
             np.array([*rows, [0.0, 0.0, *[1.0] * n_starts, 0.0]]),
             [*heights, 1.0],
-            bounds=[(0, None), (0, MAX_LINK_PRICE), *[(0, 1)] * (n_starts + 1)],
+            bounds=[(0, None), (0, tuning.MAX_LINK_PRICE), *[(0, 1)] * (n_starts + 1)],
             method="highs",
         )
         byte, shares = max(0.0, float(found.x[1])) * self.byte, np.clip(found.x[2:], 0.0, 1.0)
@@ -241,12 +234,12 @@ class _Ascent:
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):
             loaded[line.loaded] += part
-        values = np.flatnonzero(loaded > NEAR_TIME)
+        values = np.flatnonzero(loaded > tuning.NEAR_TIME)
         begin, copied = moment.begin[values], loaded[values] * moment.times.out_time[values]
         end, latest = latest_store(begin, copied)
         stored = [start + float(copied[begin >= start].sum()) for start in self.starts]
         before = max(float(share @ [line.before for line in self.lines]), *stored)
-        if not values.size or end - before < LATE * self.pass_:
+        if not values.size or end - before < tuning.LATE * self.pass_:
             return False
         self.starts.append(latest)
         return True

@@ -7,22 +7,13 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.bounds import tuning
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int32, Int64, interval_sums
 from remat_algos.ir.graph import ComputationGraph, derived, runs_once, updates_and_readers
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 from remat_algos.structure.live_sets import live_set_graph, useful_values
-
-PATHS_WORK = 200_000_000  # reads; about half a second
-READS_A_SECOND = 200_000_000  # on a busy core
-PAIR_WORK = 40_000_000  # reads; about a tenth of a second
-PATHS_PORTION = 10_000_000  # work on cuts, some milliseconds
-ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
-PROVEN_NODES = 30  # needed nodes up to which the search usually ends
-MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
-"""Sets of executed nodes: on graphs of up to `PROVEN_NODES` needed nodes, on larger ones."""
-PORTION = 20_000  # sets between deadline checks
 
 
 @checked_arguments
@@ -212,7 +203,7 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     is_read[graph.producer[graph.read_indices]] = True
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
-    return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, PATHS_WORK)[0]
+    return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, tuning.PATHS_WORK)[0]
 
 
 def lowest_one_pass(
@@ -231,9 +222,9 @@ def lowest_one_pass(
         return above, None
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     search = live_set_graph(once, nodes).start(known - 1, known, lowest=True)
-    verdict, most = None, MAX_STATES if nodes.size <= PROVEN_NODES else MAX_STATES_OF_MORE
+    verdict, most = None, tuning.MAX_STATES if nodes.size <= tuning.PROVEN_NODES else tuning.MAX_STATES_OF_MORE
     while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
-        verdict = search.advance(PORTION, most)
+        verdict = search.advance(tuning.STATES_PER_CHECK, most)
         if look is not None:
             look()
     if verdict == SOLVED:
@@ -243,9 +234,9 @@ def lowest_one_pass(
 
 def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
     """Yield increasing bounds of one pass, by minimum cuts."""
-    reads = min(2 * PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
+    reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    if clock.left is not None and reads > READS_A_SECOND * clock.left:  # the first part cannot be stopped
+    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:  # the first part cannot be stopped
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
@@ -254,10 +245,10 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
     search = ClosureSearch(once.arrays, single, cost, bits=0, step=1, most=2**61 // (graph.n_values + 2))
     at = work = 0
     yield bound
-    while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
+    while at < nodes.size and live[nodes[at]] > bound and work < tuning.ONE_PASS_WORK:
         clock.check()
         search.aim(bound)
-        at = search.visit(nodes, at, PATHS_PORTION)
+        at = search.visit(nodes, at, tuning.PATHS_PORTION)
         work += int(search.work)
         bound = max(bound, int(search.excessive))
         yield bound
@@ -269,5 +260,5 @@ def _two_paths(graph: ComputationGraph) -> Int64:
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")
     nodes = nodes[graph.needed[nodes]].astype(np.int32)
-    found = two_path_bytes(graph.arrays, live, nodes, int(forced.max(initial=0)), PAIR_WORK)
+    found = two_path_bytes(graph.arrays, live, nodes, int(forced.max(initial=0)), tuning.PAIR_WORK)
     return np.array(found, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds import integer_program
+from remat_algos.bounds import integer_program, tuning
 from remat_algos.bounds.bound import COMPUTE, TIME, LowerBound, check_moment
 from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows
 from remat_algos.bounds.memory import forced_bytes
@@ -19,23 +19,8 @@ from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
-MAX_MOMENTS = 4
-FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
-BY_RELAXATION, BY_BYTES = 5, 3  # candidates whose integer program is solved, by either rank
-FIRST_PROGRAM_SECONDS = 2.0  # time limit of the program of one moment
-SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # time limits with more moments: first and second try
-RETRIED = 1  # unsolved programs that get a second try
-PROGRAMS = 1 + FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # maximum per added moment
-WORTH = 0.25  # minimum gain of a candidate's relaxation, as a share of the highest
-MIN_SHARE = 0.1  # minimum CPU share assumed; the true load may be higher
-FEW_SECONDS = 0.02  # too short to measure the CPU share
-MIN_GAIN = 1e-3  # share of the overhead; a moment that gains less is the last
-SIZES = 12  # largest values of a moment with a rounded row of bytes each
-FINEST = 200  # limit / the smallest common divisor of sizes with such a row
-STARTS = 8  # relaxations solved to find the rows of the link for stores that begin late
-MARGIN = 1e-5
-"""Share of the bytes of a row by which it is relaxed: HiGHS treats numbers that differ by 1e-6 as equal, even when it
-derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
+# Maximum per added moment.
+PROGRAMS = 1 + tuning.FORCING + tuning.SPREAD + tuning.BY_RELAXATION + tuning.BY_BYTES + tuning.RETRIED
 
 
 def moment_bound(
@@ -65,7 +50,7 @@ def choose_moments(
     first: int,
     *,
     times: LinkTimes | None = None,
-    count: int = MAX_MOMENTS,
+    count: int = tuning.MAX_MOMENTS,
     seconds: float = inf,
     clock: Clock | None = None,
 ) -> Iterator[LowerBound]:
@@ -79,7 +64,7 @@ def choose_moments(
     The clock counts the programs.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), times)
-    best, _ = choice.solved([first], FIRST_PROGRAM_SECONDS)
+    best, _ = choice.solved([first], tuning.FIRST_PROGRAM_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or not best.stopped):
         base = best
@@ -90,7 +75,7 @@ def choose_moments(
             if best.infeasible:
                 return
         gain = best.amount - base.amount
-        if not gain or gain < MIN_GAIN * (base.amount - graph.needed_compute):
+        if not gain or gain < tuning.MIN_GAIN * (base.amount - graph.needed_compute):
             return
 
 
@@ -122,7 +107,7 @@ class _MomentChoice:
     def _seconds(self, most: float) -> float:
         """Time limit of a program that may take `most` seconds of CPU time: longer if other processes share the CPU."""
         spent, passed = self.stopwatch.spent, self.stopwatch.passed
-        share = max(MIN_SHARE, min(1.0, spent / passed)) if passed > FEW_SECONDS else 1.0
+        share = max(tuning.MIN_SHARE, min(1.0, spent / passed)) if passed > tuning.FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
 
@@ -133,16 +118,16 @@ class _MomentChoice:
         for chain in self.promising(base):
             if self.late:
                 return
-            bound, above = self.solved(chain, SHORT_SECONDS)
+            bound, above = self.solved(chain, tuning.SHORT_SECONDS)
             yield bound
             best = max(best, bound.amount)
             if bound.stopped:
                 stopped.append((bound.amount, above, bound.nodes))
-        for _, above, nodes in sorted(stopped, reverse=True)[:RETRIED]:
+        for _, above, nodes in sorted(stopped, reverse=True)[: tuning.RETRIED]:
             if self.late:
                 return
             if above > best:
-                bound, _ = self.solved(nodes, LONG_SECONDS)
+                bound, _ = self.solved(nodes, tuning.LONG_SECONDS)
                 yield bound
                 best = max(best, bound.amount)
 
@@ -154,23 +139,24 @@ class _MomentChoice:
             comparable &= ancestors(graph, v) | descendants(graph, v)
         comparable[list(base.nodes)] = False
         nodes = np.flatnonzero(comparable)
-        forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][:FORCING]
-        spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
+        forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][: tuning.FORCING]
+        spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(tuning.SPREAD, nodes.size)).astype(int))]
         relaxed: dict[int, LowerBound] = {}
-        without, _ = self.solved(base.nodes, SHORT_SECONDS, whole=False)
+        without, _ = self.solved(base.nodes, tuning.SHORT_SECONDS, whole=False)
         for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
             if self.late:
                 break
             if v in self.idle:
                 continue
-            found, _ = self.solved([*base.nodes, v], SHORT_SECONDS, whole=False)
+            found, _ = self.solved([*base.nodes, v], tuning.SHORT_SECONDS, whole=False)
             if len(base.nodes) > 1 or found.infeasible or found.amount > without.amount:
                 relaxed[v] = found
             else:
                 self.idle.add(v)
-        by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].amount))[:BY_RELAXATION]
-        by_bytes = [v for v in relaxed if v not in by_relaxation][:BY_BYTES]
-        enough = without.amount + WORTH * max((relaxed[v].amount - without.amount for v in relaxed), default=0)
+        by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].amount))
+        by_relaxation = by_relaxation[: tuning.BY_RELAXATION]
+        by_bytes = [v for v in relaxed if v not in by_relaxation][: tuning.BY_BYTES]
+        enough = without.amount + tuning.WORTH * max((relaxed[v].amount - without.amount for v in relaxed), default=0)
         worth = [v for v in by_relaxation + by_bytes if relaxed[v].infeasible or relaxed[v].amount >= enough]
         return [(*base.nodes, v) for v in worth]
 
@@ -178,9 +164,9 @@ class _MomentChoice:
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     """Return the nodes as ints; ValueError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
-    if not 1 <= len(chain) <= MAX_MOMENTS:
+    if not 1 <= len(chain) <= tuning.MAX_MOMENTS:
         raise ArgumentError(
-            "give 1 to {max_moments} moments, not {n_chain}", n_chain=len(chain), max_moments=MAX_MOMENTS
+            "give 1 to {max_moments} moments, not {n_chain}", n_chain=len(chain), max_moments=tuning.MAX_MOMENTS
         )
     check_moment(graph, chain)
     for u, v in pairwise(chain):
@@ -382,7 +368,7 @@ class _Program:
             )
 
         if self.times is not None:
-            for _ in range(STARTS):
+            for _ in range(tuning.LATE_STARTS):
                 result = solved(False)
                 if result.x is None or not self._late_starts(self.times, unit, result.x):
                     break
@@ -401,7 +387,7 @@ class _Program:
         for w, live in at.live.items():  # the values live at each moment are within the limit
             free = state[live] == FREE
             for amounts in _rows_of_bytes(self.graph.memory[free], self._slack(w)):
-                rows.add(live[free, np.newaxis], amounts, high=1 + MARGIN)
+                rows.add(live[free, np.newaxis], amounts, high=1 + tuning.MARGIN)
         several = self.single_runs[:, (state[self.single_runs] == FREE).sum(axis=0) > 1]
         rows.add(several, np.ones(len(several)), high=1.0)
         if self.times is None:
@@ -431,7 +417,7 @@ class _Program:
             loaded = np.flatnonzero(x[at.loaded[w]] > 0)
             copied = x[at.loaded[w]][loaded] * times.out_time[at.leaving][loaded]
             end, start = latest_store(self.begin[w][loaded], copied)
-            if end - before > integer_program.TOLERANCE * self.graph.needed_compute:
+            if end - before > tuning.TOLERANCE * self.graph.needed_compute:
                 self.starts[w].append(start)
                 found = True
         return found
@@ -456,7 +442,8 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
     sizes = np.unique(memory[memory > 0])[::-1]
     divisors = np.gcd.accumulate(sizes)
     tried = set[tuple[bytes, int]]()
-    for unit in np.unique(np.concatenate([sizes[:SIZES], divisors[divisors * FINEST > slack]])).tolist():
+    coarse = divisors[divisors * tuning.FINEST > slack]
+    for unit in np.unique(np.concatenate([sizes[: tuning.ROUNDED_SIZES], coarse])).tolist():
         amounts, whole = memory // unit, slack // unit
         key = amounts.tobytes(), whole
         if 0 < whole < amounts.sum() and whole * unit < slack and key not in tried:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from remat_algos.context import Stop
 
-_AGAIN = 0.01  # seconds
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
@@ -57,7 +56,7 @@ def interruptible(main: Callable[[], int]) -> int:
         if not raises:
             return
         if _alarm is not None and _imports(frame):
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
             return
         raise KeyboardInterrupt
 

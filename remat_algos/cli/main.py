@@ -31,7 +31,6 @@ REMEDIES = {
 }
 
 
-LONGEST_MESSAGE = 300  # characters of argparse's messages
 VERSION_HELP = (
     "print the version and end; `--version --verbose` adds what is compiled, where the cache is and which libraries "
     "are installed, `--json` makes one JSON object of it"
@@ -107,7 +106,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(message.removeprefix("argument "), LONGEST_MESSAGE)  # it quotes arguments whole
+        message = shortened(message.removeprefix("argument "), 300)  # it quotes arguments whole
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 

@@ -42,10 +42,7 @@ PICTURES = ("memory", "schedule", "graph", "matrix")
 LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the file of a device that states one"
 REGION = "NAME=PATTERN:BYTES"
 LISTING = 25  # column of the summaries in a list of solvers or allocators
-LONGEST_NUMBER = 1000  # digits
 UNITS = "units"  # compute, whatever its unit
-HUNDRED = 100
-FAR_BELOW = 10  # ratio of a node's bytes to a budget that was probably meant in percent
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
 STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
 
@@ -54,7 +51,7 @@ def whole_number(text: str) -> int:
     """Return a whole number, 0 or more; the library checks its range."""
     if not (text.isascii() and text.isdecimal()):
         raise ArgumentError("{text!r} is not a whole number; give 0 or more", text=text)
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > 1000:
         raise ArgumentError("a number of {digits:,} digits is too large; give less", digits=len(text))
     return int(text)
 
@@ -100,7 +97,7 @@ def overhead(text: str) -> str:
         raise ArgumentError(
             "overhead budget {text!r} could be compute or a share; write {share:g}% of one pass, or '{amount} units'",
             text=text,
-            share=float(amount) * (HUNDRED if float(amount) < 1 else 1),
+            share=float(amount) * (100 if float(amount) < 1 else 1),
             amount=amount,
         )
     _budget(overhead=amount if amount and unit != "%" else text)
@@ -419,7 +416,8 @@ def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
             between=between,
         )
     size, largest = (memory or "").strip(), int(graph.node_memory.max(initial=0))
-    if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
+    # Bytes that are far fewer than those of one node were probably meant in percent.
+    if size.isdecimal() and int(size) <= 100 and int(size) * 10 <= largest:
         raise RematError(
             "--budget {size} is {size:byte}, and one node alone has {largest!b}; did you mean {size}%?",
             size=int(size),

@@ -22,6 +22,7 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphEr
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan import tuning
 from remat_algos.plan.record import copies, differentiated, link_of
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule, with_copies
@@ -29,10 +30,6 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import SCOPES, Candidate, Solver, Task, list_solvers
 
-# Seconds for the integer program of a moment bound; for `verify` also for a solver that proved a bound, and an arena.
-PROVING = 30
-# Seconds to load a plan with a bound by a solver, or an arena; the effort "fast" limits the work, mostly to less.
-PROVING_AGAIN = 1.0
 NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
@@ -295,7 +292,7 @@ class _Proofs:
         """
         simulation = self.played.simulation
         own, proven = Candidate(simulation.schedule, simulation=simulation), self.graph.needed_compute
-        seconds, effort = (PROVING, BEST) if self.strict else (PROVING_AGAIN, FAST)
+        seconds, effort = (tuning.PROVING, BEST) if self.strict else (tuning.PROVING_AGAIN, FAST)
         task = Task(min(self.limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
         with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
             for found in prover.candidates(self.graph, task, Clock(seconds), {}):
@@ -318,10 +315,10 @@ class _Proofs:
             raise PlanError(BOUND_OF_ANOTHER)
         refined, _, times = in_ticks(graph, played.link)
         try:
-            found = prove(refined, self.limit, named, times=times, seconds=PROVING)
+            found = prove(refined, self.limit, named, times=times, seconds=tuning.PROVING)
         except ValueError as error:
             raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
-        by, seconds = [graph.labels[v] for v in named.nodes], PROVING if found.stopped else None
+        by, seconds = [graph.labels[v] for v in named.nodes], tuning.PROVING if found.stopped else None
         return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(found.amount)), seconds)
 
     def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
@@ -357,7 +354,7 @@ def _reserved(
         record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model gives"
     )
     if strict and claimed.bound is not None:
-        _not_above("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {PROVING} s is")
+        _not_above("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {tuning.PROVING} s is")
     return found
 
 
@@ -372,7 +369,7 @@ def _arena(
     live = proven = buffers.rounded(alignment).max_live
     allocation = None if offsets is None else _placed(offsets, buffers, memory, min(bound, live), alignment)
     if allocation is None or bound > live:
-        clock = None if allocation is None else Clock(PROVING if strict else PROVING_AGAIN)
+        clock = None if allocation is None else Clock(tuning.PROVING if strict else tuning.PROVING_AGAIN)
         again = allocator.reserve(simulation, clock, alignment=alignment)
         _not_above("packed_bound", bound, again.memory, "its schedule packs into")
         proven = max(live, again.bound or 0)

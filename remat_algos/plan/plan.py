@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.allocate.allocators import PEAK, Reservation, get_allocator
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.bound import ANY_ORDER, LowerBound
-from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.tuning import TOLERANCE
 from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError

@@ -18,6 +18,7 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bounded, cells, conditions, reordered
 from remat_algos.plan.record import RESERVED, SHOWN
+from remat_algos.questions import tuning
 from remat_algos.result import Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
@@ -29,8 +30,6 @@ from remat_algos.search.solver_run import RAN_OUT, SolverRun
 from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.amounts import fine_percent, percent
 from remat_algos.wording import by_reason, counted, format_bytes, one_line
-
-SEARCH_SHARE = 0.9  # share of time and progress for the solvers; the bound follows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +231,7 @@ def compare(
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run all solvers together; return their entries and the Stop of the run."""
-    shared = clock.share(SEARCH_SHARE, SEARCH_SHARE)
+    shared = clock.share(tuning.SEARCH_SHARE, tuning.SEARCH_SHARE)
     run = Pool(request, shared).run()
     return _entries(run, request.solvers, clock), run.stop
 

@@ -26,7 +26,6 @@ from remat_algos.search.request import Request
 from remat_algos.solvers.registry import AUTO, BASELINE, get_solver
 from remat_algos.wording import by_reason, format_bytes
 
-CACHED_GRAPHS = 32
 MAX_VALUE = 4096
 
 Build = Callable[[int], ComputationGraph]
@@ -183,7 +182,7 @@ def fit(
     tried = _between(range(least, (most or MAX_VALUE) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
     refused: dict[int, str] = {}
-    graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0], refused)
+    graph = _refusing(lru_cache(tuning.CACHED_GRAPHS)(build), tried[0], refused)
     clock = Clock(time_limit, progress)
     over = None if link is None else get_link(link)
     request_of = partial(Request.of, budget=Budget.of(budget), seed=as_seed(seed), link=over)

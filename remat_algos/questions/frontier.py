@@ -19,6 +19,7 @@ from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, cells, conditions, reordered
 from remat_algos.plan.record import POINT
+from remat_algos.questions import tuning
 from remat_algos.result import UNIT, Result, entries
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.emission import baseline_peak
@@ -29,10 +30,6 @@ from remat_algos.search.solve import answered
 from remat_algos.search.solver_run import Outcome, SolverRun, run_unlimited
 from remat_algos.solvers.registry import BASELINE, pareto
 from remat_algos.wording import by_reason, counted, exact_bytes, format_bytes, one_line
-
-POINTS = 20
-NEAR_SOLVED = 0.001  # gap, as a share of one pass; for larger gaps `solve` may find better plans
-FLOOR_SHARE = 0.3  # time share for the lowest peak, where the frontier begins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +66,7 @@ class Frontier(Result):
     base: int
     reasons: Mapping[str, str] = field(default_factory=dict)
     stop: Stop = Stop.DONE
-    points: int = POINTS
+    points: int = tuning.POINTS
     constraints: Constraints | None = None
     link: Link | None = None
 
@@ -106,7 +103,7 @@ class Frontier(Result):
         return within[-1] if within else None
 
     @checked_arguments
-    def sampled(self, points: int = POINTS) -> tuple[Plan, ...]:
+    def sampled(self, points: int = tuning.POINTS) -> tuple[Plan, ...]:
         """All plans if they are few, else the best at `points` budgets, evenly spaced from the lowest peak."""
         plans = self.plans
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
@@ -161,7 +158,7 @@ def frontier(
     graph: ComputationGraph,
     *,
     solvers: Sequence[str] | None = None,
-    points: int = POINTS,
+    points: int = tuning.POINTS,
     effort: str = DEFAULT,
     time_limit: float | None = None,
     seed: int = 0,
@@ -234,7 +231,7 @@ def frontier(
         return _with_copies(request, int(points), request.clock)
     limits, clock = request.limits(), request.clock
     limits.check_regions()
-    lowest = run_unlimited(request, limits, clock.share(FLOOR_SHARE, FLOOR_SHARE))
+    lowest = run_unlimited(request, limits, clock.share(tuning.FLOOR_SHARE, tuning.FLOOR_SHARE))
     run = SolverRun(limits, clock.share(1.0, 0.5), request.task, budgets=int(points))
     least = run.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
@@ -318,7 +315,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
         return  # the others yield the same for any limit
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
-    slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR_SOLVED * graph.needed_compute), request.task.slack)
+    slack = 0 if graph.n_nodes <= SMALL else max(int(tuning.NEAR_SOLVED * graph.needed_compute), request.task.slack)
     bounds = bound_curve(graph, tried, clock.share(1.0, 0.1), effort=FAST)
     whole.note(bounds.stop)
     for i, limit in enumerate(tried):

@@ -6,8 +6,8 @@ from typing import Any
 
 from remat_algos.allocate.allocators import PEAK, Allocator, Reservation, get_allocator
 from remat_algos.bounds.bound import ANY_ORDER, MOMENTS, LowerBound
-from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.tuning import TOLERANCE
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget

@@ -27,11 +27,10 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import SearchReport
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.search import tuning
 from remat_algos.search.request import Request
 from remat_algos.search.solve import answered
 from remat_algos.solvers.registry import AUTO, list_solvers
-
-MAX_PLANS = 200  # files kept in the folder
 
 
 @checked_arguments
@@ -178,6 +177,6 @@ def _source_state() -> list[tuple[str, int, int]]:
 def _evict(folder: Path) -> None:
     """Remove all but the most recently used plans."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files[:-MAX_PLANS]:
+    for file in files[: -tuning.MAX_PLANS]:
         with contextlib.suppress(OSError):  # another process removed it
             file.unlink()

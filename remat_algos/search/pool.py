@@ -10,26 +10,21 @@ from functools import cache
 from remat_algos.allocate.allocation import NO_LIMIT
 from remat_algos.allocate.allocators import PEAK, Reservation
 from remat_algos.bounds.bound import ANY_ORDER, LowerBound
-from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.rising import rising
+from remat_algos.bounds.tuning import TOLERANCE
 from remat_algos.context import Clock, Interrupted, Stop, interrupted_as, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError, extended
 from remat_algos.forks import cached_property
 from remat_algos.plan.plan import BoundSearch, Plan
 from remat_algos.plan.record import SearchReport
+from remat_algos.search import tuning
 from remat_algos.search.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import STOPPED, Request
 from remat_algos.search.solver_run import SolverRun, run_unlimited
 from remat_algos.solvers.registry import START, Candidate, Solver
 
-LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
-PROGRESS_LOWEST = 0.4  # share of the remaining progress for the lowest peak
-SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # shares of the progress; the rest is for the bound, and for addresses
-MAX_SEARCHES = 6  # per limit, each at another peak
-MAX_FITTING = 2  # further searches after the first whose reservation fits, at peaks closer to the limit
-BOUND_SHARE = 0.25  # time share of a bound before the search
 BOUNDING = "lower bound: "  # prefix of progress text
 
 
@@ -74,7 +69,7 @@ class Bounds:
     @cached_property
     def closure(self) -> LowerBound:
         """The closure bound."""
-        quick = self.clock.share(BOUND_SHARE, 0.02, BOUNDING)
+        quick = self.clock.share(tuning.BOUND_SHARE, 0.02, BOUNDING)
         bound, self.stop = compute_bound(self.limits, quick, effort=FAST)
         return bound
 
@@ -84,7 +79,7 @@ class Bounds:
         bound = self.closure
         pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
-            longer = self.clock.share(BOUND_SHARE, 0.05, BOUNDING)
+            longer = self.clock.share(tuning.BOUND_SHARE, 0.05, BOUNDING)
             bound, self.stop = compute_bound(self.limits, longer, effort=DEFAULT, closure=bound)
         return bound
 
@@ -225,7 +220,7 @@ class Pool:
 
     def _run(self, limits: Limits) -> SolverRun:
         request, share = self.request, self.bounds.effort.search_share
-        progress = min(share, SEARCHING if limits.allocator.name == PEAK else SEARCHING_FIRST)
+        progress = min(share, tuning.SEARCHING if limits.allocator.name == PEAK else tuning.SEARCHING_FIRST)
         clock, task = self.clock.share(share, progress), request.task
         if limits is not self.limits:
             # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
@@ -236,10 +231,10 @@ class Pool:
 
     def _run_unlimited(self, run: SolverRun) -> SolverRun:
         """Run for the budget "least": only the first searches if they reach the limit of a run, else the whole run."""
-        report, limit = run.clock.within_stage(PROGRESS_LOWEST), run.limits.limit
+        report, limit = run.clock.within_stage(tuning.PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
-        clock = Clock(self.clock.seconds(LOWEST_SHARE * self.bounds.effort.search_share), report)
+        clock = Clock(self.clock.seconds(tuning.LOWEST_SHARE * self.bounds.effort.search_share), report)
         whole, bound = self.unlimited_run, self.bounds.goal
         found = run_unlimited(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
         best = found.best()
@@ -339,7 +334,7 @@ class Pool:
     def _until_reserved(self, limit: int) -> bool:
         """Search for candidates whose reservation fits; True if the best of the first search does."""
         limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
-        for i in range(MAX_SEARCHES):
+        for i in range(tuning.MAX_SEARCHES):
             own = goal == limits.limit and not limits.minimizes_peak
             narrowed = limits if own else limits.within(goal)
             try:
@@ -357,7 +352,7 @@ class Pool:
                     low, guess = goal + 1, (goal + 1 + high) // 2
                 else:
                     high, guess = peak - 1, limit * peak // memory
-            if low > high or n_fitting > MAX_FITTING or self._done:
+            if low > high or n_fitting > tuning.MAX_FITTING or self._done:
                 break
             goal = max(low, min(high, guess))
         return False

@@ -17,15 +17,12 @@ from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.search import tuning
 from remat_algos.search.infeasible import RULED_OUT
 from remat_algos.search.limits import Limits
 from remat_algos.search.request import Request
 from remat_algos.solvers.registry import BASELINE, START, Candidate, Solver, Stream, Task, in_order, keep_undominated
 from remat_algos.wording import counted
-
-MAX_OTHERS = 12  # candidates that are polished besides the best
-MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
-POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
@@ -33,7 +30,7 @@ def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets
 
     For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
     """
-    n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(budgets))
+    n_steps, max_steps = 0, tuning.MAX_POLISHED_STEPS * (1 + bool(budgets))
     waiting = list(_worth_polishing(limits, kept, budgets))
     clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
     for candidate, limit in waiting:
@@ -41,7 +38,7 @@ def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets
         n_steps += length
         if n_steps > max_steps and n_steps > length:
             return
-        if clock.left is not None and length / POLISHED_A_SECOND > clock.left:
+        if clock.left is not None and length / tuning.POLISHED_A_SECOND > clock.left:
             continue
         start = candidate.simulated
         better = _passes(limits, start, limit)
@@ -59,7 +56,7 @@ def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) ->
     elif kept:
         best = kept.index(min(kept, key=limits.rank))
         fits = limits.limit is not None and kept[best].figures[0] <= limits.limit
-        others = kept[: best : 1 + best // MAX_OTHERS] if fits else kept[1:MAX_OTHERS]
+        others = kept[: best : 1 + best // tuning.MAX_OTHERS] if fits else kept[1 : tuning.MAX_OTHERS]
         yield from ((each, limits.limit) for each in sorted([kept[best], *others], key=limits.rank))
 
 
@@ -72,11 +69,11 @@ def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[t
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
     for budget, candidates in zip(budgets, within, strict=True):
         yield from ((each, budget) for each in candidates[-1:])
-    stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MAX_POLISHED_STEPS
+    stride = 1 + sum(len(candidate.schedule) for candidate in kept) // tuning.MAX_POLISHED_STEPS
     for candidate in kept[::stride]:
         yield candidate, candidate.figures[0]
     for budget, candidates in zip(budgets, within, strict=True):
-        others = candidates[-2 :: -(1 + len(candidates) // MAX_OTHERS)]
+        others = candidates[-2 :: -(1 + len(candidates) // tuning.MAX_OTHERS)]
         yield from ((each, budget) for each in others)
 
 
@@ -102,18 +99,6 @@ def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
     )
 
 
-GRACE = 0.05  # seconds after the deadline in which cheap solvers still run
-LONG_GRACE = 1.0  # the same, while nothing fits: a late plan is better than none
-FIRST_SECONDS = 0.25  # minimum per solver until a candidate fits
-SOLVING = 0.75  # time share of solving; the rest is for polishing
-PROGRESS_SOLVING = 0.9  # progress share of solving; polishing usually ends early
-FIRST_SHARE = 0.1  # share of the lowest-peak run (progress and time) for the first searches
-# Minimum factor on the time of a solver that used up its share, for another run.
-LONGER = 2.0
-MIN_PRICE = 0.03  # minimum price of a solver in shares of the progress
-MAX_KEPT = 64  # candidates kept per solver under a limit
-# node count above which one simulation may exceed the time left
-LARGE_SIMULATION = 10_000
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 AGAINST = "against a constraint"  # follows the number of schedules
@@ -243,7 +228,7 @@ class SolverRun:
     def _run_each(self, ordered: Sequence[Solver], places: range, options: Mapping[str, Any]) -> None:
         """Run the solvers at these places until one is enough."""
         serving = [solver.name for solver in ordered if not solver.needs(self.limits.graph)]
-        work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
+        work = [max(solver.price, tuning.MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i in places:
                 if self.enough:
@@ -279,8 +264,8 @@ class SolverRun:
                 if not left or result is None or result.stop is not Stop.DEADLINE or self.enough:
                     continue
                 n_waiting = sum(each.stop is Stop.DEADLINE for each in self.outcomes.values())
-                share = max(1 / n_waiting, min(1.0, LONGER * result.share / left))
-                if share * left >= LONGER * result.share:
+                share = max(1 / n_waiting, min(1.0, tuning.LONGER * result.share / left))
+                if share * left >= tuning.LONGER * result.share:
                     self._run_solver(solver, options, self.clock.share(share))
         self.note(ending.stop)
 
@@ -325,7 +310,7 @@ class SolverRun:
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left
-        return min(1, max(1 / n_left, FIRST_SECONDS / left))
+        return min(1, max(1 / n_left, tuning.FIRST_SECONDS / left))
 
     @property
     def bests(self) -> dict[str, Candidate]:
@@ -393,14 +378,14 @@ class SolverRun:
         result = self.outcomes.setdefault(solver.name, Outcome())
         result.reason = solver.needs(self.limits.graph) or ""
         fits = self._best is not None and self.limits.fits(self._best)
-        grace = 0.0 if not solver.cheap else GRACE if fits else LONG_GRACE
+        grace = 0.0 if not solver.cheap else tuning.GRACE if fits else tuning.LONG_GRACE
         if not result.reason and self.clock.late and self.clock.overdue >= grace and self.candidates:
             result.reason, result.stop = NOT_TRIED, Stop.DEADLINE
         if result.reason:
             return
         result.stop, result.error, result.share = Stop.DONE, None, clock.left or 0.0
         self.running = solver.name
-        solving = clock.share(SOLVING, PROGRESS_SOLVING)
+        solving = clock.share(tuning.SOLVING, tuning.PROGRESS_SOLVING)
         try:
             self._consume(solver, options, result, solving)
         except OutOfTime:
@@ -466,7 +451,7 @@ class SolverRun:
     def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
         """Simulate and keep the candidates of a solver; return the reason for stopping."""
         graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
-        large = clock.deadline is not None and graph.n_nodes > LARGE_SIMULATION
+        large = clock.deadline is not None and graph.n_nodes > tuning.LARGE_SIMULATION
         for each in stream:
             if not isinstance(each, Candidate | Schedule):
                 raise ArgumentTypeError(
@@ -502,7 +487,7 @@ class SolverRun:
             if not clock.has_stages:
                 clock.progress(result.simulated)
             # A solver that simulates everything up front is nearly done: do not stop it here.
-            if not evaluated or clock.overdue > GRACE:
+            if not evaluated or clock.overdue > tuning.GRACE:
                 clock.check()
         if against_mark is not None and not result.simulated:
             raise extended(against_mark, "it cannot honour a mark: ") from against_mark
@@ -539,8 +524,8 @@ class SolverRun:
             self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: list[Candidate]) -> None:
-        """Drop every second of more than `MAX_KEPT` candidates under a limit, but never the best."""
-        if self.limit is not None and len(run) > MAX_KEPT:
+        """Drop every second of more than `tuning.MAX_KEPT` candidates under a limit, but never the best."""
+        if self.limit is not None and len(run) > tuning.MAX_KEPT:
             best = run.index(min(run, key=self.limits.rank))
             run[:] = run[best % 2 :: 2]
 
@@ -581,7 +566,7 @@ def run_unlimited(
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
-        task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, FIRST_SHARE)
+        task, part = replace(request.task, sought=sought), clock.share(tuning.FIRST_SHARE, tuning.FIRST_SHARE)
         first = SolverRun(least, part, task, polish=False, bound=bound)
         first.run([*request.starting, *searches], request.options)
         best = first.best()

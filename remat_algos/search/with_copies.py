@@ -23,30 +23,13 @@ from remat_algos.schedule.constraints import Constraints, may_leave
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
+from remat_algos.search import tuning
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
 from remat_algos.search.request import Request
 from remat_algos.search.without_copies import without_copies
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
-# Runs of one node, unless a start has more.
-MAX_RUNS = 30
-# Share of the time for the plan without copies.
-ALONE_PART = 0.5
-# Share of the progress for a schedule that fits.
-LOWEST_PART = 0.5
-# Work per node, as a multiple of a search without copies; limits the work on small graphs.
-WORK_OF_NODE = 8
-# Share of the remaining time for the first bound.
-BOUND_PART = 0.3
-# Rate of a slower link as a share of the link's, and the share of the work for its plan, another start.
-SLOWER, SLOWER_PART = 0.8, 0.25
-# Factor on the work of effort fast where nothing fits without copies: with few moves it stays at slow plans.
-UNMET_FACTOR = 2
-# Share of the work after which a search for a lower peak that has found nothing ends.
-FIRST_PART = 0.25
-# Limits that are tried for the lowest peak within an overhead.
-LIMITS_TRIED = 7
 
 
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
@@ -63,8 +46,8 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
     low, high = lowest_order_with_copies(request.graph)[0], limits.base
     best: Plan | None = None
     limit, begun = high, request.start
-    for tried in range(LIMITS_TRIED):
-        part = 1 / (LIMITS_TRIED - tried)
+    for tried in range(tuning.LIMITS_TRIED):
+        part = 1 / (tuning.LIMITS_TRIED - tried)
         own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
         try:
             best = plan_with_copies(own, clock.share(part, part))
@@ -114,8 +97,8 @@ class _CopySearch:
         self.constraints = None if rules is None else replace(rules, graph=self.graph)
         self.slack = min(self.ticks * request.task.slack, LARGEST_SUM)
         self.may_leave = may_leave(graph, rules)
-        self.max_runs, self.effort = MAX_RUNS, Effort.of(request.task.effort)
-        self.work = min(self.effort.copies_work, WORK_OF_NODE * self.effort.search_work_of_node * graph.n_nodes)
+        self.max_runs, self.effort = tuning.MAX_RUNS, Effort.of(request.task.effort)
+        self.work = min(self.effort.copies_work, tuning.WORK_OF_NODE * self.effort.search_work_of_node * graph.n_nodes)
         self.annealer = self._annealer()
         self.stop = Stop.DONE
         self.alone: Plan | None = None  # the plan without copies
@@ -138,7 +121,7 @@ class _CopySearch:
             starts += [] if alone is None else [(alone.simulation, "the plan without copies")]
         bound = LowerBound(self.graph.needed_compute, of=TIME)
         if best.figures[0] <= limit and self._goes_on:
-            bound = self._bound(bound, limit, self.clock.share(BOUND_PART, BOUND_PART))
+            bound = self._bound(bound, limit, self.clock.share(tuning.BOUND_PART, tuning.BOUND_PART))
             best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
             if self._may_be_faster(best, bound):
                 alone = self._search_alone(Budget(memory=limit), self.request.task.effort)
@@ -186,14 +169,14 @@ class _CopySearch:
         if known.peak_memory > limit and self.request.task.effort == FAST:
             evicted = simulate(known.graph, evict(known.simulation, limit, leaving=self.may_leave))
             starts = [(evicted, "eviction from the plan without copies"), *starts]
-            self.work *= UNMET_FACTOR
+            self.work *= tuning.UNMET_FACTOR
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
         """Search without copies, unless interrupted; return the plan, or None with the error in `failure`."""
         if not self._goes_on:
             return None
-        request, clock = self.request, self.clock.share(ALONE_PART, ALONE_PART)
+        request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)
         starts = tuple(each for each in request.start if not each.stores.size)
         task = replace(request.task, effort=effort)
         own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
@@ -288,9 +271,10 @@ class _CopySearch:
             return best
         count = self.effort.first_searches
         with until_stopped() as ending:
-            for work in (FIRST_PART * self.work, (1 - FIRST_PART) * self.work):
+            part = tuning.LOWEST_PART
+            for work in (tuning.FIRST_PART * self.work, (1 - tuning.FIRST_PART) * self.work):
                 before = self.rank(best, limit)
-                for found in self.annealer.rounds(begun, limit, int(work), count=count, lowest=True, part=LOWEST_PART):
+                for found in self.annealer.rounds(begun, limit, int(work), count=count, lowest=True, part=part):
                     best = min(best, found, key=lambda each: self.rank(each, limit))
                 evicted = evict(best.simulation, limit, self.clock, leaving=self.may_leave)
                 lower = self.annealer.annealed(evicted, limit, "eviction")
@@ -316,7 +300,7 @@ class _CopySearch:
                 slower = self._slower(begun, limit, goal)
                 begun, best = [slower, *begun], min(best, slower, key=rank)
                 for found in self.annealer.rounds(
-                    begun, limit, int((1 - SLOWER_PART) * self.work), count=count, goal=goal
+                    begun, limit, int((1 - tuning.SLOWER_PART) * self.work), count=count, goal=goal
                 ):
                     best, over = min(best, found, key=rank), found if self.over_host(found) else over
             if over is not None:
@@ -333,9 +317,9 @@ class _CopySearch:
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
         """Search briefly over a slower link; return the best plan, timed over this one."""
-        annealer, best = self._annealer(SLOWER), starts[0]
+        annealer, best = self._annealer(tuning.SLOWER), starts[0]
         begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
-        work, count = int(SLOWER_PART * self.work), self.effort.first_searches
+        work, count = int(tuning.SLOWER_PART * self.work), self.effort.first_searches
         for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
             best = found
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)

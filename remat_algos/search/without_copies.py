@@ -6,14 +6,10 @@ from remat_algos.context import Clock, Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.plan.plan import Plan
+from remat_algos.search import tuning
 from remat_algos.search.pool import Pool
 from remat_algos.search.request import Request
 from remat_algos.search.solver_run import SolverRun
-
-# Minimum limit, as a share of the lowest peak, that the search within that peak may meet.
-NEARLY = 0.9
-# Share of the time for the lowest bytes; the rest is for the search within them.
-FEWEST_BYTES_SHARE = 0.5
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
@@ -26,7 +22,7 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
     except BudgetError as error:
         limit, lowest, run = pool.limits.limit, error.plan, pool.too_high
         other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
-        if other or limit is None or lowest is None or run is None or limit < NEARLY * lowest.reservation.memory:
+        if other or limit is None or lowest is None or run is None or limit < tuning.NEARLY * lowest.reservation.memory:
             clock.finish()
             raise
         # The search within the lowest bytes may find fewer: what "least" reaches, a budget of that many bytes reaches.
@@ -47,7 +43,7 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
     bytes. So `solve` finds nothing cheaper for exactly these bytes, unless the time ran out.
     """
     if lowest is None:
-        pool = Pool(request, clock.share(FEWEST_BYTES_SHARE, FEWEST_BYTES_SHARE))
+        pool = Pool(request, clock.share(tuning.FEWEST_BYTES_SHARE, tuning.FEWEST_BYTES_SHARE))
         try:
             best = pool.search()
         except BudgetError:

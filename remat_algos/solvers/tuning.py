@@ -98,6 +98,8 @@ MAX_COSTS, FEWEST_BUDGETS = 16, 16
 WALK_SHARE = 0.3
 # Limits of a whole frontier of `two_cuts`. Higher: a finer frontier, more time.
 CURVE_LIMITS = 8
+# Its slightly lower and higher prices differ by one part of so many. Higher: smaller steps, cuts that are the same.
+NEARLY_EQUAL = 1_024
 
 # ---- greedy_remat
 # Sizes of blocks, in the order in which they are tried. More: better plans, a walk for each.

@@ -25,11 +25,10 @@ from typing import IO, Any
 
 from remat_algos.errors import SweepError
 from remat_algos.files import write_whole
+from remat_algos.sweeps import tuning
 from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.wording import first_line, format_bytes, shortened
 
-LOOK_AGAIN, SIGN = 0.05, 1.0  # seconds between checks of a job's memory, and of its process
-START = 120.0  # seconds for a process to import everything
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from remat_algos.sweeps.worker import serve; serve(json.loads(sys.argv[2]))"
@@ -77,7 +76,7 @@ class Child:
     def begin(self) -> None:
         """Wait until the process is ready; SweepError if it cannot import, NotStarted if it was ended or is slow."""
         try:
-            self._wait(START, None)
+            self._wait(tuning.START, None)
             self._received()
         except Died as error:
             if self.process.wait() < 0:
@@ -132,7 +131,8 @@ class Child:
                 self.stop()
                 msg = f"it took more than {timeout:g} s"
                 raise Died(msg)
-            if wait([self.process.stdout.fileno()], min(LOOK_AGAIN if memory is not None else SIGN, left or SIGN)):
+            pause = tuning.LOOK_AGAIN if memory is not None else tuning.SIGN
+            if wait([self.process.stdout.fileno()], min(pause, left or tuning.SIGN)):
                 return
             if self.has_ended():  # children may hold the pipe
                 raise Died(self._reason())

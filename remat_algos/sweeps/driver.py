@@ -22,6 +22,7 @@ from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
 from remat_algos.errors import ArgumentTypeError, RematError, SweepError, about
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
+from remat_algos.sweeps import tuning
 from remat_algos.sweeps.children import Conditions, NotStarted, Processes, solved
 from remat_algos.sweeps.folder import SweepFolder, driving
 from remat_algos.sweeps.jobs import (
@@ -38,12 +39,6 @@ from remat_algos.sweeps.jobs import (
 )
 from remat_algos.sweeps.results import SweepResults, results_of
 from remat_algos.sweeps.worker import FAILED, reason_of
-
-AHEAD = 2  # jobs submitted per worker
-LOOK = 1.0  # seconds between counts of workers
-LOST = 20  # times that executors may lose a job, or break
-PAUSE, START_PATIENCE = 1.0, 120.0  # seconds until processes that did not start are retried, and until giving up
-GRAPHS = 8  # graphs kept in memory
 
 ExecutorFactory = Callable[[], Executor]
 
@@ -187,7 +182,7 @@ def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
     """Return the names of the unsolved jobs, each once; SweepError for an invalid one."""
-    left, stored = dict[str, None](), lru_cache(GRAPHS)(store.read_graph)
+    left, stored = dict[str, None](), lru_cache(tuning.GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
             continue
@@ -284,15 +279,15 @@ class _Drive:
         if not self.waiting:
             return
         self.executor, self.graphs = make(), OrderedDict[str, Any]()
-        window, looked = _workers(self.executor) * AHEAD, time.monotonic()
+        window, looked = _workers(self.executor) * tuning.AHEAD, time.monotonic()
         try:
             while self.waiting or self.flying:
                 while self.waiting and len(self.flying) < window and time.monotonic() >= self.pause_until:
                     self._submit(self.waiting.popleft(), make)
                 with contextlib.suppress(queue.Empty):
-                    self._receive(self.back.get(timeout=LOOK), make)
-                if time.monotonic() - looked > LOOK:
-                    looked, window = time.monotonic(), _workers(self.executor) * AHEAD
+                    self._receive(self.back.get(timeout=tuning.LOOK), make)
+                if time.monotonic() - looked > tuning.LOOK:
+                    looked, window = time.monotonic(), _workers(self.executor) * tuning.AHEAD
         finally:
             for future in self.flying:
                 future.cancel()
@@ -304,7 +299,7 @@ class _Drive:
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
-                while len(self.graphs) > GRAPHS:  # dask workers keep these too
+                while len(self.graphs) > tuning.GRAPHS:  # dask workers keep these too
                     self.graphs.popitem(last=False)
             future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], self.conditions)
         except BrokenExecutor:
@@ -349,32 +344,32 @@ class _Drive:
             self._keep(name, figures, plan)
 
     def _lose(self, name: str, reason: str) -> None:
-        """Retry a job that was lost with its worker, up to `LOST` times."""
+        """Retry a job that was lost with its worker, up to `tuning.LOST` times."""
         self.tries[name] -= 1
         self.lost[name] += 1
         self.graphs.pop(self.records[name]["graph"], None)  # may be lost too
-        if self.lost[name] < LOST:
+        if self.lost[name] < tuning.LOST:
             self.waiting.append(name)
         else:
-            self._keep(name, {"outcome": FAILED, "reason": f"{reason} {LOST} times"}, "")
+            self._keep(name, {"outcome": FAILED, "reason": f"{reason} {tuning.LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
         """Wait before starting a process again; SweepError if none started for `START_PATIENCE` s and none runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
-        self.pause_until = now + PAUSE
-        if now - self.stuck_since > START_PATIENCE and not self.flying:
+        self.pause_until = now + tuning.PAUSE
+        if now - self.stuck_since > tuning.START_PATIENCE and not self.flying:
             raise SweepError(
                 "for {patience:g} s no process that solves jobs has started ({reason!w}); free memory or disk "
                 "space, or use fewer processes, and run the sweep again: finished jobs are kept",
-                patience=START_PATIENCE,
+                patience=tuning.START_PATIENCE,
                 reason=reason,
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
         """Replace a broken executor, which has lost its jobs."""
         self.broken += 1
-        if self.broken > LOST:
+        if self.broken > tuning.LOST:
             raise SweepError("{broken} executors failed in a row; fix the code that creates them", broken=self.broken)
         self.executor, self.graphs = make(), OrderedDict()
         names = list(self.flying.values())

@@ -32,8 +32,8 @@ import numpy as np
 
 import remat_algos as ra
 from docs.page_parts import table
-from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.tuning import TOLERANCE
 from remat_algos.ir.budget import even_limits
 from remat_algos.schedule.emission import baseline_peak
 from remat_algos.search.auto import default_solvers

@@ -19,7 +19,7 @@ import remat_algos as ra
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.interop import jax as adapter
-from remat_algos.interop.jax import program, scans
+from remat_algos.interop.jax import program
 from remat_algos.schedule.emission import baseline, baseline_peak
 from remat_algos.search.solve import solve
 
@@ -477,7 +477,7 @@ SCANS = {
 def _few_choices_for_each_scan():
     """Three points of the frontier of an iteration, not eight: most of the time of these tests goes into them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scans, "SCAN_POINTS", 3)
+        patch.setattr("remat_algos.interop.tuning.SCAN_POINTS", 3)
         yield
 
 

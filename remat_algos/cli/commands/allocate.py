@@ -20,9 +20,8 @@ from remat_algos.formats.buffer_tables import read_buffers, read_in_place, write
 from remat_algos.result import Summary, entries
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.amounts import parse_bytes
-from remat_algos.wording import counted, exact_bytes, format_bytes
+from remat_algos.wording import MAX_LISTED, counted, exact_bytes, format_bytes
 
-MAX_LISTED = 40
 """Buffers whose addresses in several arenas are printed; of more, -o and --json have them."""
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",

@@ -23,8 +23,6 @@ from remat_algos.structure.elimination import UndirectedGraph
 from remat_algos.structure.treewidth import WidthBounds, width_bounds
 from remat_algos.wording import counted
 
-BEGINNING = 1 << 16  # characters from which a format is recognized
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
@@ -81,7 +79,7 @@ def _is_pace(path: str) -> bool:
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
-    return claims(GRAPH_FORMAT, beginning(file, BEGINNING), "")
+    return claims(GRAPH_FORMAT, beginning(file, 2**16), "")
 
 
 def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:

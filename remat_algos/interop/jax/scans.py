@@ -12,6 +12,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import Cost
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, warn
+from remat_algos.interop import tuning
 from remat_algos.interop.jax.captured import CapturedFunction, capture
 from remat_algos.interop.jax.policies import Naming, Scan, is_discrete, is_loop, replaced
 from remat_algos.interop.jax.program import Source
@@ -28,7 +29,6 @@ from remat_algos.search.solve import solve
 jax = require("jax", "jax")
 
 PREFIX = "planned/"  # prefix of the names, unlike those that `apply` gives to all values
-SCAN_POINTS = 8  # budgets at which the body of a scan is planned
 
 Kept = Mapping[int, Sequence[str]]  # names of the values that iterations save, by number of the scan
 
@@ -203,7 +203,7 @@ def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
         names = [name for value in saved for name in named.get(Source(False, forward[value]), ())]
         return _Saving(names, scan.times * sum(memory[value] for value in saved), scan.times * simulation.overhead)
 
-    plans = frontier(graph, points=SCAN_POINTS, effort=FAST).plans
+    plans = frontier(graph, points=tuning.SCAN_POINTS, effort=FAST).plans
     nothing = scan.times * int(graph.compute[graph.forward].sum())
     return [
         saving(baseline(graph))._replace(names=None),

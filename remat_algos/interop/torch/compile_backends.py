@@ -13,6 +13,7 @@ from torch import fx
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import ArgumentError, ArgumentTypeError, BackendError, GraphError
+from remat_algos.interop import tuning
 from remat_algos.interop.torch.planning import Partitioner, TrainingRequest, box, check_before_backward
 from remat_algos.interop.torch.private_names import (
     CustomPartitioner,
@@ -29,7 +30,6 @@ from remat_algos.interop.torch.report import GraphReport
 from remat_algos.interop.torch.storages import allocator_peak
 from remat_algos.ir.budget import Amount, Budget
 
-ATTEMPTS = 5  # number of limits that `fit` tries
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
 _latest: list["TorchBackend"] = []  # the model of the backend "remat" that was called last
 
@@ -152,7 +152,7 @@ class InductorBackend(TorchBackend):
         process is discarded and compiled again when called. BackendError if the step stays above the budget.
         """
         present, attempts = list(known), list[Attempt]()
-        for _ in range(ATTEMPTS):
+        for _ in range(tuning.ATTEMPTS):
             self.reports.clear()
             torch.compiler.reset()
             step()  # compiles
@@ -166,7 +166,7 @@ class InductorBackend(TorchBackend):
             "inductor allocates {measured:,} bytes of {target:,} after {attempts} plans; give a larger budget",
             measured=last.measured,
             target=target,
-            attempts=ATTEMPTS,
+            attempts=tuning.ATTEMPTS,
         )
 
     def _limit(self) -> int:

@@ -21,8 +21,9 @@ from remat_algos.allocate.pools import CHUNK
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.node_costs import AnyDevice, Cost
 from remat_algos.errors import GraphError, PlanError
+from remat_algos.interop import tuning
 from remat_algos.interop.torch.costs import Call, Layout, price
-from remat_algos.interop.torch.fake_step import KNOWN, Attributes, FakeStep, assumed, fake_step, python_generators
+from remat_algos.interop.torch.fake_step import Attributes, FakeStep, assumed, fake_step, python_generators
 from remat_algos.interop.torch.stable_names import (
     DATA_DEPENDENT,
     DispatchMode,
@@ -235,7 +236,7 @@ class _Recorder(DispatchMode):
             except DATA_DEPENDENT:
                 result = None
             results = list(tensors(result))
-            if any(each.numel() > KNOWN for each in (*results, *arguments)):
+            if any(each.numel() > tuning.KNOWN_ELEMENTS for each in (*results, *arguments)):
                 return result
             if not arguments and any(each.is_floating_point() or each.is_complex() for each in results):
                 return result

@@ -19,10 +19,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from remat_algos.errors import ArgumentError, ArgumentTypeError, GraphError, about
+from remat_algos.interop import tuning
 from remat_algos.interop.torch.stable_names import DATA_DEPENDENT, FakeTensorMode, without_modes
 from remat_algos.interop.torch.storages import mapped, tensors
 
-KNOWN = 2**16  # elements of a tensor whose numbers are computed, if they do not depend on parameters
 PLAIN = torch.Tensor, type, FunctionType, MethodType, ModuleType  # objects that are no containers
 
 
@@ -273,7 +273,7 @@ def _checked(result: Any, loss: Any) -> torch.Tensor:
 
 def _is_known(tensor: torch.Tensor) -> bool:
     """True for small tensors of integers, whose numbers a model may read to choose its operators."""
-    small = tensor.device.type == "cpu" and tensor.numel() <= KNOWN
+    small = tensor.device.type == "cpu" and tensor.numel() <= tuning.KNOWN_ELEMENTS
     return small and not (tensor.is_floating_point() or tensor.is_complex())
 
 

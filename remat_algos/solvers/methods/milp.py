@@ -10,6 +10,7 @@ import numpy as np
 from remat_algos.bounds import integer_program
 from remat_algos.bounds.integer_program import CONSTANTS, FREE, ONE, ZERO, ProgramRows, solve_integer_program
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.tuning import UNITS_OF_PASS
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ArgumentError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
@@ -148,7 +149,7 @@ class _Programs:
         program = self.program
         if not program.runs:
             return self.first.figures[0]
-        cost = np.where(np.arange(program.cost.size) == LIMIT, integer_program.UNITS, 0.0)
+        cost = np.where(np.arange(program.cost.size) == LIMIT, UNITS_OF_PASS, 0.0)
         result = program.solve(cost, FREE, 0.0, self._seconds())
         self._report()
         return None if result.x is None else self._candidate(result).figures[0]

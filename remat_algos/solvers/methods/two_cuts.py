@@ -16,8 +16,6 @@ from remat_algos.schedule.emission import baseline, clamp_counts, mirror_schedul
 from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, training_graph
 
-NEARLY_EQUAL = 1024  # slightly lower or higher prices differ by 1 / NEARLY_EQUAL
-
 
 @solver(needs=training_graph, price=0.005)
 def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
@@ -52,7 +50,7 @@ def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, In
         raise ArgumentError(
             "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
         )
-    cuts, step = ClosureCuts(graph), Fraction(1, NEARLY_EQUAL)
+    cuts, step = ClosureCuts(graph), Fraction(1, tuning.NEARLY_EQUAL)
     low, high = (cuts.search.side(*cuts.moment(bound, 1 + each))[2] for each in (-step, step))
     return low, high
 
