@@ -18,6 +18,7 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, cells, conditions
 from remat_algos.plan.record import SHOWN
+from remat_algos.questions import tuning
 from remat_algos.questions.compare import attempted
 from remat_algos.result import Result, entries
 from remat_algos.search.auto import default_solvers

@@ -17,6 +17,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.plot import tuning
 from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
 from remat_algos.questions.explain import Decision
