@@ -136,7 +136,7 @@ class _LimitSearch:
         start = self.first_candidate.details["start"]
         self.first = Annealed(self.first_candidate.simulation or one_pass, start)
         self.by_part = list[Annealed]()
-        if graph.n_nodes <= ALONE and graph.mark is None and task.constraints is None:
+        if graph.n_nodes <= tuning.ALONE_NODES and graph.mark is None and task.constraints is None:
             orders = orders_by_part(graph)
             self.by_part = [Annealed(simulate(graph, order), "part after part") for order in orders]
         self.known = [
@@ -229,8 +229,8 @@ class _LimitSearch:
         """Yield schedules of falling peaks, down to a sought peak; `part` is the share of remaining progress."""
         best, sought = None, self.task.sought
         groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
-        part /= len(groups) + MAX_LOWER
-        first, work = round(FIRST_LOWEST * work), len(groups) * round(NEXT_LOWEST * work)
+        part /= len(groups) + tuning.MAX_LOWER
+        first, work = round(tuning.FIRST_LOWEST * work), len(groups) * round(tuning.NEXT_LOWEST * work)
         for i, seeds in enumerate(groups):
             part /= 1 - part * (i > 0)  # equal parts
             for lower in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
@@ -242,8 +242,9 @@ class _LimitSearch:
         if sought is not None:
             return best
         place = count = 0
-        while best is not None and best.figures[0] > self.bound and place < len(tuning.LOWER_SHARES) and count < tuning.MAX_LOWER:
-            limit = max(self.bound, int(tuning.LOWER_SHARES[place] * best.figures[0]))
+        shares, most = tuning.LOWER_SHARES, tuning.MAX_LOWER
+        while best is not None and best.figures[0] > self.bound and place < len(shares) and count < most:
+            limit = max(self.bound, int(shares[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound), *self.by_part]
             part /= 1 - part  # equal parts
             found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
