@@ -45,8 +45,8 @@ class Stop(Enum):
     DONE = "done"
     PROVEN = "proven"
     NEAR = "near the bound"
-    FAILED = "a solver failed"
     DEADLINE = "deadline"
+    FAILED = "a solver failed"
     OUT_OF_MEMORY = "out of memory"
     INTERRUPTED = "interrupted"
 
@@ -92,7 +92,7 @@ class _Ending:
 def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
     """Run a search to its end, its deadline, Ctrl-C, or with `memory` a MemoryError; the caller keeps the results.
 
-    Its value has the `stop` of the search.
+    With `as ending`, `ending.stop` says how it ended.
     """
     ending = _Ending()
     try:
@@ -311,8 +311,10 @@ class Clock:
 
         return forward
 
-    def finish(self) -> None:
-        """Report the end; a later interrupt has no effect."""
+    def finish(self, stop: Stop = Stop.DONE) -> None:
+        """Report the end, unless the user stopped the search; a later interrupt has no effect."""
+        if stop is Stop.INTERRUPTED:
+            return
         with suppress(KeyboardInterrupt), self._stages.lock:
             self._stages.notify(1.0, self._stages.reported[1])
 

@@ -107,10 +107,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary(Result):
-    """Entries of a record, and labels with their texts, that no other result has."""
+    """What a command prints that is no result of the library: a record, and rows of a label and a text."""
 
     entries: Mapping[str, Any]
-    labelled: Iterable[tuple[str, str]] = ()
+    labelled: Sequence[tuple[str, str]] = ()
 
     __repr__ = brief
 

@@ -83,13 +83,13 @@ def test_a_start_in_the_past_leaves_no_search(remat, folder):
 
 def test_a_comparison_shares_its_time_among_the_solvers(monkeypatch):
     given = []
-    shared = Clock.share
+    seconds = Clock.seconds
 
-    def share(clock, part=1.0, *arguments, **options):
+    def shared(clock, part):
         given.append(part)
-        return shared(clock, part, *arguments, **options)
+        return seconds(clock, part)
 
-    monkeypatch.setattr(Clock, "share", share)
+    monkeypatch.setattr(Clock, "seconds", shared)
     compare(differentiate(chain(8)), "80%", solvers=["no_remat", "chen_sqrt", "chen_greedy"], time_limit=600)
     assert given[0] == tuning.SEARCH_SHARE
     assert [part for part in given if part in (1 / 3, 1 / 2)][:2] == [1 / 3, 1 / 2]

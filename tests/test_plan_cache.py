@@ -37,7 +37,7 @@ def solved(monkeypatch):
     """The arguments of each solve that the cache did not save."""
     calls = []
 
-    def answered(request, clock):
+    def answered(request, clock, lowest=None):
         calls.append(request)
         return solve_anew(request, clock)
 
@@ -186,7 +186,7 @@ def test_no_plan_is_worse_than_a_cached_one_for_a_lower_limit(monkeypatch, asked
     assert strict.overhead < loose.overhead
     worse = replace(loose, budget=ra.Budget("90%"), limit=9 * ra.solve(graph, "100%").limit // 10)
     answers = {"70%": strict, "90%": worse}
-    monkeypatch.setattr(plan_cache, "answered", lambda request, clock: answers[request.budget.memory])
+    monkeypatch.setattr(plan_cache, "answered", lambda request, clock, lowest=None: answers[request.budget.memory])
     for budget in ["90%", "70%"] if asked == "before" else ["70%"]:
         solve_cached(graph, budget)
     plan = solve_cached(graph, "90%")
@@ -197,7 +197,7 @@ def test_no_plan_is_worse_than_a_cached_one_for_a_lower_limit(monkeypatch, asked
 def test_a_stopped_search_is_not_cached(monkeypatch, folder):
     graph = training()
     stopped = replace(ra.solve(graph, "70%"), report=SearchReport(stop=Stop.DEADLINE))
-    monkeypatch.setattr(plan_cache, "answered", lambda request, clock: stopped)
+    monkeypatch.setattr(plan_cache, "answered", lambda request, clock, lowest=None: stopped)
     assert solve_cached(graph, "70%") is stopped
     assert not list(folder.iterdir())
 

@@ -7,6 +7,8 @@ import pytest
 
 import remat_algos as ra
 import remat_algos.search.solve as solving
+import remat_algos.search.without_copies as keeping
+from remat_algos.bounds.bound import LowerBound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import ClaimError
@@ -253,6 +255,22 @@ def test_its_two_searches_share_the_time_and_the_progress():
     assert plan.limit is None or plan.peak_memory <= plan.limit
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (1000, 1000)
+
+
+def test_a_plan_of_fewer_bytes_than_a_budget_has_no_bound_of_these_bytes(monkeypatch):
+    graph = ra.differentiate(layered_dag(6, seed=2))
+    limit, taken = ra.solve(graph, "least", effort="fast").peak_memory - 1, []
+
+    def fewer(request, clock, lowest, whole):
+        """A plan of fewer bytes, with a bound that holds for these alone."""
+        taken.append(lowest)
+        reservation = replace(lowest.reservation, memory=limit - 1)
+        return replace(lowest, reservation=reservation, bound_or_search=LowerBound(10**9))
+
+    monkeypatch.setattr(keeping, "least", fewer)
+    plan = ra.solve(graph, limit, effort="fast")
+    assert (len(taken), plan.limit, plan.budget.memory) == (1, limit, limit)
+    assert plan.bound.amount <= plan.simulation.compute
 
 
 @pytest.mark.parametrize("solver", ["auto", "chen_sqrt"])

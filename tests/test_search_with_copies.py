@@ -11,7 +11,7 @@ import pytest
 import remat_algos as ra
 from remat_algos.bounds.bound import LowerBound
 from remat_algos.bounds.memory import least_peak_bound, lowest_order_with_copies
-from remat_algos.context import Stop
+from remat_algos.context import Interrupted, Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import ArgumentError, BudgetError
 from remat_algos.ir.differentiate import differentiate
@@ -378,3 +378,39 @@ def test_where_nothing_fits_without_copies_fast_begins_at_the_lowest_plan_too(be
     solve(graph, limit, link=LINK, effort="fast")
     assert ("the plan without copies", not below) in begun
     assert (("eviction from the plan without copies", True) in begun) == below
+
+
+class Interrupting:
+    """A progress callback that raises KeyboardInterrupt at its n-th call."""
+
+    def __init__(self, call):
+        self.call, self.calls, self.last, self.before = call, 0, 0, 0
+
+    def __call__(self, done, total, text):
+        self.calls += 1
+        if self.calls == self.call:
+            self.before = done
+            raise KeyboardInterrupt
+        self.last = done
+
+
+@pytest.mark.parametrize("budget", ["60%", "least", ra.Budget(overhead="50%")], ids=str)
+@pytest.mark.usefixtures("short_searches")
+def test_an_interrupt_at_any_time_gives_the_best_plan_so_far_and_is_told(budget):
+    whole = Interrupting(0)
+    plan = solve(CHAIN, budget, link=LINK, effort="fast", progress=whole)
+    assert (plan.interrupted, whole.last) == (False, 1000)
+    told = 0
+    for call in range(1, whole.calls, max(1, whole.calls // 12)):
+        stopped = Interrupting(call)
+        try:
+            plan = solve(CHAIN, budget, link=LINK, effort="fast", progress=stopped)
+        except Interrupted:
+            # Before the first limit there is no plan within an overhead.
+            assert isinstance(budget, ra.Budget)
+            continue
+        assert (plan.interrupted, stopped.last < 1000 or stopped.before == 1000) == (True, True), call
+        assert plan.limit is None or plan.peak_memory <= plan.limit
+        ra.verify(CHAIN, plan)
+        told += 1
+    assert told > 3

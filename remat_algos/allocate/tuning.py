@@ -31,7 +31,7 @@ ON_CAPACITY, ABOVE_CAPACITY = 16, 0.25
 COARSE, FINENESS = 100, 2_000
 # Bits of the places of failed states, 16 bytes each. Higher: fewer states are visited twice, more memory.
 TABLE_BITS = 18
-# Sections of all blocks that the search stores, 8 bytes each. Higher: more blocks are searched, more memory.
+# Entries, 8 bytes each, of the table of the sections of all blocks. Higher: more blocks are searched, more memory.
 MAX_MEMORY = 50_000_000
 # Shuffles where the search is too large. Higher: smaller arenas, more time.
 PACKING_ROUNDS = 200

@@ -18,7 +18,7 @@ ZERO, ONE = CONSTANTS = 0, 1  # variables of fixed value, in every program
 
 
 class ProgramRows:
-    """Rows `low <= sum of amount * variable <= high`, written with the numbers of variables.
+    """Rows `low <= sum of amount * variable <= high`; a variable is given by its index.
 
     Which variables are free, and the values of the others, is known when the program is solved.
     """

@@ -75,7 +75,7 @@ class LinkCuts:
                 yield LowerBound(best, (node,), prices, TIME)
 
     def proof(self, limit: int, bound: LowerBound) -> LowerBound:
-        """Return the bound that the node and the prices of a bound prove, by a single cut."""
+        """Return what one cut at the node and the prices of a bound proves."""
         (node,) = bound.nodes
         check_moment(self.graph, [node])
         moment = _PricedMoment(self.graph, limit, self.times, node, self.begin)

@@ -233,7 +233,7 @@ def lowest_one_pass(
 
 
 def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
-    """Yield increasing bounds of one pass, by minimum cuts."""
+    """Yield increasing lower bounds on the peak of every order of one pass, by minimum cuts."""
     reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
     if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:  # the first part cannot be stopped

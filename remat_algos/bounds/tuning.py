@@ -60,6 +60,7 @@ SHORTEST_PROGRAM = 1e-3
 # Common divisors in one pass up to which costs are whole numbers; otherwise, units of the objective in one pass.
 # Higher: exact bounds of more graphs, worse conditioned programs.
 SMALL_PROGRAM, UNITS_OF_PASS = 10**5, 10_000.0
-# Floating-point error of a bound as a share of one pass, and if costs are whole numbers, of the divisor too. Higher:
+# Error that is allowed for floating point in a bound: a share of one pass; with whole costs also a share of their
+# common divisor. Higher:
 # surely correct bounds, fewer proven optima.
 TOLERANCE, WHOLE_TOLERANCE = 1e-6, 1e-3

@@ -13,7 +13,7 @@ BLOCK_WORDS = 2**16
 MAX_POINTERS, TABLE_SLOTS = 8, 2**16
 # Timed sizes in words: small ones, and one that no cache holds. Higher: surer rates, more time.
 TIMED_WORDS = {"numpy": (2**10, 2**17, 2**20), "cupy": (2**10, 2**25, 2**26)}
-# Values of the largest size that must fit into free memory. Higher: smaller sizes, whose rates are less sure.
+# A size is timed only if this many arrays of it fit into free memory. Higher: smaller sizes, whose rates are less sure.
 TIMED_ROOM = 32
 # Timed runs after an untimed one. Higher: surer rates, more time.
 TIMED_RUNS = 5

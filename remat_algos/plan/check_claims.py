@@ -71,7 +71,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 
 
 def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
-    """Compare all that is simulated, and the lower bounds on the peak: ours is proven, a solver's is only claimed."""
+    """Compare all simulated figures and the bounds on the peak: ours is proven, a solver's must not exceed the peak."""
     simulation, graph, link = played.simulation, played.simulation.graph, played.link
     found: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,

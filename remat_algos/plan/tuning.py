@@ -13,6 +13,6 @@ MAX_BLOCK_STATES, HOST_PARTS = 2**11, 2**6
 BUDGET_ROUNDS = 12
 # Share of one pass by which a nearby plan must be cheaper to be mentioned. Higher: fewer hints.
 NOTABLE = 0.01
-# Seconds for the program of a moment bound, for `verify` also for a solver that proved a bound and an arena; and for
-# these two while a plan loads, where effort "fast" mostly takes less. Higher: more claims are checked, later ends.
+# Seconds to prove one claim: for `verify`, and for a solver's bound and an arena of `Plan.load`, whose effort "fast"
+# mostly takes less. Higher: more claims are checked, later ends.
 PROVING, PROVING_AGAIN = 30, 1.0

@@ -223,8 +223,7 @@ def compare(
     clock = request.clock
     together = request.allocator.name == PEAK and request.link is None
     entries, stop = (_together if together else _one_by_one)(request, clock)
-    if stop is not Stop.INTERRUPTED:
-        clock.finish()
+    clock.finish(stop)
     ordered = sorted(entries, key=partial(_rank, request.limits().minimizes_peak))
     return Comparison(graph, request.budget, tuple(ordered), stop, allocator, request.constraints, request.link)
 

@@ -254,8 +254,7 @@ def frontier(
         if result is None or result.error is not None or not result.candidates:
             stopped = "interrupted" if interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
-    if not interrupted:
-        clock.finish()
+    clock.finish(run.stop)
     return Frontier(
         graph=graph,
         curves=curves,
@@ -290,8 +289,7 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
                 inner = [limit for limit in even_limits(lowest, base, points) if lowest < limit < base]
                 budgets = [Budget(limit) for limit in [*inner, base]]
     stop |= ending.stop
-    if stop is not Stop.INTERRUPTED:
-        clock.finish()
+    clock.finish(stop)
     name = request.name
     return Frontier(
         graph=graph,

@@ -27,7 +27,7 @@ class Timeline:
     `time`, `overhead` and `waiting` are in the unit of the costs. Loads are in the order of `schedule.loads`; `stores`
     are the values copied to the host, in this order; `last` is the end of the last run or copy. The link has `share` of
     its rates. `lingering` int32[*, 2] has the place in `stores` and the step at whose begin its memory is freed, and
-    `spared` bool[k] the loads of what then still lingers.
+    `spared` bool[k] the loads that are not needed, since their value still lingers.
     """
 
     simulation: Simulation

@@ -39,8 +39,8 @@ def compute_bound(
 ) -> tuple[LowerBound, Stop]:
     """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
-    If the peak is minimized, of every schedule within `peak`, if given. A bound that meets the `goal`, the compute of a
-    schedule that was found, ends the search.
+    Where the peak is minimized, it holds for every schedule within `peak`; without one, for all. A bound that meets the
+    `goal`, the compute of a schedule that was found, ends the search.
     """
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit

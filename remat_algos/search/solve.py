@@ -98,25 +98,33 @@ def solve(request: Request) -> Plan:
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> plan = solve(differentiate(chain), 7)
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    return answered(request, request.clock)
+    clock = request.clock
+    try:
+        plan = answered(request, clock)
+    except BudgetError:
+        clock.finish()
+        raise
+    clock.finish(plan.report.stop)
+    return plan
 
 
-def answered(request: Request, clock: Clock) -> Plan:
+def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan:
     """Return the best plan for a request; the errors are those of `solve`.
 
     For a budget such as "least+1%" it is the cheaper of the plan for "least" and one within that share above its bytes;
-    with "auto" the second search begins at the first plan.
+    with "auto" the second search begins at the first plan. `lowest` is the plan for "least", if it is known.
     """
     share = request.budget.above_lowest
     if share is None:
         return _answered(request, clock)
-    half = clock.share(0.5, 0.5)
-    lowest = _answered(replace(request, budget=replace(request.budget, memory=LEAST)), half)
+    if lowest is None:
+        lowest = _answered(replace(request, budget=replace(request.budget, memory=LEAST)), clock.share(0.5, 0.5))
     if lowest.report.stop is Stop.INTERRUPTED:
         return lowest
     used = lowest.reservation.memory

@@ -141,7 +141,9 @@ class Outcome:
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
         """Return the report for a plan of this solver; `stop` is how the runs of all solvers ended."""
-        stop |= self.stop if self.error is None else self.stop | Stop.FAILED
+        # A BudgetError is an answer: the solver proved that no more schedules fit.
+        failed = not isinstance(self.error, BudgetError | None)
+        stop |= self.stop | (Stop.FAILED if failed else Stop.DONE)
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
         return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
 

@@ -32,7 +32,7 @@ MAX_KEPT = 64
 MAX_OTHERS, MAX_POLISHED_STEPS = 12, 400_000
 # Steps that polishing, which cannot be interrupted, covers in a second. Higher: more is polished, later ends.
 POLISHED_A_SECOND = 100_000
-# Nodes above which one simulation may exceed the time left. Higher: fewer checks, later ends.
+# Graphs of more nodes: a schedule is skipped if its simulation would end after the deadline. Higher: later ends.
 LARGE_SIMULATION = 10_000
 # Searches per limit on reserved bytes, each at another peak, and after the first that fits. Higher: less compute within
 # the limit, more time.

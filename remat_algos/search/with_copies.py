@@ -9,7 +9,7 @@ from remat_algos.allocate.allocators import PEAK, get_allocator
 from remat_algos.bounds.bound import TIME, LowerBound
 from remat_algos.bounds.memory import least_peak_bound, lowest_order_with_copies
 from remat_algos.bounds.rising import rising
-from remat_algos.context import Clock, Stop, until_stopped
+from remat_algos.context import Clock, Interrupted, Stop, interrupted_as, until_stopped
 from remat_algos.cost.links import in_units
 from remat_algos.effort import FAST, Effort
 from remat_algos.errors import BudgetError
@@ -25,19 +25,20 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.schedule.timeline import evict
 from remat_algos.search import tuning
 from remat_algos.search.infeasible import LATE, Message, add_forcing_nodes
-from remat_algos.search.request import Request
+from remat_algos.search.request import STOPPED, Request
 from remat_algos.search.without_copies import without_copies
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
 
 
+@interrupted_as(STOPPED)
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
     """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
 
     The plan without copies is first searched by effort "fast"; at the effort of the request only where its lower bound
-    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest
-    of the lowest peak.
+    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest of the lowest peak.
+    After an interrupt it is the best so far.
     """
     limits = request.limits()
     if not (limits.minimizes_peak and limits.overhead_limit is not None):
@@ -55,6 +56,11 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
             if best is None:
                 raise
             low = limit + 1
+        except Interrupted:
+            if best is None:
+                raise
+            best = replace(best, report=replace(best.report, stop=Stop.INTERRUPTED))
+            break
         else:
             high, begun = best.peak_memory, (*request.start, best.simulation)
             if best.report.stop is Stop.INTERRUPTED:
@@ -63,7 +69,6 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
             break
         limit = (low + high) // 2
     assert best is not None
-    clock.finish()
     return replace(best, budget=request.budget, limit=limits.limit, seconds=clock.elapsed)
 
 
@@ -114,6 +119,8 @@ class _CopySearch:
             starts = self._started_alone(starts, limit)
         if self.alone is not None:
             self.stop |= self.alone.report.stop
+        if not starts:
+            raise Interrupted(STOPPED)
         best = self.fitted(starts, limit)
         if limits.minimizes_peak:
             limit = best.figures[0]
@@ -122,7 +129,8 @@ class _CopySearch:
         bound = LowerBound(self.graph.needed_compute, of=TIME)
         if best.figures[0] <= limit and self._goes_on:
             bound = self._bound(bound, limit, self.clock.share(tuning.BOUND_PART, tuning.BOUND_PART))
-            best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
+            if self._goes_on:
+                best = self.fastest([best, *(self.annealed(each, limit) for each in starts)], limit, bound)
             if self._may_be_faster(best, bound):
                 alone = self._search_alone(Budget(memory=limit), self.request.task.effort)
                 if alone is not None and self.ticks * alone.simulation.compute < best.figures[1]:
@@ -130,12 +138,13 @@ class _CopySearch:
                     best = self.fastest(begun, limit, bound)
             if best.figures[1] > bound.amount + self.slack and self._goes_on and self.effort.bounds_last:
                 bound = self._bound(bound, limit, self.clock, last=True)
-        self.clock.finish()
+        if not (self._goes_on or self.fits(best, limit)):
+            raise Interrupted(STOPPED)
         if not self.fits(best, limit):
             raise self._shortage(limit, best.simulation) from self.failure
         if limits.limit is not None and best.figures[0] > limits.limit:
             raise self._shortage(limits.limit, best.simulation) from self.failure
-        plan = self._plan(best, replace(bound, amount=in_units(int(bound.amount), self.ticks)))
+        plan = self._plan(best, replace(bound, amount=in_units(int(bound.amount), self.ticks)), self.alone)
         if limits.overhead_limit is not None and plan.overhead_in_time > limits.overhead_limit:
             raise _too_slow(plan, limits.overhead_limit)
         return plan
@@ -185,6 +194,10 @@ class _CopySearch:
             self.alone = without_copies(own, clock)
         except BudgetError as error:
             self.failure = error
+        except Interrupted:
+            self.stop = Stop.INTERRUPTED
+        if self.alone is not None and self.alone.interrupted:
+            self.stop = Stop.INTERRUPTED
         return self.alone
 
     def _may_be_faster(self, best: Annealed, bound: LowerBound) -> bool:
@@ -192,7 +205,12 @@ class _CopySearch:
         time, alone = best.figures[1], self.alone
         if self.request.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
             return False
-        return alone.bound is None or self.ticks * alone.bound.amount < time
+        try:
+            of_compute = alone.bound
+        except Interrupted:
+            self.stop = Stop.INTERRUPTED
+            return False
+        return of_compute is None or self.ticks * of_compute.amount < time
 
     def _bound(self, known: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
         """Raise a lower bound on the time of plans with copies, in ticks."""
@@ -202,17 +220,17 @@ class _CopySearch:
             for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
                 if found.infeasible or found.amount > known.amount:
                     known = found
-        self.stop |= ending.stop
+        if ending.stop is Stop.INTERRUPTED:  # a bound that the deadline stopped leaves the search complete
+            self.stop = Stop.INTERRUPTED
         return known
 
-    def _plan(self, best: Annealed, bound: LowerBound) -> Plan:
-        """Return the plan of a schedule.
+    def _plan(self, best: Annealed, bound: LowerBound, alone: Plan | None = None) -> Plan:
+        """Return the plan of a schedule; one without copies has the method of `alone`, the plan without copies.
 
-        It has no report of the search without copies: other plans, and what that proved optimal, are those without a
-        link.
+        It has no report of that search: other plans, and what it proved optimal, are those without a link.
         """
         simulation = simulate(self.request.graph, best.simulation.schedule)
-        kept = None if simulation.stores.size else self.alone
+        kept = None if simulation.stores.size else alone
         return Plan(
             graph=self.request.graph,
             budget=self.request.budget,
@@ -361,7 +379,6 @@ class _CopySearch:
             recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
             add_forcing_nodes(message, recomputable, nodes)
         message.add_marks(graph)
-        self.alone = None
         bound_of_time = LowerBound(graph.needed_compute, of=TIME)
         plan = replace(self._plan(Annealed(lowest, "eviction"), bound_of_time), budget=Budget(memory=LEAST), limit=None)
         return BudgetError(

@@ -23,15 +23,14 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
         limit, lowest, run = pool.limits.limit, error.plan, pool.too_high
         other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
         if other or limit is None or lowest is None or run is None or limit < tuning.NEARLY * lowest.reservation.memory:
-            clock.finish()
             raise
         # The search within the lowest bytes may find fewer: what "least" reaches, a budget of that many bytes reaches.
         plan = least(replace(request, budget=Budget()), clock, lowest, run)
         if plan.reservation.memory > limit:
             raise
-        plan = replace(plan, budget=request.budget, limit=limit)
-    if plan.report.stop is not Stop.INTERRUPTED:
-        clock.finish()
+        # A bound within fewer bytes may be above what plans within the limit compute.
+        bound = plan.bound_or_search if plan.reservation.memory == limit else pool.bounds.best
+        plan = replace(plan, budget=request.budget, limit=limit, bound_or_search=bound)
     return plan
 
 
@@ -42,19 +41,13 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
     are the budget of a second search, the one that such a budget gets, which is repeated where its plan takes fewer
     bytes. So `solve` finds nothing cheaper for exactly these bytes, unless the time ran out.
     """
+    pool: Pool | None = None
     if lowest is None:
         pool = Pool(request, clock.share(tuning.FEWEST_BYTES_SHARE, tuning.FEWEST_BYTES_SHARE))
-        try:
-            best = pool.search()
-        except BudgetError:
-            clock.finish()
-            raise
+        best = pool.search()
         one_pass = best[0].figures[1] <= request.graph.needed_compute
         if one_pass or pool.stop in (Stop.PROVEN, Stop.INTERRUPTED) or pool.out_of_memory or clock.late:
-            plan = pool.plan(best)
-            if plan.report.stop is not Stop.INTERRUPTED:
-                clock.finish()
-            return plan
+            return pool.plan(best)
         lowest, whole = pool.plan(best, bound_later=True), pool.unlimited_run
     plan, fewer = lowest, True
     while fewer and plan.report.stop is not Stop.INTERRUPTED:
@@ -64,6 +57,9 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
         except BudgetError:  # the time limit, or a solver that is given a limit does not get as low
             break
         except Interrupted:
+            if pool is not None and plan is lowest:  # its bound, when it is read, takes little time
+                pool.stop = Stop.INTERRUPTED
+                return pool.plan(best, bound_later=True)
             return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED))
         stop = plan.report.stop | other.report.stop
         fewer = other.reservation.memory < plan.reservation.memory
@@ -78,6 +74,4 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
                 solver_peak_bound=lowest.solver_peak_bound,
             )
         plan = replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop))
-    if plan.report.stop is not Stop.INTERRUPTED:
-        clock.finish()
     return plan

@@ -33,7 +33,7 @@ FIRST_CAP, WORK_GROWTH = 16, 3.0
 TABLE_PROGRESS = 0.1
 # Parts of the range of costs, of which a pass of labels takes one. Higher: less memory, more passes.
 LABEL_PARTS = 64
-# Sets of a family that is solved for many budgets. Higher: finer chains, time quadratic in it.
+# Lower sets of a family for which many budgets are solved, at most. Higher: finer chains, time quadratic in it.
 MAX_SETS = 600
 # Pairs of sets up to which all Pareto points are tried: with a limit, and without, in half a second. Higher: nothing
 # is missed on larger graphs, more time.
@@ -62,8 +62,8 @@ TINY_FAMILY, PROMISES = 60, 16
 # Range of their promises: multiples of the limit, or of the lowest promise if that is above it. Wider: fewer plans
 # are missed far from the limit, more near it.
 PROMISES_AROUND, PROMISES_ABOVE = (0.7, 1.1), (1.0, 1.5)
-# Factor between further promises while the simulation fits, and of the peak within which blocks are simulated for
-# them. Higher: fewer chains and passes; some chains in between are missed, and passes are slower.
+# Ratio of one promise to the next while simulations fit; blocks are simulated up to this multiple of the highest
+# promise. Higher: fewer chains and passes; some chains in between are missed, and passes are slower.
 PROMISE_GROWTH, WIDER_PROMISE = 1.1, 1.5
 
 # ---- chains of stages
@@ -77,7 +77,8 @@ MORE_STAGES = 10
 MAX_STEP_NODES = 24
 # Stages of a table by default. Higher: finer plans of long chains, time cubic in it.
 MAX_STAGES = 240
-# Slots of memory by default; entries read for more than the minimum; bytes. Higher: less rounding, more time, memory.
+# Slots of memory: by default, and at most; entries of the table that may be read for more than the default; bytes of
+# the table. Higher: less rounding, more time, memory.
 MIN_SLOTS, MAX_SLOTS, CHAIN_WORK, MAX_TABLE = 500, 4_000, 1_200_000_000, 2**31
 # Pareto points up to which a limit tries all; points tried otherwise on each side. Higher: fewer plans are missed,
 # more simulations.
