@@ -47,8 +47,9 @@ recomputation; a plan for **{budget}** peaks at {after} and does **{more}** more
   recomputed values are bit-identical to the originals.
   `remat run 'model:gpt2_small?batch=1&sequence=256' --budget 50%`
 - **You teach** or study the methods: a chain of {layers} layers of unequal size peaks at {no_remat} bytes. The lowest
-  peaks are {chen_sqrt} by equal segments, {exact_dp} by dynamic programming, and {greedy_remat} by a greedy search: the
-  minimum of all schedules. `python docs/headline_figures.py` finds them, and draws the picture above.
+  peaks are {chen_sqrt} by equal segments, {exact_dp} by dynamic programming over lower sets (`exact_dp`), and
+  {greedy_remat} by a greedy search: the minimum of all schedules. `python docs/headline_figures.py` finds them,
+  and draws the picture above.
 """
 
 
