@@ -1,28 +1,36 @@
 """Statements of the tutorials and theory pages, with their conditions, played on random graphs."""
 
+import functools
 import itertools
+import json
+import math
 import re
 from math import prod
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.schedule.emission import mirror_schedule
+from remat_algos.structure.elimination import elimination_of
 from tests import strategies
-from tests.oracles import live_sets
+from tests.oracles import chains, copies, elimination, live_sets, lower_sets, offsets, pools
+from tests.oracles.plain import plain
+from tests.test_schedule_copies import random_graph
 
 DOCS = Path(__file__).parent.parent / "docs"
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=3)
 
 
-def chain(sizes):
-    """A chain of layers of these sizes, with gradients."""
+def chain(sizes, costs=1):
+    """A chain of layers of these sizes and costs, with gradients."""
     edges = [(i, i + 1) for i in range(len(sizes) - 1)]
-    return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=list(sizes)))
+    return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=list(sizes), compute=costs))
 
 
 def segments(sizes, lengths):
@@ -31,6 +39,20 @@ def segments(sizes, lengths):
     kept = [*(end - 1 for end in ends[:-1]), *range(ends[-1] - lengths[-1], ends[-1])]
     graph = chain(sizes)
     return ra.simulate(graph, ra.what_if(graph, keep=kept))
+
+
+@st.composite
+def single_valued(draw, min_nodes=2, row=False):
+    """A random graph of up to seven nodes that are all needed, with one value each; in a row each reads the last."""
+    n = draw(st.integers(min_nodes, 7))
+    edges = [(u, v) for v in range(1, n) for u in range(v) if draw(st.booleans()) or (row and u == v - 1)]
+    numbers = st.lists(st.integers(1, 9), min_size=n, max_size=n)
+    return ra.ComputationGraph.from_arrays(
+        read_indptr=np.cumsum([0, *(sum(w == v for _, w in edges) for v in range(n))]),
+        read_indices=[u for u, _ in edges],
+        memory=draw(numbers),
+        compute=draw(numbers),
+    )
 
 
 @st.composite
@@ -63,6 +85,27 @@ def test_chains_rule_4_layers_of_any_size(case):
     assert segments(sizes, lengths).peak_memory == max(sums)
 
 
+@pytest.mark.parametrize(("k", "d"), [(1, 2), (1, 3), (1, 4), (1, 5), (2, 2), (2, 3), (3, 2)])
+def test_chains_rule_3_and_recursion_on_d_levels(k, d):
+    n = (k + 1) ** d - 1
+    options = {"splits": k, "depth": d, "candidates": "all", "keep_last": True}
+    plan = ra.solve(chain([1] * n), solver="chen_recursive", raw=True, **options)
+    assert plan.peak_memory == k * d + 2  # g of the theorem, and two gradients
+    assert len(plan.schedule) - n == d * k * (k + 1) ** (d - 1)
+
+
+def test_chains_rules_are_about_two_layers_and_more():
+    assert ra.simulate(chain([1]), range(2)).peak_memory == 2
+
+
+@given(k=st.integers(1, 5), length=st.integers(1, 5))
+def test_root_n_equal_segments(k, length):
+    assume(k * length > 1)
+    run = segments([1] * (k * length), [length] * k)
+    assert run.peak_memory == k + length + 1
+    assert len(run.schedule) - 2 * k * length == (k - 1) * (length - 1)
+
+
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=3))
 def test_lower_sets_rule_1_forks(lengths):
     last, pairs, v = sum(lengths) + 1, [], 0
@@ -71,6 +114,38 @@ def test_lower_sets_rule_1_forks(lengths):
         v += length
     family = ra.structure.lower_set_family(ra.ComputationGraph.from_edges(pairs))
     assert len(family) == 2 + prod(length + 1 for length in lengths)
+
+
+@given(data=st.data(), graph=single_valued())
+def test_lower_sets_rule_2_overhead(data, graph):
+    training, part = ra.differentiate(graph), lower_sets.forward(graph)
+    sets = data.draw(strategies.lower_set_chains(graph))
+    kept = {*lower_sets.kept(part, sets), *lower_sets.blocks(sets)[-1]}
+    run = ra.simulate(training, ra.what_if(training, keep=sorted(kept)))
+    assert run.overhead == lower_sets.overhead(part, sets, keep_last=True)
+    assert np.flatnonzero(run.runs > 1).tolist() == sorted(part.nodes - kept)
+
+
+def test_lower_sets_rule_2_is_about_gradients_that_read_all():
+    """No gradient reads a value, so the first of two blocks does not run again."""
+    saved = strategies.rows("saved", [[]] * 4)
+    backward = ra.ir.Backward(**saved, grad_memory=[1] * 4, grad_compute=[-1] * 4, grad_workspace=[0] * 4)
+    forward = ra.ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3)], backward=backward)
+    training = ra.differentiate(forward)
+    assert ra.simulate(training, ra.what_if(training, recompute=[0])).overhead == 0
+
+
+@given(graph=single_valued())
+def test_lower_sets_counts_and_both_sides_of_formula_1(graph):
+    part = lower_sets.forward(graph)
+    sets = lower_sets.all_lower_sets(part)
+    assert graph.n_nodes <= len(sets) - 1 < len(sets) <= 2**graph.n_nodes
+    for each in itertools.islice(lower_sets.chains(part, sets), 20):
+        by_blocks = sum(
+            part.compute(block - part.boundary(lower_set))
+            for block, lower_set in zip(lower_sets.blocks(each), each, strict=True)
+        )
+        assert by_blocks == part.compute(part.nodes - lower_sets.kept(part, each))
 
 
 @st.composite
@@ -114,20 +189,6 @@ def test_search_rule_2_what_a_step_reads_and_makes(graph):
     for v in np.flatnonzero(graph.needed):
         values = {*graph.reads(int(v)), *graph.values(int(v))}
         assert int(graph.memory[list(values)].sum()) <= least_peak_bound(graph)[0] <= lowest
-
-
-@st.composite
-def single_valued(draw):
-    """A random graph of up to seven nodes that are all needed, with one value each."""
-    n = draw(st.integers(2, 7))
-    edges = [(u, v) for v in range(1, n) for u in range(v) if draw(st.booleans())]
-    numbers = st.lists(st.integers(1, 9), min_size=n, max_size=n)
-    return ra.ComputationGraph.from_arrays(
-        read_indptr=np.cumsum([0, *(sum(w == v for _, w in edges) for v in range(n))]),
-        read_indices=[u for u, _ in edges],
-        memory=draw(numbers),
-        compute=draw(numbers),
-    )
 
 
 def overhead_by_rule_3(graph, limit, v):
@@ -196,3 +257,345 @@ def test_separators_rule_2_halves_of_bags_in_a_row(bags):
     rows = [[i, i + 1] for i in range(bags)]
     path = ra.structure.TreeDecomposition.from_bags(rows, [(i, i + 1) for i in range(bags - 1)])
     assert ra.structure.SeparatorTree.balanced(path, bags + 1).depth <= bags.bit_length()
+
+
+def random_stages(random):
+    """Stages by (link, keep, compute, gradient, run, backward), no gradient larger than its link except the last."""
+    stages = []
+    for last in [*[False] * random.randint(0, 4), True]:
+        link, compute = random.choice([1, 2, 5]), random.randint(1, 3)
+        gradient = random.choice([0, 9]) if last else random.choice([0, link])
+        keep, run, backward = link + random.choice([0, 0, 4]), random.choice([0, 0, 5, 9]), random.choice([0, 0, 3])
+        stages.append((link, keep, compute, gradient, run, backward))
+    return stages
+
+
+def persistent_by_the_page(stages, limit):
+    """T(1, n, M) by the recurrence and the two thresholds of the page."""
+    w, keep, c, d, f, g = zip((0,) * 6, *stages, strict=True)
+
+    def least(a, b, room):
+        found = []
+        if room >= keep[a] + max(d[b] + f[a], d[a] + g[a]):
+            found.append(c[a] + (least(a + 1, b, room - keep[a]) if a < b else 0))
+        for j in range(a + 1, b + 1):
+            if room >= d[b] + max((w[i - 1] if i > a else 0) + w[i] + f[i] for i in range(a, j)):
+                found.append(sum(c[a:j]) + least(j, b, room - w[j - 1]) + least(a, j - 1, room))
+        return min(found, default=math.inf)
+
+    return least(1, len(stages), limit)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_of_stages_are_solved_by_the_recurrence(seed):
+    stages = random_stages(Random(seed))
+    for limit in range(1, 40, 2):
+        assert persistent_by_the_page(stages, limit) == chains.least_persistent(stages, limit)
+
+
+def test_chains_of_stages_have_gradients_that_are_no_larger_than_their_links():
+    """The gradient of link 2 has 9 bytes, the link has 1: a run that waits for it finds less room."""
+    stages = [(8, 8, 1, 1, 8, 0), (1, 1, 3, 9, 0, 0), (3, 3, 1, 0, 8, 0), (3, 9, 2, 1, 8, 0), (2, 2, 1, 0, 0, 0)]
+    assert chains.least_persistent(stages, 24) < persistent_by_the_page(stages, 24)
+
+
+def layers_by_the_page(sizes, costs, limit):
+    """T(1, n, M) of a chain of layers, whose gradients read the values of two layers, as the page says at the end."""
+    w, c, n = [0, *sizes], [0, *costs], len(sizes)
+    made = [0, 0, *sizes[:-1]]
+    made[n] += w[n]
+    d = [*w[:n], 0]
+
+    def least(a, b, room):
+        beside = d[b] + w[b] if b < n else 0
+        if a == b < n:
+            return 0 if room >= w[a] + d[a] + made[a] else math.inf
+        found = []
+        if room >= w[a] + max(beside, d[a] + made[a]):
+            found.append(c[a] + (least(a + 1, b, room - w[a]) if a < b else 0))
+        for j in range(a + 1, b + 1):
+            if room >= beside + max((w[i - 1] if i > a else 0) + w[i] for i in range(a, j)):
+                found.append(sum(c[a:j]) + least(j, b, room - w[j - 1]) + least(a, j - 1, room))
+        return min(found, default=math.inf)
+
+    return least(1, n, limit)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_of_layers_keep_a_link_for_the_gradients_of_its_own_layer(seed):
+    random = Random(seed)
+    sizes, costs = ([random.randint(1, 6) for _ in range(3 + seed % 3)] for _ in range(2))
+    graph = chain(sizes, costs)
+    figures = [(peak, compute - graph.needed_compute) for peak, compute, _ in chains.every_figure(graph)]
+    for limit in {peak - less for peak, _ in figures for less in (0, 1)}:
+        overhead = min((overhead for peak, overhead in figures if peak <= limit), default=math.inf)
+        assert layers_by_the_page(sizes, costs, limit) == overhead + sum(costs)
+
+
+@st.composite
+def one_copy(draw):
+    """A random order and one value that is copied: (graph, order, value, step of its load and of its free)."""
+    graph = draw(single_valued(min_nodes=3))
+    random = Random(draw(st.integers(0, 1 << 20)))
+    order = copies.random_order(random, plain(graph))
+    choices = [
+        (x, load)
+        for load, v in enumerate(order)
+        for x in graph.reads(v)
+        if not graph.output[x] and load > order.index(x) + 1 and x not in order[order.index(x) + 1 : load]
+    ]
+    if not choices:
+        return None
+    x, read = draw(st.sampled_from(choices))
+    load = draw(st.integers(order.index(x) + 2, read))
+    last = max([step for step in range(load) if x in graph.reads(order[step])], default=order.index(x))
+    return (graph, order, int(x), load, draw(st.integers(last + 1, load))) if last + 1 <= load else None
+
+
+def played(case, out_time, in_time, place=None):
+    """The actions of an order with one copy, and its clock; the store is at once, or at a place."""
+    graph, order, x, load, free = case
+    stays, placed = [(x, order.index(x), free)], [] if place is None else [(place, x)]
+    actions = copies.actions(graph, order, [(load, x)], stays, placed)
+    return actions, copies.clock(graph, actions, [out_time] * graph.n_nodes, [in_time] * graph.n_nodes)
+
+
+def compute_of(graph, actions):
+    return sum(int(graph.compute[at]) for kind, at in actions if kind == "compute")
+
+
+@given(case=one_copy(), out_time=st.integers(0, 30), in_time=st.integers(0, 30))
+def test_third_choice_when_one_copy_is_hidden(case, out_time, in_time):
+    assume(case is not None)
+    graph, order, x, _, free = case
+    actions, clock = played(case, out_time, in_time)
+    freed, loaded = actions.index(("free", x)), actions.index(("load", x))
+    readers = [("compute", v) for v in range(graph.n_nodes) if x in graph.reads(v)]
+    reader = next(i for i in range(loaded, len(actions)) if actions[i] in readers)
+    window = compute_of(graph, actions[actions.index(("store", x)) : freed])
+    back = compute_of(graph, actions[loaded:reader])
+    assert freed < loaded
+    assert window == int(graph.compute[order[order.index(x) + 1 : free]].sum())  # not up to the last read
+    waits = max(0, out_time - window), max(0, in_time - back)
+    assert clock.time == int(graph.compute[order].sum()) + sum(waits)
+    assert sum(clock.waits[free:]) == sum(clock.waits) == sum(waits)
+
+
+@given(case=one_copy(), out_time=st.integers(0, 30), in_time=st.integers(0, 30), data=st.data())
+def test_third_choice_a_single_store_is_best_at_once(case, out_time, in_time, data):
+    assume(case is not None)
+    place = data.draw(st.integers(case[1].index(case[2]) + 1, case[4]))
+    assert played(case, out_time, in_time)[1].time <= played(case, out_time, in_time, place)[1].time
+
+
+def test_third_choice_a_value_that_lingers_hides_its_store():
+    """Value 0 is read last at step 1; its memory is freed before step 2 or, if it lingers, before step 4."""
+    edges = [*itertools.pairwise(range(6)), (0, 5)]
+    graph = ra.ComputationGraph.from_edges(edges, compute=10)
+    times = [played((graph, [*range(6)], 0, 4, free), 30, 0)[1].time for free in (2, 4)]
+    assert times == [60 + 30 - 10, 60]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_third_choice_copies_lie_within_their_windows(seed):
+    random = Random(seed)
+    graph = random_graph(random)
+    actions = copies.actions(graph, *copies.random_copies(random, graph))
+    times = [[random.randint(0, 20) for _ in range(graph.n_values)] for _ in range(2)]
+    clock = copies.clock(graph, actions, *times)
+    copied = [(kind, *each) for (kind, _), *each in zip(actions, clock.begin, clock.end, strict=True)]
+    for kind, begin, end in copied:
+        if kind == "compute":
+            assert sum(b - a for kind, a, b in copied if kind == "store" and b <= begin) <= begin
+            assert sum(b - a for kind, a, b in copied if kind == "load" and a >= end) <= clock.time - end
+
+
+@st.composite
+def forests(draw):
+    """Graphs of up to seven nodes with one value each, which at most one node reads; some of these are outputs too."""
+    n = draw(st.integers(1, 7))
+    reader = [draw(st.none() | st.integers(v + 1, n - 1)) if v < n - 1 else None for v in range(n)]
+    reads = [[u for u in range(v) if reader[u] == v] for v in range(n)]
+    return ra.ComputationGraph.from_arrays(
+        **strategies.rows("read", reads),
+        memory=draw(strategies.numbers(n, 9)),
+        workspace=draw(strategies.numbers(n, 5)),
+        output=[each is None or draw(st.integers(0, 5)) == 0 for each in reader],
+    )
+
+
+def least_peak_once(graph):
+    """The least peak of all orders in which each node runs once, by sets of the nodes that have run."""
+    g = plain(graph)
+    least = {frozenset(): 0}
+    for size in range(len(g.nodes)):
+        for done in [each for each in least if len(each) == size]:
+            later = set(g.nodes) - done
+            read = g.outputs.union(*(g.reads[w] for w in later))
+            for v in later:
+                if set(g.reads[v]) <= done:
+                    live = (done & read) | {v}
+                    peak = max(least[done], sum(g.memory[x] for x in live) + g.workspace[v])
+                    after = done | {v}
+                    least[after] = min(peak, least.get(after, peak))
+    return least[frozenset(g.nodes)]
+
+
+@given(graph=forests())
+def test_live_sets_theorem_4_no_second_run_helps_in_a_tree(graph):
+    assert live_sets.least_peak(graph)[0] == least_peak_once(graph)
+
+
+def test_live_sets_theorem_4_is_about_values_with_one_reader():
+    graph = ra.ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (1, 5), (3, 4)], memory=[1, 2, 1, 2, 1, 1])
+    assert live_sets.least_peak(graph)[0] < least_peak_once(graph)
+    # Node 0 makes two values, for nodes 1 and 4; node 2 has 9 bytes.
+    reads = strategies.rows("read", [[], [0], [2], [3], [4, 1]])
+    pair = ra.ComputationGraph.from_arrays(**reads, value_indptr=[0, 2, 3, 4, 5, 6], memory=[4, 4, 1, 9, 1, 1])
+    assert live_sets.least_peak(pair)[0] < ra.simulate(pair, range(5)).peak_memory  # the only order of single runs
+
+
+@given(numbers=st.lists(st.integers(1, 9), min_size=1, max_size=3), data=st.data())
+def test_live_sets_theorem_2_overhead_is_what_a_knapsack_leaves(numbers, data):
+    n, room = len(numbers), data.draw(st.integers(0, sum(numbers)))
+    large = sum(numbers) + data.draw(st.integers(0, 3))
+    a, read, z = ([f"{kind}{i}" for i in range(n)] for kind in "alz")
+    edges = [*zip(a, read, strict=True), *itertools.pairwise([*read, "h", "g"])]
+    edges += [*zip(a, z, strict=True), *(("g", each) for each in z)]
+    weights = dict(zip(a, numbers, strict=True))
+    nodes = dict.fromkeys([*a, *read, "h", "g", *z], 0)
+    graph = ra.ComputationGraph.from_edges(edges, nodes | weights | {"h": large}, nodes | weights)
+    sums = [sum(some) for k in range(n + 1) for some in itertools.combinations(numbers, k)]
+    overhead = live_sets.least_compute(graph, large + room)[0] - graph.needed_compute
+    assert overhead == sum(numbers) - max(each for each in sums if each <= room)
+
+
+@given(data=st.data(), n=st.integers(1, 7))
+def test_separators_rule_1_bags_of_an_order(data, n):
+    pairs = [pair for pair in itertools.combinations(range(n), 2) if data.draw(st.booleans())]
+    order = data.draw(st.permutations(range(n)))
+    graph = ra.structure.UndirectedGraph.from_edges(n, pairs)
+    near, bags = elimination.neighbours(graph), []
+    for v in order:
+        bags.append({v} | near[v])
+        near = elimination.without(near, v)
+    width = max(map(len, bags)) - 1
+    assert elimination_of(graph, order).width == width
+    assert all(any({u, v} <= bag for bag in bags) for u, v in pairs)
+    place = {v: i for i, v in enumerate(order)}
+    parent = [min((place[u] for u in bag if u != v), default=None) for v, bag in zip(order, bags, strict=True)]
+    for v in range(n):
+        with_v = {i for i, bag in enumerate(bags) if v in bag}
+        assert sum(parent[i] not in with_v for i in with_v) == 1  # so they are connected
+
+
+@given(n=st.integers(1, 8))
+def test_sharing_two_blocks_for_a_forward_chain_and_one_in_place(n):
+    names = [f"v{i}" for i in range(n)]
+    reads = dict(zip(names, ["", *names], strict=False))
+    assert walk()(reads, {names[-1]}) == min(n, 2)
+    assert walk()(reads, {names[-1]}, in_place=set(names)) == 1
+
+
+@given(data=st.data(), graph=strategies.training_graphs(max_nodes=12).filter(lambda graph: not graph.once.any()))
+def test_mirror_counts_give_valid_schedules(data, graph):
+    counts = [data.draw(st.integers(0, 3)) if forward else 0 for forward in graph.forward]
+    run = ra.simulate(graph, mirror_schedule(graph, counts))
+    assert all(run.runs <= np.add(counts, 1))
+    once = ra.simulate(graph, mirror_schedule(graph, [0] * graph.n_nodes))
+    assert once.overhead == 0
+
+
+@functools.cache
+def reversals(n, s):
+    """(forward steps, most runs of a step): of all divisions of n steps with s checkpoints, the least of each."""
+    if n == 1:
+        return 0, 0
+    parts = [(m, reversals(n - m, s - 1) if s > 1 else (0, 0), reversals(m, s)) for m in range(n - 1, 0, -1)]
+    parts = parts if s > 1 else parts[:1]
+    steps = min(m + late[0] + early[0] for m, late, early in parts)
+    return steps, min(max(late[1], early[1] + 1) for _, late, early in parts)
+
+
+@pytest.mark.parametrize("s", range(1, 6))
+def test_binomials_count_steps_and_runs(s):
+    for n in range(1, 40):
+        r = next(r for r in itertools.count() if math.comb(s + r, s) >= n)
+        assert reversals(n, s) == (r * n - math.comb(s + r, s + 1), r)
+
+
+@st.composite
+def buffers(draw, equal=False):
+    """Buffers as (begin, end, size)."""
+    size = st.just(draw(st.integers(1, 5))) if equal else st.integers(1, 5)
+    row = st.tuples(st.integers(0, 5), st.integers(1, 4), size).map(lambda each: (each[0], each[0] + each[1], each[2]))
+    return draw(st.lists(row, min_size=1, max_size=6))
+
+
+def first_fit(rows):
+    """The bytes of the arena, and the offsets, of buffers that are placed in this order."""
+    placed = []
+    for each in rows:
+        placed.append((each, offsets.lowest(each, placed)))
+    return max(offset + each[2] for each, offset in placed), placed
+
+
+@given(rows=buffers())
+def test_offsets_statements_1_and_2_an_order_for_every_placement(rows):
+    arena, placed = first_fit(rows)
+    rising = [each for each, _ in sorted(placed, key=lambda one: one[1])]
+    assert offsets.max_live(rows) <= first_fit(rising)[0] <= arena
+    assert min(first_fit(order)[0] for order in itertools.permutations(rows[:5])) == offsets.least_arena(rows[:5])
+
+
+@given(rows=buffers(equal=True))
+def test_offsets_statement_3_equal_sizes(rows):
+    assert first_fit(sorted(rows))[0] == offsets.max_live(rows)
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_pools_statements_2_and_3_growing_and_shrinking_chains(n):
+    for sizes, reserved in ((range(1, n + 1), n * (n + 1) // 2), (range(n, 0, -1), 2 * n - 1)):
+        pool, used = pools.Pool(pools.CuPy(), lambda buffer, places, pool: places[0]), []
+        for i, size in enumerate(sizes):
+            pool.ask(i, 512 * size)
+            used.append(pool.used() // 512)
+            if i:
+                pool.give(i - 1)
+        assert (max(used), pool.total() // 512) == (2 * n - 1, reserved)
+
+
+@strategies.MORE
+@given(data=st.data(), graph=single_valued(min_nodes=4) | single_valued(min_nodes=4, row=True))
+def test_closure_bound_statement(data, graph):
+    """The program of the page, by trying which ancestors run again after the first run of v."""
+    limit = data.draw(st.integers(live_sets.least_peak(graph)[0], ra.simulate(graph, range(graph.n_nodes)).peak_memory))
+    least = live_sets.least_compute(graph, limit)[0] - graph.needed_compute
+    g, n = plain(graph), graph.n_nodes
+    for v in range(n):
+        above, below = set(), set()
+        for w in range(v - 1, -1, -1):
+            above |= {w} if any(w in g.reads[u] for u in above | {v}) else set()
+        for w in range(v + 1, n):
+            below |= {w} if set(g.reads[w]) & (below | {v}) else set()
+        if above | below | {v} != {*g.nodes}:
+            continue
+        read_later = above & {x for w in below for x in g.reads[w]}
+        live = {v, *g.reads[v], *(above & g.outputs)}
+        costs = []
+        for k in range(len(above) + 1):
+            for again in map(set, itertools.combinations(above, k)):
+                wanted = read_later | {x for w in again for x in g.reads[w]}
+                if sum(g.memory[x] for x in live | (wanted - again)) <= limit:
+                    costs.append(sum(g.compute[w] for w in again))
+        assert min(costs) <= least
+
+
+def test_first_screens_say_what_is_known_and_that_no_gpu_has_run_a_plan():
+    """Until a record of a run on a GPU is there: then the sentence has to go."""
+    records = [json.loads(path.read_text("utf-8")) for path in (DOCS / "results").glob("*.json")]
+    on_gpu = any(isinstance(record, dict) and record.get("backend") == "cupy" for record in records)
+    for page in (DOCS / "index.md", DOCS.parent / "README.md"):
+        first = page.read_text("utf-8").partition("# remat_algos")[2][:1500]
+        assert ("No GPU has run one yet." in first) != on_gpu
+        assert "bytes and operations, not seconds" in first

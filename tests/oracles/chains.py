@@ -1,8 +1,9 @@
-"""Chains of stages the slow way: the recurrence of beaumont2019 by recursion, and all schedules of the class.
+"""Chains of stages the slow way: the recurrence of beaumont2019 by recursion, and all schedules of two classes.
 
 Operations are pairs (operation, stage), as in `remat_algos.solvers.chain_stages`.
 """
 
+import heapq
 import math
 from functools import cache
 
@@ -83,3 +84,42 @@ def is_exact(graph):
     """Whether the peaks of the class can be predicted to the byte."""
     stages = stages_of(graph)
     return stages is not None and stages.exact and stages.upper.same_as(stages.lower)
+
+
+def least_persistent(stages, limit):
+    """The least compute of any persistent schedule within a limit, inf without one: Dijkstra's algorithm over sets.
+
+    `stages` are rows (link, keep, compute, gradient, run, backward) of bytes and costs, for stages 1 to n. A vertex is
+    the stage whose gradients are next, what is kept, and the link that a sweep passes on, 0 for none.
+    """
+    rows = [(0,) * 6, *stages]
+    link, keep, compute, gradient, run, backward = zip(*rows, strict=True)
+    n = len(stages)
+    queue, settled = [(0, (n, (), 0))], set()
+    while queue:
+        cost, vertex = heapq.heappop(queue)
+        if vertex in settled:
+            continue
+        settled.add(vertex)
+        last, kept, passed = vertex
+        if last == 0:
+            return cost
+        live = gradient[last] + sum(keep[i] if every else link[i] for i, every in kept)
+        is_kept = {0, *(i for i, _ in kept)}
+        moves = []
+        if passed:
+            moves = [(0, live, last, kept, 0), (0, live, last, (*kept, (passed, False)), 0)]
+        for i in range(1, last + 1):
+            if i in is_kept:
+                continue
+            if i < last and (passed == i - 1 if passed else i - 1 in is_kept):
+                moves.append((compute[i], live + link[passed] + link[i] + run[i], last, kept, i))
+            if not passed and i - 1 in is_kept:
+                moves.append((compute[i], live + keep[i] + run[i], last, (*kept, (i, True)), 0))
+        if not passed and (last, True) in kept and last - 1 in is_kept:
+            rest = [each for each in kept if each not in ((last, True), (last - 1, False))]
+            moves.append((0, live + backward[last], last - 1, rest, 0))
+        for more, needs, *after in moves:
+            if needs <= limit:
+                heapq.heappush(queue, (cost + more, (after[0], tuple(sorted(after[1])), after[2])))
+    return math.inf
