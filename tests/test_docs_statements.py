@@ -565,6 +565,35 @@ def test_pools_statements_2_and_3_growing_and_shrinking_chains(n):
         assert (max(used), pool.total() // 512) == (2 * n - 1, reserved)
 
 
+def stash(graph, recomputed, feature_maps):
+    """Bytes of the values that gradients or recomputed nodes read and that other nodes compute."""
+    read = feature_maps | {x for v in recomputed for x in graph.reads(v)}
+    return int(graph.memory[sorted(read - recomputed)].sum())
+
+
+def is_cut(graph, values, fixed, feature_maps):
+    """True if without these values no path leads from the fixed nodes to a feature map."""
+    reached = set()
+    for v in range(graph.n_nodes):
+        if v in fixed or reached & set(graph.reads(v)):
+            reached |= {v} - values
+    return not reached & feature_maps
+
+
+@given(data=st.data(), graph=single_valued())
+def test_stash_is_a_minimum_cut_and_the_closest_recomputes_least(data, graph):
+    nodes = range(graph.n_nodes)
+    fixed, feature_maps = (set(data.draw(strategies.subsets(nodes))) for _ in range(2))
+    every = [set(some) for k in range(len(nodes) + 1) for some in itertools.combinations(nodes, k)]
+    by_bytes = {}
+    for recomputed in every:
+        if not recomputed & fixed:
+            by_bytes.setdefault(stash(graph, recomputed, feature_maps), []).append(recomputed)
+    cuts = [int(graph.memory[sorted(cut)].sum()) for cut in every if is_cut(graph, cut, fixed, feature_maps)]
+    assert min(by_bytes) == min(cuts)
+    assert set.intersection(*by_bytes[min(cuts)]) in by_bytes[min(cuts)]
+
+
 @strategies.MORE
 @given(data=st.data(), graph=single_valued(min_nodes=4) | single_valued(min_nodes=4, row=True))
 def test_closure_bound_statement(data, graph):
