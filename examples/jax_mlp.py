@@ -3,7 +3,7 @@
 You learn to take the graph out of a function of JAX, to run a plan equation by equation with the
 same gradients bit for bit, and to hand the plan to `jax.jit` as a policy of `jax.checkpoint`.
 
-Usage: python examples/jax_mlp.py    (needs JAX: python -m pip install 'remat_algos[jax]')
+Usage: python examples/jax_mlp.py    (needs JAX: python -m pip install -e '.[jax]')
 """
 
 import jax

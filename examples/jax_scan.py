@@ -1,6 +1,6 @@
 """Plan a transformer of JAX that scans over its layers: what its iterations save.
 
-Usage: python examples/jax_scan.py    (needs JAX: python -m pip install 'remat_algos[jax]')
+Usage: python examples/jax_scan.py    (needs JAX: python -m pip install -e '.[jax]')
 """
 
 import jax

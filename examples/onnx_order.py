@@ -2,7 +2,7 @@
 
 You learn to take the graph from a model with symbolic dimensions, to add its gradients, and to
 write the plan as lines that any runtime can follow. Needs onnx:
-python -m pip install 'remat_algos[onnx]'.
+python -m pip install -e '.[onnx]'.
 
 Usage: python examples/onnx_order.py
 """

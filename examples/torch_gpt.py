@@ -3,7 +3,7 @@
 You learn to give torch.compile a budget, to read what was planned, and to hold the prediction
 against what was allocated.
 
-Usage: python examples/torch_gpt.py [FOLDER]    (needs: python -m pip install 'remat_algos[torch]')
+Usage: python examples/torch_gpt.py [FOLDER]    (needs: python -m pip install -e '.[torch]')
 """
 
 import sys

@@ -5,7 +5,7 @@ A value comes back where that takes less time than to compute it again.
 You learn to give a model a link to the host, to read what leaves the device, and to hold the
 predictions against what was allocated.
 
-Usage: python examples/torch_offload.py    (needs: python -m pip install 'remat_algos[torch]')
+Usage: python examples/torch_offload.py    (needs: python -m pip install -e '.[torch]')
 """
 
 import torch
