@@ -32,11 +32,11 @@ LINES = """\
 One training step of GPT-2 small (batch 8 of 1,024 tokens, float32, Adam), simulated: **{before}** without
 recomputation; a plan for **{budget}** peaks at {after} and does **{more}** more floating-point operations.
 
-- **You train with PyTorch or transformers**: `plan_checkpoints(model, inputs, "50%").apply(model)` sets PyTorch's own
-  checkpoints block by block, so that the step fits in half of its memory, with the same gradients bit for bit. A budget
-  of 60 % in `examples/torch_training/checkpoints_loop.py` brings the measured peak from {loop_before} MB to
-  {loop_after} MB. It works with FSDP2, DDP, Lightning, accelerate, and the trainers of transformers and TRL:
-  [how]({docs}torch_training.md).
+- **You train with PyTorch or transformers**:
+  [`plan_checkpoints(model, inputs, "50%").apply(model)`]({docs}torch_training.md) sets PyTorch's own checkpoints block
+  by block, so that the step fits in half of its memory, with the same gradients bit for bit. A budget of 60 % in
+  `examples/torch_training/checkpoints_loop.py` brings the measured peak from {loop_before} MB to
+  {loop_after} MB. It works with FSDP2, DDP, Lightning, accelerate, and the trainers of transformers and TRL.
 - **You compile your model**: `torch.compile(model, backend="remat", options={{"budget": "50%"}})` chooses for each
   value. On four transformer blocks the measured peak of its storages goes from {torch_before} to {torch_after}, for
   {torch_more} more compute. `examples/torch_gpt.py`

@@ -7,6 +7,7 @@ import pkgutil
 import re
 import shlex
 import subprocess
+import tomllib
 import types
 from pathlib import Path
 
@@ -87,6 +88,54 @@ def test_wide_code_wraps():
     assert re.search(r'html_css_files = \["(.*?)"\]', configuration)[1] == "wide.css"
     style = (DOCS / "_static" / "wide.css").read_text(encoding="utf-8")
     assert re.search(r"^pre \{\n  white-space: pre-wrap;\n  overflow-wrap: anywhere;\n\}", style, re.MULTILINE)
+
+
+# what readers look for
+
+TECHNIQUE = ("index.md", "torch.md", "torch_training.md", "jax.md", "notation.md", "tutorials/index.md", "../README.md")
+NAMES = {
+    "gradient checkpointing": TECHNIQUE,
+    "activation checkpointing": ("policies.md", *(page for page in TECHNIQUE if page != "jax.md")),
+    "rematerialization": tuple(page for page in TECHNIQUE if page != "torch_training.md"),
+    "selective activation checkpointing": ("torch_training.md",),
+    "maximum closure": ("theory/closure_bound.md", "algorithms/closure_bound.md", "notation.md"),
+    "uniform-cost search": ("algorithms/live_set_search.md",),
+    "vertex separation number": ("algorithms/pathremat.md", "notation.md"),
+    "cpu offloading": ("offload.md", "notation.md"),
+}
+
+
+@pytest.mark.parametrize(("name", "page"), [(name, page) for name, pages in NAMES.items() for page in pages])
+def test_ideas_have_the_names_that_readers_know_where_they_are_introduced(name, page):
+    assert name in " ".join((DOCS / page).read_text(encoding="utf-8").lower().split())
+
+
+def test_the_first_page_leads_to_plan_checkpoints_in_one_click():
+    links = re.findall(r"\[`?plan_checkpoints.*?\]\((.*?)\)", PAGES["index.md"])
+    assert links == ["torch_training.md"] * 2
+    first = re.search(r"```py\n(.*?)```", PAGES["torch_training.md"], re.DOTALL)[1]
+    assert "plan = plan_checkpoints(" in first
+
+
+@pytest.mark.parametrize("page", ["../README.md", "start.md"])
+def test_bound_and_gap_are_explained_below_the_first_plan_that_is_printed(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    first = next(block for block in console.BLOCK.finditer(text) if "\nlower bound " in block[1])
+    below = text[first.end() :].partition("\n## ")[0]
+    assert "**lower bound**" in below
+    assert "**gap**" in below
+
+
+def test_installation_lines_work_in_a_checkout():
+    """Nothing is released, so pip finds no `remat_algos` elsewhere."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [*FILES, *DOCS.rglob("*.ipynb"), console.README, *(DOCS.parent / "examples").rglob("*.py")]
+    extras = []
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"remat_algos\[\w", text), path
+        extras += [extra for group in re.findall(r"\.\[([\w,]+)\]['\"]", text) for extra in group.split(",")]
+    assert {"torch", "jax", "onnx", "test", "docs"} <= set(extras) <= set(project["optional-dependencies"])
 
 
 # what scripts write
