@@ -74,7 +74,7 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
 
 
 def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Result]], Callable[Parameters, Result]]:
-    """Let a function of one value take the arguments of `of`, which makes that value."""
+    """Decorate `function(subject)`: it is called with the arguments of `of`, and gets what `of` returns for them."""
 
     def decorate(function: Callable[[Subject], Result]) -> Callable[Parameters, Result]:
         signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)

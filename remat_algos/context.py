@@ -328,7 +328,7 @@ class Clock:
         return None if self.left is None else self.left * part
 
     def share(self, part: float = 1.0, work: float | None = None, name: str = "") -> "Clock":
-        """Return the clock of another search: a part of the remaining time; with `work`, as a stage of the progress."""
+        """Return a clock for part of the remaining time; with `work`, it reports that part of the progress."""
         report = None if work is None else self.within_stage(work, name)
         return Clock(self.seconds(part), report)
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 import pytest
 
 import remat_algos.search.pool as bounding
+import remat_algos.search.without_copies as keeping
 from remat_algos.bounds.bound import LowerBound, Prices
 from remat_algos.bounds.rising import bound_curve, rising
-from remat_algos.context import Clock, Stop
+from remat_algos.context import Clock, Interrupted, Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
@@ -209,6 +210,18 @@ def test_the_bound_of_a_solver_named_alone_is_computed_when_it_is_read(bounds_as
     assert (asked > 0, pickle.loads(pickle.dumps(plan)).gap) == (True, plan.gap)
     assert len(bounds_asked) == asked
     assert plan.bound.amount == plan_at_half().bound.amount
+
+
+def test_a_bound_that_is_read_after_an_interrupt_takes_little_work(bounds_asked, monkeypatch):
+    def interrupted(*arguments):
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(keeping, "without_copies", interrupted)
+    monkeypatch.setattr("remat_algos.search.solve.without_copies", lambda request, clock: keeping.least(request, clock))
+    plan = solve(GRAPH, "least", solver="liveness_dp", effort="best")
+    assert (plan.interrupted, plan.overhead > 0, bounds_asked) == (True, True, [])
+    assert plan.bound.amount <= plan.simulation.compute
+    assert set(bounds_asked) == {"fast"}
 
 
 def test_a_bound_in_place_of_one_that_was_not_computed_stays(bounds_asked):

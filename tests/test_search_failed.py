@@ -1,6 +1,7 @@
 """A solver that fails after its first schedule: what it found is kept, and said to be that."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,3 +56,11 @@ def test_the_others_of_auto_are_not_touched(failing, tmp_path, capsys):
     assert plan.report.stop.complete
     assert main(["compare", "model:feed_forward?batch=2", "--budget", "100%", "--json", "--solver", "echo"]) == 0
     assert json.loads(capsys.readouterr().out)["solvers"][0]["failed"] is False
+
+
+def test_a_time_limit_does_not_hide_that_a_solver_failed(failing):
+    stop = (Stop.FAILED | Stop.DEADLINE, Stop.DEADLINE | Stop.FAILED)
+    assert stop == (Stop.FAILED, Stop.FAILED)
+    plan = ra.solve(GRAPH, "90%", solver="half_done")
+    late = replace(plan.report, stop=plan.report.stop | Stop.DEADLINE)
+    assert late.record()["failed"]

@@ -37,7 +37,7 @@ MAX_MEMORY = 50_000_000
 PACKING_ROUNDS = 200
 
 # ---- several arenas
-# Rounds of the search over addresses before that over arenas. Higher: easy cases end earlier, hard ones later.
+# Rounds of the search over addresses before the search over arenas. Higher: easy cases end earlier, hard ones later.
 FIRST_ROUNDS = 2
 # Blocks, and packings of one arena, of the search over arenas. Higher: more cases are decided, exponential time.
 MAX_ASSIGNED, MAX_PACKED = 40, 20_000

@@ -281,7 +281,7 @@ class Policy(Result):
 
 
 def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[list[str], Bool]:
-    """Decisions per block, and the nodes whose outputs stay: blocks that a schedule recomputes save what it keeps."""
+    """Decisions per block, and the nodes whose outputs are saved: in recomputed blocks, what the schedule keeps."""
     graph = simulation.graph
     saved, stored = np.zeros(graph.n_nodes, bool), np.zeros(graph.n_values, bool)
     saved[graph.producer[[x for x, _ in simulation.saved]]] = True

@@ -67,7 +67,7 @@ def answered_before(request: Request) -> Plan:
     if found is not None:
         found = _cheapest(found, folder, question, canonical, request)
         return replace(_carried_over(found, graph, found.budget if near_lowest else budget), link=request.link)
-    # The plan for "least" is the first half of the search for "least+1%", and is stored by itself.
+    # The search for "least+1%" begins with that for "least", whose plan is cached separately.
     lowest = answered_before(replace(request, budget=replace(budget, memory=LEAST))) if near_lowest else None
     plan = answered(request, request.clock, lowest)
     if plan.report.stop.complete:

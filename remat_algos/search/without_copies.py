@@ -28,7 +28,7 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
         plan = least(replace(request, budget=Budget()), clock, lowest, run)
         if plan.reservation.memory > limit:
             raise
-        # A bound within fewer bytes may be above what plans within the limit compute.
+        # A bound for fewer bytes does not hold for the limit, within which plans may compute less.
         bound = plan.bound_or_search if plan.reservation.memory == limit else pool.bounds.best
         plan = replace(plan, budget=request.budget, limit=limit, bound_or_search=bound)
     return plan

@@ -31,7 +31,7 @@ MAX_STORED_STEPS = 2_000_000
 FIRST_CAP, WORK_GROWTH = 16, 3.0
 # Share of the remaining progress for one of an unknown number of tables. Higher: the first seem to do more.
 TABLE_PROGRESS = 0.1
-# Parts of the range of costs, of which a pass of labels takes one. Higher: less memory, more passes.
+# Parts into which the range of costs is divided; each pass of labels takes one. Higher: less memory, more passes.
 LABEL_PARTS = 64
 # Lower sets of a family for which many budgets are solved, at most. Higher: finer chains, time quadratic in it.
 MAX_SETS = 600

@@ -2,7 +2,7 @@
 
 # Seconds between checks of a job's memory, and of its process. Higher: less overhead, later ends.
 LOOK_AGAIN, SIGN = 0.05, 1.0
-# Seconds for a process to import everything. Higher: slow machines start, broken ones are noticed later.
+# Seconds allowed for a process to import everything. Higher: slow machines manage, broken ones are noticed later.
 START = 120.0
 # Jobs submitted per worker, and graphs kept in memory. Higher: workers never wait, more memory.
 AHEAD, GRAPHS = 2, 8
