@@ -19,7 +19,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.schedule.emission import mirror_schedule
 from remat_algos.structure.elimination import elimination_of
 from tests import strategies
-from tests.oracles import chains, copies, elimination, live_sets, lower_sets, offsets, pools
+from tests.oracles import chains, copies, elimination, live_sets, lower_sets, offsets, pools, twremat
 from tests.oracles.plain import plain
 from tests.test_schedule_copies import random_graph
 
@@ -257,6 +257,29 @@ def test_separators_rule_2_halves_of_bags_in_a_row(bags):
     rows = [[i, i + 1] for i in range(bags)]
     path = ra.structure.TreeDecomposition.from_bags(rows, [(i, i + 1) for i in range(bags - 1)])
     assert ra.structure.SeparatorTree.balanced(path, bags + 1).depth <= bags.bit_length()
+
+
+@given(graph=single_valued(min_nodes=1))
+def test_separators_lemmas_1_to_4_and_theorem_5(graph):
+    n = graph.n_nodes
+    bags = ra.structure.TreeDecomposition.of(ra.structure.eliminate(ra.structure.UndirectedGraph.of(graph)))
+    reduced = bags.reduce()
+    assert reduced.n_bags <= n
+    assert reduced.width == bags.width
+    tree = ra.structure.SeparatorTree.balanced(reduced, n)
+    for s, n_bags in enumerate(tree.n_bags):
+        children = tree.children[tree.child_indptr[s] : tree.child_indptr[s + 1]]
+        assert all(2 * tree.n_bags[child] <= n_bags for child in children)
+
+    reads = [set(graph.reads(v)) for v in range(n)]
+    targets = set(np.flatnonzero(graph.output))
+    run = ra.simulate(graph, twremat.plain(reads, twremat.separator_tree(tree), targets))
+    k, depth, memory = reduced.width, tree.depth, graph.memory
+    most_read = max(sum(memory[u] for u in each) for each in reads)
+    assert run.peak_memory <= depth * ((k + 1) * memory.max() + most_read) + sum(memory[v] for v in targets)
+    assert run.runs.max() <= (k + 2) ** (depth - 1)
+    plan = ra.solve(graph, solver="twremat", recursion_limit=1, orders=1, batching=False, raw=True)
+    assert plan.schedule.order.tolist() == run.schedule.order.tolist()
 
 
 def random_stages(random):
