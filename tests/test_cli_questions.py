@@ -288,10 +288,11 @@ def test_explain_tells_of_values_and_what_the_contrary_would_bring(remat, plan):
     said = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c")
     assert said.fine
     assert said.lines[0].startswith("c  4 B, ")
-    turned = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c", "--json").record["decisions"][0]["turned"]
-    share = 100 * abs(turned["compute"]) / 133
+    record = remat("explain", "chain.nodes.csv", "plan.json", "--value", "c", "--json").record
+    cost = abs(record["decisions"][0]["flipped"]["compute"])
+    share = 100 * cost / 133
     assert re.search(r" (recomputing it|keeping it) would ", said.flat)
-    assert f" {abs(turned['compute'])} ({share:.1f} % of one pass)" in said.flat
+    assert f" {cost} ({share:.1f} % of one pass)" in said.flat
     assert said.lines[-1].startswith("at the peak: ")
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.formats.graphs import json_text
 from remat_algos.plan.policy import Treatment
 from remat_algos.plan.record import KINDS, LINK_KINDS, shaped
-from tests.strategies import graphs
+from tests.strategies import graphs, orders
 from tests.test_plan_copies import planned
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -22,17 +23,17 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 jsonschema = pytest.importorskip("jsonschema")
 
 DOCS = Path(__file__).parent.parent / "docs"
-GRAPH, PLAN, POLICY, CHECKPOINTS = (
+SCHEMAS = GRAPH, PLAN, POLICY, CHECKPOINTS, EXPLANATION = [
     json.loads((DOCS / "schema" / f"{name}.schema.json").read_text("utf-8"))
-    for name in ("graph", "plan", "policy", "checkpoints")
-)
-IS_GRAPH, IS_PLAN, IS_POLICY, IS_CHECKPOINTS = map(jsonschema.Draft202012Validator, (GRAPH, PLAN, POLICY, CHECKPOINTS))
+    for name in ("graph", "plan", "policy", "checkpoints", "explanation")
+]
+IS_GRAPH, IS_PLAN, IS_POLICY, IS_CHECKPOINTS, IS_EXPLANATION = map(jsonschema.Draft202012Validator, SCHEMAS)
 HAND_WRITTEN = re.search(
     r"^<!-- file: mine.json -->\n```json\n(.*?)^```$", (DOCS / "json.md").read_text("utf-8"), re.S | re.M
 )[1]
 
 
-@pytest.mark.parametrize("schema", [GRAPH, PLAN, POLICY, CHECKPOINTS])
+@pytest.mark.parametrize("schema", SCHEMAS)
 def test_the_schemas_are_schemas(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -74,6 +75,26 @@ def test_a_plan_with_a_link_is_valid_and_its_keys_go_together():
         assert not IS_PLAN.is_valid({key: entry for key, entry in record.items() if key != name})
     assert not IS_PLAN.is_valid(record | {"loads": [["v3", 12]]})
     assert not IS_PLAN.is_valid(record | {"lingering": [["v3", 6]]})
+
+
+@settings(max_examples=30, deadline=None)
+@given(graph=graphs(), data=st.data())
+def test_explanations_are_valid_and_have_only_keys_of_the_schema(graph, data):
+    plan = ra.Plan(graph, ra.Budget(), None, ra.simulate(graph, data.draw(orders(graph))), "a", "a", {}, None, 0.0)
+    check_explanation(ra.explain(plan))
+
+
+def test_an_explanation_of_offloaded_values_is_valid():
+    record = check_explanation(ra.explain(planned()))
+    assert any("offloaded" in decision for decision in record["decisions"])
+
+
+def check_explanation(explanation):
+    """Validate the JSON record of an explanation, and return it."""
+    record = json.loads(json.dumps(explanation.record()))
+    IS_EXPLANATION.validate(record)
+    assert set(record) <= set(EXPLANATION["properties"])
+    return record
 
 
 @pytest.mark.parametrize("link", [None, "pcie4"])

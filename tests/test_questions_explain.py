@@ -55,8 +55,8 @@ def difference(graph, old, new, shared):
         "compute": after.compute - before.compute,
         "freed": max([0, *(-c for c in change)]),
         "freed_steps": sum(c < 0 and c == min(change) for c in change),
-        "held": max([0, *change]),
-        "held_steps": sum(c > 0 and c == max(change) for c in change),
+        "added": max([0, *change]),
+        "added_steps": sum(c > 0 and c == max(change) for c in change),
         "peak_memory": after.peak,
     }
 
@@ -176,8 +176,8 @@ def test_a_run_more_by_hand():
         "compute": 20,
         "freed": 7,
         "freed_steps": 1,
-        "held": 1,
-        "held_steps": 1,
+        "added": 1,
+        "added_steps": 1,
         "peak_memory": 13,
     }
 
@@ -191,8 +191,8 @@ def test_a_run_less_by_hand():
         "compute": -30,
         "freed": 0,
         "freed_steps": 0,
-        "held": 8,
-        "held_steps": 1,
+        "added": 8,
+        "added_steps": 1,
         "peak_memory": 14,
     }
 
@@ -227,8 +227,8 @@ def test_a_node_that_runs_three_times_is_told_with_all_its_lives():
         "compute": -60,  # the second and third runs of B, and of A for them
         "freed": 0,
         "freed_steps": 0,
-        "held": 8,
-        "held_steps": 1,
+        "added": 8,
+        "added_steps": 1,
         "peak_memory": 14,
     }
     assert "computed 3 times, live in steps 1 to 2, 4 to 4, 7 to 8; read by C (2), E (8)" in unfolded(
@@ -252,7 +252,7 @@ def test_a_reason_why_there_is_nothing_to_decide(graph, name, reason):
     assert [decision.fixed for decision in explanation.decisions] == [reason]
     assert f"\n    {reason}\n" in str(explanation)
     assert explanation.record()["decisions"][0]["fixed"] == reason
-    assert explanation.record()["decisions"][0]["turned"] is None
+    assert explanation.record()["decisions"][0]["flipped"] is None
 
 
 def test_a_node_that_no_output_needs():
@@ -288,9 +288,9 @@ def test_a_node_of_several_values_is_one_decision():
     assert [d.node for d in explain(plan, "statistics").decisions] == [0]
     [decision] = explain(plan, "conv").record()["decisions"]
     assert decision["values"] == ["conv", "statistics"]
-    assert (decision["memory"], decision["held_at_peak"]) == (10, 10)
+    assert (decision["memory"], decision["live_at_peak"]) == (10, 10)
     assert decision["lives"] == [(0, 3)]
-    assert decision["turned"]["freed"] == 2  # the output dies with relu, the statistics wait
+    assert decision["flipped"]["freed"] == 2  # the output dies with relu, the statistics wait
 
 
 def test_a_node_with_an_output_among_its_values_is_a_decision_about_the_others():
@@ -348,7 +348,7 @@ def test_figures_in_the_text_are_those_of_the_record(plan):
 
 def check_text(plan, decision, head, contrary, share):
     """Each number that the three lines of a decision name is the record's."""
-    labels, flipped = plan.graph.labels, decision["turned"]
+    labels, flipped = plan.graph.labels, decision["flipped"]
     assert head.startswith(f"{decision['node']}  {decision['memory']} B, ")
     for read in decision["reads"][:4]:
         assert f"{read['node']} ({read['step']})" in head
@@ -370,11 +370,11 @@ def check_text(plan, decision, head, contrary, share):
     assert contrary.endswith(f"; the peak would {verb} {flipped['peak_memory']} B")
     added = re.search(r"need (\d+) B more for (\d+) step", contrary)
     assert (added and (int(added[1]), int(added[2]))) == (
-        (flipped["held"], flipped["held_steps"]) if flipped["held"] else None
+        (flipped["added"], flipped["added_steps"]) if flipped["added"] else None
     )
     peak = re.search(r"the peak would be (\d+) B", contrary)
     assert (int(peak[1]) if peak else plan.peak_memory) == flipped["peak_memory"]
-    of_peak = 100 * decision["held_at_peak"] / max(1, plan.peak_memory)
+    of_peak = 100 * decision["live_at_peak"] / max(1, plan.peak_memory)
     assert share == f"    {of_peak:.1f} % of the peak (step {plan.simulation.peak_step}, {plan.peak_memory} B)"
 
 

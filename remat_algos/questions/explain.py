@@ -210,9 +210,9 @@ class Decision:
             "compute": int(self.graph.compute[self.node]),
             **entries(self, "runs lives"),
             "reads": [{"step": step, "node": names[step]} for step in self.reads],
-            "held_at_peak": self.bytes_at(self.simulation.peak_step),
+            "live_at_peak": self.bytes_at(self.simulation.peak_step),
             "fixed": self.fixed or None,
-            "turned": flipped.record() if flipped is not None else None,
+            "flipped": flipped.record() if flipped is not None else None,
             **offloaded,
         }
 
@@ -304,7 +304,8 @@ class Explanation(Result):
     def record(self) -> dict[str, Any]:
         simulation = self.plan.simulation
         live = [{"value": each.name, "memory": each.memory, "role": each.role} for each in self.at_peak()]
-        record = entries(simulation, f"graph_hash=graph.source_hash peak_memory peak_step {UNIT}")
+        record: dict[str, Any] = {"format": "remat-explanation", "version": 2}
+        record |= entries(simulation, f"graph_hash=graph.source_hash peak_memory peak_step {UNIT}")
         record |= {"decisions": [each.record() for each in self.decisions], "left_out": self.left_out, "at_peak": live}
         if self.no_report:
             record["no_report"] = self.no_report

@@ -166,7 +166,7 @@ class FlippedDecision:
 
     def record(self) -> dict[str, Any]:
         """Return the figures under the keys of the JSON format."""
-        return entries(self, "compute freed freed_steps held=added held_steps=added_steps peak_memory")
+        return entries(self, "compute freed freed_steps added added_steps peak_memory")
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
