@@ -441,9 +441,10 @@ def titles() -> dict[str, str]:
         text = page.read_text("utf-8")
         shown = re.findall(r"!\[([^\]]*)\]\(([^)]*\.svg)\)", text)
         shown += re.findall(r"^\*\*(.*)\*\* \(\[CSV\]\((.*)\)\)$", text, re.MULTILINE)
+        shown += re.findall(r"^Table:\s+\[([^\]]+)\]\(([^)]+)\)", text, re.MULTILINE)
         for title, link in shown:
             path = Path(os.path.normpath(page.parent / link))
-            found.setdefault(path.relative_to(ROOT).as_posix(), title)
+            found.setdefault(path.relative_to(ROOT).as_posix(), " ".join(title.split()))
     return found
 
 
@@ -473,8 +474,8 @@ def claim(item: Item, title: str) -> str:
 
 
 def link(path: str) -> str:
-    """A link from the page, to what is part of these pages."""
-    inside = path.removeprefix("docs/")
+    """A link from the page to a part of these pages, which have each reproduction on the page of its paper."""
+    inside = re.sub(r"^reproductions/(\w+\.md)$", r"papers/\1", path.removeprefix("docs/"))
     return f"`{path}`" if inside == path else f"[{inside.rpartition('/')[2]}]({inside})"
 
 

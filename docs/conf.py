@@ -38,7 +38,7 @@ extensions = [
     "sphinxcontrib.bibtex",
 ]
 
-exclude_patterns = ["reproductions/*/page.md"]  # templates
+exclude_patterns = ["reproductions"]  # pages of papers include them
 
 html_theme = "furo"
 html_title = f"remat_algos {release}"

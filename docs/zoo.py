@@ -63,7 +63,7 @@ WORDS = {  # where a docstring says nothing more
 MODELS = """# The model zoo
 
 Well-known networks with real shapes, built from layer descriptions without a framework: for planning, for teaching, and
-for the tables of the papers ([reproductions](reproductions/index.md)).
+for the tables of the papers ([reproductions](papers/index.md)).
 
 ```python
 import remat_algos as ra

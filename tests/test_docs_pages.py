@@ -311,7 +311,8 @@ def test_every_page_is_in_a_table_of_contents():
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", PAGES[name], re.DOTALL):
             lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
             listed |= {(Path(name).parent / line).as_posix() for line in lines}
-    pages = [*FILES, *DOCS.rglob("*.ipynb")]
+    included = {path for file in FILES for path in included_by(file)}
+    pages = {*FILES, *DOCS.rglob("*.ipynb")} - included
     assert listed == {path.relative_to(DOCS).with_suffix("").as_posix() for path in pages} - {"index"}
 
 
@@ -321,10 +322,17 @@ def test_links_lead_somewhere():
             path, _, anchor = link.partition("#")
             target = (DOCS / name).parent / path if path else DOCS / name
             assert path.startswith("http") or target.exists(), (name, link)
-            assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), (name, link)
+            assert not anchor or anchor in anchors(target), (name, link)
 
 
-def anchors(text):
-    """Names of the headings, as GitHub and MyST make them."""
+def included_by(page):
+    """The pages that a page includes as a whole or in part."""
+    names = re.findall(r"^```\{include\} (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [(page.parent / name).resolve() for name in names]
+
+
+def anchors(page):
+    """Names of the headings of a page and of the pages that it includes, as GitHub and MyST make them."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (page, *included_by(page)))
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}

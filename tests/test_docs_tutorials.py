@@ -12,7 +12,7 @@ import pytest
 import remat_algos as ra
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
-TUTORIALS = sorted(FOLDER.glob("[1-9]_*.md"))
+TUTORIALS = sorted(FOLDER.glob("[0-9]_*.md"))
 CELL = re.compile(r"^```\{code-cell\}\n(?::tags: [^\n]*\n)?(.*?)^```$", re.DOTALL | re.MULTILINE)
 TO_FILL_IN = "prediction = ..."
 

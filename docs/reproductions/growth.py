@@ -136,4 +136,4 @@ def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int =
     table = Table(name, f"Peak memory: {title}", columns, rows, powers(sizes, curves, what, since))
     curves = {"all values": [case.unshared for case in cases], **curves}
     draw = partial(plot_growth, sizes, curves, what, since=since)
-    return table, Figure(name, title, draw, f"The table above, both axes logarithmic; in the legend n is the {what}.")
+    return table, Figure(name, title, draw, f"Both axes are logarithmic; in the legend n is the {what}.")

@@ -6,7 +6,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ class Table:
         A cell for each column; None if empty.
     note : str
         A sentence or two below it.
+    shown : bool
+        False if the page has a link to the CSV file instead of the rows.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Table:
     columns: Mapping[str, Callable[[Any], str]]
     rows: Sequence[tuple[Any, ...]]
     note: str = ""
+    shown: bool = True
 
     def cells(self) -> Iterator[tuple[str, ...]]:
         """The rows as text."""
@@ -165,6 +168,8 @@ class Page:
             return part if part.startswith("#") else wrapped(part)
         if isinstance(part, Figure):
             return f"![{part.title}]({self.file_of(part)})\n\n{wrapped(part.caption)}"
+        if not part.shown:
+            return wrapped(f"Table: [{part.title}]({self.file_of(part)}). {part.note}".strip())
         note = f"\n\n{wrapped(part.note)}" if part.note else ""
         return f"**{part.title}** ([CSV]({self.file_of(part)}))\n\n{part.markdown()}{note}"
 
@@ -206,29 +211,30 @@ def filled(template: str, values: Mapping[str, Filling]) -> Iterator[Part]:
     Parameters
     ----------
     template : str
-        Markdown, with {names}. Blank lines separate paragraphs, whose lines are joined.
+        Markdown, with {names}. Blank lines separate paragraphs, whose lines are joined. A table whose name is in
+        brackets, [{name}], is a link to its CSV file.
     values : mapping
         A value for each name, or several; a paragraph with a name whose value is None is left out.
 
     Examples
     --------
     >>> sizes = Table("sizes", "Sizes", {"n": str}, [(8,)])
-    >>> template = "# Sizes\\n\\nAll {n}\\nof them.\\n\\n{sizes}\\n\\n{more}\\n"
+    >>> template = "# Sizes\\n\\nAll {n}\\nof them.\\n\\n{sizes}\\n\\n[{sizes}]\\n\\n{more}\\n"
     >>> parts = list(filled(template, {"n": "8", "sizes": sizes, "more": None}))
-    >>> parts[:2], parts[2].name, len(parts)
-    (['# Sizes', 'All 8 of them.'], 'sizes', 3)
+    >>> parts[:2], [(table.name, table.shown) for table in parts[2:]]
+    (['# Sizes', 'All 8 of them.'], [('sizes', True), ('sizes', False)])
     """
     for block in template.strip().split("\n\n"):
         names = NAME.findall(block)
         if any(values[name] is None for name in names):
             continue
-        value = values[names[0]] if names and block == f"{{{names[0]}}}" else None
+        value = values[names[0]] if names and block.strip("[]") == f"{{{names[0]}}}" else None
         if value is None:
             yield NAME.sub(lambda name: str(values[name[1]]), " ".join(block.split("\n")))
-        elif isinstance(value, str | Table | Figure):
-            yield value
-        else:
-            yield from value
+            continue
+        parts = [value] if isinstance(value, str | Table | Figure) else value
+        for part in parts:
+            yield replace(part, shown=block[0] != "[") if isinstance(part, Table) else part
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:

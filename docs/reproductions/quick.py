@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from docs.reproductions.page import Figure, Page, Part, Table, gigabytes
+from docs.reproductions.page import Figure, Page, Part, Table, gigabytes, in_gigabytes
 from remat_algos.wording import format_bytes
 
 NOTE = """\
@@ -74,6 +74,6 @@ def _without_paper(part: Part) -> Part:
     return replace(
         part,
         title=PLACE.sub("", part.title).replace(UNIT, ""),
-        columns={name: format_bytes if show is gigabytes else show for name, show in shown.items()},
+        columns={name: format_bytes if show in (gigabytes, in_gigabytes) else show for name, show in shown.items()},
         rows=[tuple(row[i] for i in heads) for row in part.rows],
     )

@@ -54,8 +54,8 @@ QUOTED = {"paper, before: 48 GB": (1000, 48 * GB), "paper, after: under 7 GB": (
 AS_PUBLISHED = ", counted as by kusumoto2019"
 RESNETS_TITLE = "ResNets, batch 32, 3 x 224 x 224"
 CLAIMS_NOTE = (
-    "GB are 10^9 bytes. On the GPU, which has 12 GiB, the parameters and their gradients lie beside the shared "
-    "blocks. How kusumoto2019 counts is explained with the second table of Figure 5."
+    "GB are 10^9 bytes. The GPU has 12 GiB, which the parameters, their gradients and the shared blocks must fit. "
+    "The section on Figure 5 explains how kusumoto2019 counts."
 )
 PAPER_STEPS = 64
 RULED = 200  # from this depth on stages grow by one rule

@@ -97,7 +97,8 @@ def sensitivity(
         )
         for label, what, case in sorted(rows_of, key=lambda row: order.index(row[0]))
     ]
-    return Table("sensitivity", "Other choices", columns, rows, "The first row of each network is the page's.")
+    note = "The first row of each network has the settings of the other tables."
+    return Table("sensitivity", "Other choices", columns, rows, note)
 
 
 def plot_footprints(cases: Sequence[NetworkRuns], room: int) -> Axes:

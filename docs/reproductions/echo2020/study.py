@@ -74,7 +74,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
         "figure15",
         "Footprints over batch sizes",
         partial(plot_footprints, cases, room),
-        "The table above; dashed, the memory of the card.",
+        "Bytes of each strategy by batch size; the dashed line is the memory of the card.",
     )
     samples = throughputs(cases)
     others = None if quick else sensitivity(VARIANTS, main, progress)

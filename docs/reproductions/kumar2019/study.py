@@ -265,7 +265,7 @@ def _lengths(families: Mapping[str, Sequence[Case]]) -> tuple[Table, Figure]:
         for family, cases in families.items()
     }
     title = "Length of the schedules with the lowest peaks, in times of one pass"
-    caption = "The table above."
+    caption = "Lengths in times of one pass, by depth."
     return Table("figure3", title, columns, rows), Figure("figure3", title, partial(plot_lengths, panels), caption)
 
 

@@ -281,7 +281,7 @@ def test_footprints_beside_the_papers_are_in_its_unit():
 def test_the_page_states_what_is_out_of_scope():
     text = " ".join((PAGES / "echo2020.md").read_text("utf-8").split())
     assert "energy, BLEU and several GPUs are out of scope" in text
-    assert "not computed here" in text
+    assert "**Not computed**" in text
 
 
 def test_figures_draw_the_numbers_of_the_tables(quick):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from docs.reproductions.__main__ import main
+from docs.reproductions.__main__ import _print, main
 from docs.reproductions.case import NO_REMAT, Case
 from docs.reproductions.chen2016 import networks as chen2016_networks
 from docs.reproductions.chen2016 import study as chen2016
@@ -70,6 +70,15 @@ def test_a_page_is_markdown_with_links_to_its_files():
     assert list(PAGE.files()) == ["toy2000.md", "toy2000_sizes.csv", "toy2000_growth.svg"]
 
 
+def test_a_table_that_is_not_shown_is_a_link_to_its_file_and_printed_by_the_command(capsys):
+    page = Page("toy2000", "a toy", [replace(SIZES, shown=False)])
+    link = "Table: [Sizes of things](toy2000_sizes.csv). Counted by hand."
+    assert page.markdown() == f"# toy2000: a toy\n\n{link}\n"
+    assert page.files()["toy2000_sizes.csv"].decode() == SIZES.csv()
+    _print(page)
+    assert "a|b    8    25%" in capsys.readouterr().out
+
+
 def test_a_row_has_a_cell_for_each_column():
     with pytest.raises(ValueError, match="shorter"):
         list(Table("t", "T", {"a": str, "b": str}, [(1,)]).cells())
@@ -123,8 +132,11 @@ def test_papers_are_the_folders_called_like_one():
 
 def test_papers_are_in_the_bibliography_and_in_the_table_of_contents():
     keys = re.findall(r"^@\w+\{(\w+),", (PAGES.parent / "references.bib").read_text("utf-8"), re.MULTILINE)
-    index = (PAGES / "index.md").read_text("utf-8")
+    folder = PAGES.parent / "papers"
+    index = (folder / "index.md").read_text("utf-8")
     assert set(list_papers()) <= set(keys)
+    for paper in list_papers():
+        assert f"```{{include}} ../reproductions/{paper}.md\n" in (folder / f"{paper}.md").read_text("utf-8")
     assert set(list_papers()) <= set(re.search(r"```\{toctree\}\n(.*?)```", index, re.DOTALL)[1].split())
 
 
