@@ -1,4 +1,4 @@
-"""A lower bound on the compute or time of schedules, with the nodes and prices that prove it again."""
+"""Lower bounds on the compute or time of schedules, with the nodes and prices that prove them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,26 +11,29 @@ from remat_algos.ir.arrays import is_count
 from remat_algos.ir.graph import ComputationGraph
 
 COMPUTE, TIME = "compute", "time"
-ANY_ORDER = "any order"  # scope of a bound for all schedules
-ONE_PASS = "one pass"  # source of the bound that every needed node runs once
+# Scope of a bound that holds for every schedule.
+ANY_ORDER = "any order"
+# Source of the bound in which every needed node runs once.
+ONE_PASS = "one pass"
 CLOSURE, MOMENTS = "closure", "moments"
 SOURCES = {COMPUTE: (CLOSURE, MOMENTS), TIME: ("minimum cuts with a link", "integer program with a link")}
-"""Sources of bounds that nodes prove: by minimum cuts, and by an integer program."""
-TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
-# Maximum starts in a record; `LinkCuts` needs fewer.
+"""Sources of bounds proved at the first runs of nodes: (minimum cuts, integer program)."""
+# Sources of a minimum peak above the limit (`two_path_bound`, `result_bytes`).
+TWO_PATHS, RESULTS = "two paths", "results"
+# Records with more starts are refused; `LinkCuts` never needs as many.
 MAX_STARTS = 1000
-# Maximum price in a record; those of `LinkCuts` are at most 1e6 times the compute of one pass.
+# Records with a higher price are refused; `LinkCuts` uses at most 1e6 times the compute of one pass.
 MAX_RECORDED = 1e30
 BOUND_OF_ANOTHER = '"bound" in the details of the plan goes with another "bound_source"'
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices that prove a bound at the first run of a node, as exact numbers.
+    """Exact dual prices that prove a lower bound at the first run of a node.
 
-    byte : of a byte that is live then, in compute: p / 2**k, which every float is
-    out : (start, price) of link time out for values that no plan stores before `start`; they sum up to 1 at most
-    into : price of link time in, 1 at most
+    byte : compute per live byte, p / 2**k; every float has this form
+    out : (start, price) pairs: price of link time for stores that cannot begin before `start`; prices sum to at most 1
+    into : price of link time for loads, at most 1
     """
 
     byte: Fraction | float = Fraction(0)
@@ -45,20 +48,20 @@ class Prices:
 
     @property
     def fraction(self) -> tuple[int, int]:
-        """(p, k) of the price of a byte, p / 2**k in lowest terms."""
+        """(p, k), where the price of a byte is p / 2**k in lowest terms."""
         byte = Fraction(self.byte)
         return byte.numerator, byte.denominator.bit_length() - 1
 
     def record(self) -> dict[str, Any]:
-        """Return the prices for JSON, which keeps every digit of a float; starts without a price are left out."""
+        """Return the prices as JSON without loss of digits; starts with price 0 are left out."""
         out = [[start, price] for start, price in self.out if price]
         return {"byte": float(self.byte), "out": out, "into": self.into}
 
     @classmethod
     def claimed(cls, record: Any) -> "Prices":
-        """Read the prices of a record; PlanError for anything else."""
-        known = isinstance(record, Mapping) and record.keys() == {"byte", "out", "into"}
-        rows = record["out"] if known else None
+        """Read prices from a record; raise PlanError if it is invalid."""
+        valid = isinstance(record, Mapping) and record.keys() == {"byte", "out", "into"}
+        rows = record["out"] if valid else None
         if (
             not isinstance(rows, list)
             or len(rows) > MAX_STARTS
@@ -73,7 +76,7 @@ class Prices:
 
     @classmethod
     def claimed_byte(cls, text: Any) -> "Prices":
-        """Read the price of a byte, "p/2^k"; PlanError for anything else."""
+        """Read the price of a byte from a text "p/2^k"; raise PlanError if it is invalid."""
         price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
         if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
             raise PlanError('"price" of the plan\'s bound is {text!r}; expected "p/2^k"', text=text)
@@ -84,39 +87,39 @@ RECORDED: dict[str, tuple[str, Callable[[Any], Prices]]] = {
     COMPUTE: ("price", Prices.claimed_byte),
     TIME: ("prices", Prices.claimed),
 }
-"""The key of the prices in a record, and what reads them."""
+"""The key under which a record stores its prices, and the function that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A lower bound on the compute or time of every schedule of a scope within a limit, and its proof.
+    """A lower bound on the compute or time of every schedule in a scope within a limit, with its proof.
 
     Parameters
     ----------
     amount : int or float
-        No schedule of the scope within the limit computes less, or with copies over a link takes less time. A float
-        for a time that is not a whole number of the unit of the costs.
+        Minimum compute of the schedules in the scope within the limit; minimum time if values may be copied over a
+        link. A float if the time is not a whole number of cost units.
     nodes : tuple of int
-        The nodes at whose first runs memory is counted; none for the compute of one pass. If two nodes
-        prove a peak (`two_path_bound`), these: memory is counted at a run of one of them. None either if all results
-        together prove a peak (`result_bytes`).
+        Nodes at whose first runs the live bytes are counted. Empty for the compute of one pass, and if the outputs
+        together prove the peak (`result_bytes`). Two nodes of `two_path_bound`: the bytes are live at a run of one of
+        them.
     prices : Prices, optional
-        Of a byte, and for a time of the link: one minimum cut at these proves the bound again. Only bounds by minimum
-        cuts, which have one node, have prices; an integer program proves the others.
+        Prices of bytes and, for a bound on time, of the link. One minimum cut at these prices verifies the bound.
+        None for bounds proved by an integer program.
     of : {"compute", "time"}
         "time" if schedules may copy values to the host and back.
     infeasible : bool
-        True if no schedule fits: the bytes that must be live at these runs exceed the limit.
+        True if no schedule fits, because the bytes that must be live exceed the limit.
     forced : int
-        These bytes if one node, one of two, or the results prove it, else 0.
+        Bytes that must be live, if one node, one of two nodes, or the outputs prove that no schedule fits; otherwise 0.
     scope : {"any order", "fixed order", "canonical", "chain"}
-        The schedules for which it holds.
+        The schedules for which the bound holds.
     solver : str, optional
-        The solver that proved it, if no nodes do.
+        The solver that proved the bound, if it was not proved at nodes.
     proven : bool
-        True if it was proven in this process, False if a file claims it.
+        True if the bound was computed in this process, False if it was read from a file.
     stopped : bool
-        True if its integer program ended before its optimum: with more time it may prove more.
+        True if the integer program stopped before its optimum; a longer run may raise the bound.
 
     Examples
     --------
@@ -139,7 +142,7 @@ class LowerBound:
 
     @property
     def source(self) -> str:
-        """ "one pass", "closure", "moments", "two paths", "results", one of a link's `SOURCES`, or the solver."""
+        """ "one pass", "closure", "moments", "two paths", "results", an entry of `SOURCES`, or the solver's name."""
         if self.solver is not None:
             return self.solver
         if not self.nodes:
@@ -151,14 +154,14 @@ class LowerBound:
 
     @checked_arguments
     def gap(self, amount: float) -> float | None:
-        """(amount - bound) / bound, if the bound holds for schedules of any order; None for a bound of 0."""
+        """(amount - bound) / bound if the bound holds for any order; otherwise, or if the bound is 0, None."""
         if self.scope != ANY_ORDER:
             return None
         return (amount - self.amount) / self.amount if self.amount else (0.0 if amount == 0 else None)
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """Return the proof for JSON: names or ids of the nodes, and the price as "p/2^k" or the prices of a link."""
+        """Return the proof as JSON: names or ids of the nodes, and "p/2^k" or the prices of a link."""
         check_moment(graph, self.nodes)
         names = graph.labels.names is not None
         record: dict[str, Any] = {"nodes": [graph.labels[v] if names else v for v in self.nodes]}
@@ -171,22 +174,22 @@ class LowerBound:
     @classmethod
     @checked_arguments
     def claimed(cls, graph: ComputationGraph, amount: int | float, record: Any, of: str = COMPUTE) -> "LowerBound":
-        """Read the bound claimed by a record; PlanError for unknown nodes or invalid prices."""
-        given = record.get("nodes") if isinstance(record, Mapping) else None
+        """Read the bound that a record claims; raise PlanError if nodes are unknown or prices invalid."""
+        nodes = record.get("nodes") if isinstance(record, Mapping) else None
         ids: dict[Any, int] = {v: v for v in range(graph.n_nodes)}
         if graph.labels.names is not None:
             ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
-        known = isinstance(given, list) and all(type(each) in (str, int) and each in ids for each in given)
-        if not known or not given:
+        valid = isinstance(nodes, list) and all(type(each) in (str, int) and each in ids for each in nodes)
+        if not valid or not nodes:
             raise PlanError('"bound" in the details of the plan is {record!r}; expected its nodes', record=record)
         prices = {kind: read(record[key]) for kind, (key, read) in RECORDED.items() if record.get(key) is not None}
         if prices.keys() - {of}:
             raise PlanError(BOUND_OF_ANOTHER)
-        return cls(amount, tuple(ids[each] for each in given), prices.get(of), of)
+        return cls(amount, tuple(ids[each] for each in nodes), prices.get(of), of)
 
 
 def check_moment(graph: ComputationGraph, nodes: Sequence[int]) -> None:
-    """ArgumentError unless all nodes are needed nodes of the graph."""
+    """Raise ArgumentError unless all nodes are needed nodes of the graph."""
     for node in nodes:
         if not 0 <= node < graph.n_nodes or not graph.needed[node]:
             raise ArgumentError("node {node} is not needed; the moment of a bound is that of a needed node", node=node)

@@ -22,16 +22,17 @@ from remat_algos.kernels.closure import ClosureSearch
 if TYPE_CHECKING:
     from remat_algos.bounds.link_bound import LinkCuts
 
-MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
+# Greater than any sum of costs or bytes.
+MAX_PRICE = MAX_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosureCut:
-    """The relaxed moment behind a bound: values live when `node` runs first, and nodes recomputed later.
+    """The minimum cut behind a bound: values live at the first run of `node`, and nodes recomputed afterwards.
 
-    `forced` bytes are live in every schedule: the node's workspace and `forced_values`, those that it reads or
-    computes, outputs, and values of nodes that run only once. The cut keeps `kept` live besides, and recomputes
-    `recomputed` later; `run_before` have run although the node does not need them. All ids ascend.
+    `forced` bytes are live in every schedule: the workspace of the node and `forced_values`, which are its reads and
+    its own values, outputs, and values of nodes that run only once. The cut also keeps `kept` live and recomputes
+    `recomputed` later; `run_before` are nodes that ran earlier although the node does not need them. Ids ascend.
     """
 
     node: int
@@ -51,53 +52,53 @@ def overhead_bound(
     start: LowerBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> LowerBound:
-    """Compute a lower bound on the compute of schedules with a peak of at most `limit`, with a link on their time.
+    """Lower bound on the compute, or with a link on the time, of schedules with a peak of at most `limit`.
 
-    When node v runs for the first time, all nodes that it needs have run, and no node that needs it has; others may
-    have. Each value that was made before and is read later is live at that step, or its node is recomputed. The
-    cheapest way to keep within the limit at that step alone, over all choices of the others, is a lower bound on the
-    overhead, for any order and any number of recomputations; here with a price on each byte instead of the limit, which
-    makes it a minimum cut: the closure bound. Over a link a value may also be stored and loaded again, at a price of
-    the link's time: the linear relaxation of `moment_bound` with one moment.
+    When node v first runs, all of its ancestors have run, and none of its descendants has; other nodes may have run.
+    Each value that was computed before this step and is read after it is live at the step, or its node is recomputed
+    later. The cheapest such choice that fits in the limit at this step alone is a lower bound on the overhead, for any
+    order and any number of recomputations. Replacing the limit by a price per byte (Lagrangian relaxation) turns the
+    choice into a minimum cut, that is, a maximum closure: the closure bound. With a link, a value may also be stored
+    and loaded again at a price per link time, which is the linear relaxation of `moment_bound` with one moment.
 
     Parameters
     ----------
     graph : ComputationGraph
     limit : int or None
-        Bytes of peak; None: any peak.
+        Peak in bytes; None for no limit.
     link : Link, Device, mapping, str, path or LinkTimes, optional
-        As `solve` takes it, at its full rates: `link.planned` has those of plans. Or the times of all copies.
+        A link as for `solve`, used at its full rates (`link.planned` has the rates of plans), or the copy times.
     start : LowerBound, optional
-        The bound of a nearby limit: its node and prices are tried first.
+        A bound for a nearby limit; its node and prices are tried first.
     look : callable, optional
-        Called about every ten milliseconds, with a link before each node; an exception ends the search.
+        Called about every ten milliseconds, or with a link before each node; an exception stops the search.
 
     Returns
     -------
     LowerBound
-        The maximum over v and prices. Needed nodes with more live bytes than the limit in id order are tried, those
-        with the most first; the rest is left out after many without gain. A time is rounded down to whole units of the
-        graph's costs; prices of a link are per tick (`Link.ticks`).
+        The maximum over v and the prices. The search tries needed nodes whose live bytes in id order exceed the limit,
+        largest first, and stops after many without gain. Times are rounded down to whole units of the graph's costs;
+        prices of a link are per tick (`Link.ticks`).
 
     Raises
     ------
     GraphError
-        If it is no link, or the costs of the graph are no times.
+        If `link` is invalid, or the costs of the graph have no time unit.
     ValueError
-        If the times are not those of the graph's values.
+        If the copy times do not match the values of the graph.
 
     Notes
     -----
-    All is in whole numbers, and each rounding makes the bound lower: costs are counted in units of 2**-q (q may be
-    negative, where costs are near 2**53), the capacity of an arc is floor(price * bytes), and price * (limit - forced
-    bytes) is subtracted from the flow to the sink, which bounds the cut from below. The overhead is rounded up to a
-    whole number, then to a multiple of the greatest common divisor of the costs of nodes that may run again. q is so
-    large that the first two roundings matter only where the exact bound is within about 2**-q, for each value of the
-    cut, above such a multiple: a lower limit, or another order of the nodes, may there give one step less.
+    All arithmetic is on integers, and every rounding lowers the bound. Costs are counted in units of 2**-q (q is
+    negative if costs are near 2**53). The capacity of an arc is floor(price * bytes), and price * (limit - forced
+    bytes) is subtracted from the flow, which is a lower bound on the cut. The overhead is rounded up to an integer,
+    then to a multiple of the greatest common divisor of the costs of repeatable nodes. The first two roundings matter
+    only if the exact bound exceeds such a multiple by less than about 2**-q per value of the cut; in that case a lower
+    limit, or a renumbering of the nodes, may give a bound that is one step lower.
 
     Examples
     --------
-    Backward steps 3, 4, 5 read what the forward steps 0, 1, 2 made. With room for four values one is recomputed.
+    Backward steps 3, 4, 5 read the values of forward steps 0, 1, 2. If only four values fit, one is recomputed.
 
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
     >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
@@ -106,7 +107,7 @@ def overhead_bound(
     >>> overhead_bound(graph, 2).infeasible
     True
 
-    3 reads 0 and 2, but 0 does not fit beside 2. To copy it out takes 11 while 1 runs for 10, to run it again 10.
+    3 reads 0 and 2, but 0 and 2 do not fit at once. Storing 0 takes 11 while 1 runs for 10; recomputing it takes 10.
 
     >>> graph = ComputationGraph.from_edges(
     ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
@@ -125,7 +126,7 @@ def overhead_bound(
 def in_ticks(
     graph: ComputationGraph, link: LinkTimes | AnyLink | None
 ) -> tuple[ComputationGraph, int, LinkTimes | None]:
-    """Return the graph in ticks of a link, the ticks of a unit, and the times of copies, rounded down."""
+    """Return the graph with costs in ticks of a link, the ticks per cost unit, and the copy times, rounded down."""
     if link is None or isinstance(link, LinkTimes):
         return graph, 1, link
     link = get_link(link)
@@ -134,12 +135,12 @@ def in_ticks(
 
 
 def one_pass(graph: ComputationGraph, times: LinkTimes | None) -> LowerBound:
-    """The bound that every needed node runs once."""
+    """Return the bound in which every needed node runs once."""
     return LowerBound(graph.needed_compute, of=COMPUTE if times is None else TIME)
 
 
 def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | LinkCuts":
-    """The minimum cuts of a graph, with the times of a link those in which values may also be copied."""
+    """Return the minimum cuts of a graph; with copy times, the cuts in which values may also be copied."""
     if times is None:
         return ClosureCuts(graph)
     from remat_algos.bounds.link_bound import LinkCuts  # imports SciPy
@@ -149,7 +150,7 @@ def cuts_of(graph: ComputationGraph, times: LinkTimes | None) -> "ClosureCuts | 
 
 @checked_arguments
 def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None:
-    """Return the cut behind a closure bound: its kept values and recomputed nodes.
+    """Return the minimum cut behind a closure bound: its kept values and recomputed nodes.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None
     Returns
     -------
     ClosureCut or None
-        The cut with the fewest bytes among those that prove the bound; None for other bounds.
+        The cut with the fewest bytes among those that prove the bound; None for a bound of another source.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def closure_cut(graph: ComputationGraph, bound: LowerBound) -> ClosureCut | None
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
-    """Values that are live in every schedule during the first run of a needed node, see `forced_bytes`."""
+    """Values live in every schedule during the first run of a needed node; see `forced_bytes`."""
     check_moment(graph, [node])
     values: Int32 = ClosureCuts(graph).search.side(node, 0, 0)[1]
     return values.tolist()
@@ -186,13 +187,13 @@ def forced_values(graph: ComputationGraph, node: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class ClosureCuts:
-    """Minimum cuts without copies, by a kernel that tries many nodes and prices."""
+    """Minimum cuts without copies; a kernel tries many nodes and prices."""
 
     graph: ComputationGraph
 
     @cached_property
     def bits(self) -> int:
-        """The kernel counts costs in units of 2**-bits."""
+        """Exponent q of the cost unit 2**-q in the kernel."""
         parts = self.graph.n_values + 2  # upper limit of the terms of a sum
         bits = 61 - self.graph.needed_compute.bit_length() - parts.bit_length()
         return bits - min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
@@ -210,8 +211,8 @@ class ClosureCuts:
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
         """Yield increasing bounds, all above one pass.
 
-        `advance` is called about every ten milliseconds, with the completed share of the search, out of `WHOLE`; an
-        exception ends the search.
+        `advance` is called about every ten milliseconds with the completed share of the search, out of `WHOLE`; an
+        exception stops the search.
         """
         graph = self.graph
         if start is not None:
@@ -242,18 +243,18 @@ class ClosureCuts:
             yield LowerBound(one_pass, (int(search.too_large),), infeasible=True, forced=int(search.excessive))
 
     def proof(self, limit: int, bound: LowerBound) -> LowerBound:
-        """Return the bound that the node and the price of a bound prove, by a single cut."""
+        """Return the bound proved by one cut at the node and the price of `bound`."""
         self.search.aim(max(0, min(limit, MAX_LIMIT)))
         self.search.start(*self.moment(bound))
         return replace(bound, amount=self.graph.needed_compute + int(self.search.overhead))
 
     def moment(self, bound: LowerBound, factor: Fraction | int = 1) -> tuple[int, int, int]:
-        """Return the node of a bound, and p, k of its price of a byte times a factor: p / 2**k units of the search."""
+        """Return (node, p, k) of a bound, where factor * its price of a byte is p / 2**k units of the search."""
         check_moment(self.graph, bound.nodes)
         p, shift = Prices((bound.prices or Prices()).byte * factor).fraction
         shift -= self.bits
         p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
-        # A price that is too fine is rounded down.
+        # Round down a price with too many bits.
         spare = max(0, p.bit_length() - 62, shift - 2**20)
         p, shift = (p >> spare, shift - spare) if shift >= spare else (MAX_PRICE, 0)
         return bound.nodes[0], p, shift

@@ -1,4 +1,4 @@
-"""Programs over 0/1 variables, solved by SciPy's HiGHS."""
+"""Integer programs over 0/1 variables, solved by HiGHS through SciPy."""
 
 from collections.abc import Iterable
 from math import gcd
@@ -10,29 +10,34 @@ from remat_algos.bounds import tuning
 from remat_algos.c_output import without_debug_lines
 from remat_algos.ir.arrays import Int64
 
-SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
+# Status codes of SciPy's `milp`.
+SOLVED, STOPPED, INFEASIBLE = 0, 1, 2
 
 
-FREE = -1  # state of a variable without a fixed value
-ZERO, ONE = CONSTANTS = 0, 1  # variables of fixed value, in every program
+# State of a variable without a fixed value.
+FREE = -1
+# Variables with a fixed value in every program.
+ZERO, ONE = CONSTANTS = 0, 1
 
 
 class ProgramRows:
-    """Rows `low <= sum of amount * variable <= high`; a variable is given by its index.
+    """Rows `low <= sum of amount * variable <= high`; variables are indices.
 
-    Which variables are free, and the values of the others, is known when the program is solved.
+    Fixed variables are substituted only when the program is solved.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        self._blocks = list[tuple[Any, ...]]()  # (row, variable, amount) of many entries
-        self._terms = list[tuple[int, int, float]]()  # of one
-        self._ends = list[tuple[float, ...]]()  # (low, high, unit), and how many rows have them
+        # (row, variable, amount) arrays, and single entries.
+        self._blocks = list[tuple[Any, ...]]()
+        self._terms = list[tuple[int, int, float]]()
+        # (low, high, unit, number of rows).
+        self._ends = list[tuple[float, ...]]()
 
     def add(
         self, variables: Any, amounts: Any, *, low: float = -np.inf, high: float = np.inf, unit: float = 1.0
     ) -> None:
-        """Add a row for each column of int64[terms, rows] `variables`; all have the same amounts, float64[terms]."""
+        """Add one row per column of `variables`, int64[terms, rows]; `amounts`, float64[terms], is shared by all."""
         n_terms, n_rows = np.shape(variables)
         rows = np.tile(np.arange(self.size, self.size + n_rows), n_terms)
         self._blocks.append((rows, np.ravel(variables), np.repeat(amounts, n_rows)))
@@ -40,13 +45,13 @@ class ProgramRows:
         self.size += n_rows
 
     def add_row(self, terms: Iterable[tuple[int, float]], *, low: float = -np.inf, high: float = np.inf) -> None:
-        """Add a row of (variable, amount)."""
+        """Add a row of (variable, amount) terms."""
         self._terms += [(self.size, variable, amount) for variable, amount in terms]
         self._ends.append((low, high, 1.0, 1))
         self.size += 1
 
     def table(self, state: Any) -> tuple[Any, Any, Any]:
-        """Return the matrix of the free variables, and the lowest and highest value of each row."""
+        """Return the matrix over the free variables, and the lower and upper limits of the rows."""
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
         blocks = [*self._blocks, tuple(zip(*self._terms, strict=True))] if self._terms else self._blocks
@@ -54,10 +59,10 @@ class ProgramRows:
         *ends, counts = np.array(self._ends).T
         low, high, unit = np.repeat(ends, counts.astype(np.int64), axis=1)
         free, column = state[variable] == FREE, np.cumsum(state == FREE) - 1
-        known = np.bincount(row[~free], amount[~free] * state[variable[~free]], self.size)
+        fixed = np.bincount(row[~free], amount[~free] * state[variable[~free]], self.size)
         row, column, amount = row[free], column[variable[free]], amount[free]
         matrix = csr_array((amount / unit[row], (row, column)), (self.size, int((state == FREE).sum())))
-        return matrix, (low - known) / unit, (high - known) / unit
+        return matrix, (low - fixed) / unit, (high - fixed) / unit
 
 
 def solve_integer_program(
@@ -70,12 +75,12 @@ def solve_integer_program(
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a cost over the free variables of rows, from 0 to `most`, of which those that are `whole` are integers.
+    """Minimize a linear cost subject to rows; free variables lie between 0 and `most`, those that are `whole` integer.
 
-    Arrays are by variable; `state` is `FREE` or the value of each. HiGHS' absolute tolerances are about 1e-6, so the
-    optimum should be far above 1. It stops at a relative `gap` of bound and objective. It cannot be interrupted: Ctrl-C
-    takes effect when it returns. In SciPy's result `x` has all variables, or is None; `status` is 0 unless it was
-    stopped; `mip_dual_bound` holds in either case.
+    Arrays are indexed by variable; `state` is `FREE` or the fixed value. HiGHS has absolute tolerances of about 1e-6,
+    so scale the cost until the optimum is far above 1. The solver stops at a relative `gap`. It cannot be interrupted:
+    Ctrl-C takes effect after it returns. In the result of SciPy, `x` has all variables or is None; `status` is 0 unless
+    the solver was stopped; `mip_dual_bound` is valid in either case.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped]
 
@@ -98,9 +103,9 @@ def solve_integer_program(
 
 
 def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
-    """Return the unit of an objective, and the possible error of its lower bound, both in compute.
+    """Return the unit of an objective and the numerical margin of its lower bound, both in compute.
 
-    If costs are small multiples of a common divisor, that is the unit, so HiGHS sees that the objective is whole.
+    If all costs are small multiples of a common divisor, that divisor is the unit, so HiGHS gets an integral objective.
 
     >>> objective_unit(np.array([4, 0, 6]), 100)
     (2.0, 0.0021)
@@ -112,10 +117,10 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 
 
 def proven(result: Any, unit: float, margin: float, step: int, *, fixed: int = 0, whole: bool = True) -> int:
-    """Return the compute that a result proves besides what is fixed: rounded up, and then to a multiple of `step`.
+    """Return the overhead that a solver result proves, rounded up to an integer and to a multiple of `step`.
 
-    It is the bound on the objective minus its margin. Without a result only what is fixed is proven; if the program is
-    not `whole`, the objective of its solved relaxation is the bound. A step of 0 rounds nothing.
+    It is `fixed` plus the dual bound of the objective minus `margin`; without a result it is `fixed`. For a linear
+    relaxation (not `whole`) the objective is the dual bound. With a step of 0 nothing is rounded to a multiple.
 
     >>> from types import SimpleNamespace as Result
     >>> [proven(Result(status=STOPPED, mip_dual_bound=dual), 2.0, 0.01, 5) for dual in (7.4999999, 7.51, None)]

@@ -1,4 +1,4 @@
-"""Minimum cuts with copies to the host and back: bounds on the time of plans, by prices of bytes and of the link."""
+"""Minimum cuts with copies to the host and back: lower bounds on time, from prices of bytes and of the link."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,25 +21,28 @@ from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.kernels.flow import FlowNetwork
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants
 
-SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
-ENDLESS = 2**61  # above all sums of finite capacities
-FLOAT_BITS = 60  # bits of sums of finite capacities
-BELOW = 1 - 2.0**-40  # a product of a few floats, times this, is less than the exact one
+# Vertices of the network, and the mark of values that no node needs after the moment.
+SOURCE, SINK, UNSEEN = 0, 1, -1
+# Capacity of arcs that no minimum cut contains: above the sum of all finite capacities, which has FLOAT_BITS bits.
+ENDLESS = 2**61
+FLOAT_BITS = 60
+# A product of a few floats, times this factor, is below the exact product.
+BELOW = 1 - 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
 class LinkCuts:
-    """Minimum cuts in which values may be copied over a link; the case of a link too slow for any is `ClosureCuts`."""
+    """Minimum cuts in which values may be copied over a link; `ClosureCuts` covers a link too slow for any copy."""
 
     graph: ComputationGraph
     times: LinkTimes
 
     @cached_property
     def begin(self) -> Int64:
-        """int64[n_values]: earliest compute at which any plan can store a value made before the node's first run.
+        """int64[n_values]: earliest compute at which any schedule can store a value computed before the moment.
 
-        It is the same for all nodes, so that a bound can be proved again from its node alone. On large graphs only
-        nodes that do not come after the one with the most bytes in id order count.
+        The same for all moments, so that one node and its prices suffice to verify a bound. On large graphs only nodes
+        that do not depend on the node with the most live bytes in id order are counted.
         """
         graph, nodes = self.graph, self.graph.needed
         if nodes.sum() > tuning.MANY_NODES:
@@ -49,7 +52,7 @@ class LinkCuts:
         return compute_up_to(graph, nodes)[graph.producer]
 
     def bounds(self, limit: int, start: LowerBound | None, advance: Callable[[int], object]) -> Iterator[LowerBound]:
-        """Yield increasing bounds, all above one pass; `advance` is called as by `ClosureCuts`, before each node."""
+        """Yield increasing bounds, all above one pass; `advance` is called before each node, as in `ClosureCuts`."""
         graph = self.graph
         best, prices = graph.needed_compute, Prices()
         nodes = moments_above(graph, limit).tolist()
@@ -75,7 +78,7 @@ class LinkCuts:
                 yield LowerBound(best, (node,), prices, TIME)
 
     def proof(self, limit: int, bound: LowerBound) -> LowerBound:
-        """Return what one cut at the node and the prices of a bound proves."""
+        """Return the bound proved by one cut at the node and the prices of `bound`."""
         (node,) = bound.nodes
         check_moment(self.graph, [node])
         moment = _PricedMoment(self.graph, limit, self.times, node, self.begin)
@@ -84,9 +87,9 @@ class LinkCuts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CutLine:
-    """A cut as a line over the prices.
+    """The bound of one cut as a linear function of the prices.
 
-    before, after : compute before and after the moment, over : bytes above the limit, loaded : values
+    before, after : compute before and after the moment; over : bytes above the limit; loaded : values loaded later
     """
 
     before: int
@@ -96,11 +99,11 @@ class _CutLine:
 
 
 class _PricedMoment:
-    """The network of the first run of a node: which nodes run after it, and which values are live or loaded for them.
+    """The flow network of a moment, the first run of a node; its cuts choose nodes to recompute and values to keep.
 
-    The source's side has the nodes that run after it, values that these need, and free nodes that do not run before it.
-    Arcs are in this order: of values, of the compute after, of the compute before and outputs of free nodes, then
-    infinite ones. A value cannot be stored before the compute `begin`, int64[n_values].
+    The source's side has the nodes that run after the moment, the values they need, and free nodes (neither ancestors
+    nor descendants) that do not run before it. Arcs are ordered: values, compute after, compute before with outputs of
+    free nodes, then infinite capacities. A value cannot be stored before the compute `begin`, int64[n_values].
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
@@ -116,16 +119,16 @@ class _PricedMoment:
         forced[graph.value_indptr[node] : graph.value_indptr[node + 1]] = True
         self.over = int(graph.workspace[node]) + int(graph.memory[forced].sum()) - limit
         self.free, self.again = np.flatnonzero(free), np.flatnonzero((past & ~single) | free)
-        runs, held = np.full(n, SINK), np.full(n, SINK)
+        runs, state = np.full(n, SINK), np.full(n, SINK)
         runs[future] = SOURCE
         runs[self.again] = 2 + np.arange(self.again.size)
-        held[self.free] = 2 + self.again.size + np.arange(self.free.size)
+        state[self.free] = 2 + self.again.size + np.arange(self.free.size)
         reader, read = row_of(graph.read_indptr, np.int32), graph.read_indices
         pairs = free[reader] & free[producer[read]]
-        order = held[producer[read[pairs]]], held[reader[pairs]]
+        order = state[producer[read[pairs]]], state[reader[pairs]]
         may = (past | free)[producer] & ~forced & ~graph.output
-        wanted = graph.needed[reader] & may[read] & (runs[reader] != SINK)
-        reader, read = reader[wanted], read[wanted]
+        readable = graph.needed[reader] & may[read] & (runs[reader] != SINK)
+        reader, read = reader[readable], read[readable]
         needed = np.full(graph.n_values, UNSEEN)
         others = np.setdiff1d(read, read[runs[reader] == SOURCE])
         needed[read] = SOURCE
@@ -135,10 +138,10 @@ class _PricedMoment:
         arcs = [
             (needed[self.values], runs[producer[self.values]]),
             (runs[self.again], np.full(self.again.size, SINK)),
-            (np.full(self.free.size, SOURCE), held[self.free]),
+            (np.full(self.free.size, SOURCE), state[self.free]),
             (runs[reader[chosen]], needed[read[chosen]]),
-            (held[self.free], runs[self.free]),
-            (runs[back], held[back]),
+            (state[self.free], runs[self.free]),
+            (runs[back], state[back]),
             order,
         ]
         self.tail, self.head = (np.concatenate(ends).astype(np.int32) for ends in zip(*arcs, strict=True))
@@ -148,7 +151,7 @@ class _PricedMoment:
         self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
 
     def cut(self, prices: Prices) -> tuple[int, _CutLine]:
-        """(lower bound on time, line of the cut): capacities are rounded down, all else is exact."""
+        """Return (lower bound on time, line of the cut); capacities are rounded down, the rest is exact."""
         graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
         byte = Fraction(prices.byte)
@@ -179,18 +182,19 @@ class _PricedMoment:
 
 
 class _Ascent:
-    """Maximize the bound of a moment over its prices, by cutting planes."""
+    """Maximize the bound of a moment over the prices by Kelley's cutting planes."""
 
     def __init__(self, moment: _PricedMoment, prices: Prices) -> None:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
-        self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))  # unit of its price
+        # The price of a byte is scaled by this unit in the LP.
+        self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))
         self.starts = [0]
         self.lines: list[_CutLine] = []
         self.best, self.prices = 0, prices
         self._cut(prices)
 
     def climb(self, best: int) -> None:
-        """Add cuts, and starts for late stores, until the bound is near the LP's optimum or cannot exceed `best`."""
+        """Add cuts, and starts for late stores, until the bound is near the LP optimum or cannot exceed `best`."""
         while len(self.lines) < tuning.MAX_LINK_CUTS:
             prices, above, share = self._top()
             if above - max(self.best, best) > tuning.NEAR_TIME * self.pass_:
@@ -205,7 +209,7 @@ class _Ascent:
             self.best, self.prices = bound, prices
 
     def _top(self) -> tuple[Prices, float, Any]:
-        """Solve the LP: (optimal prices, optimum, dual weight of each cut)."""
+        """Solve the LP; return (optimal prices, optimum, dual weight of each cut)."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
 
         moment, times, n_starts = self.moment, self.moment.times, len(self.starts)
@@ -216,20 +220,20 @@ class _Ascent:
             loaded = int(times.in_time[line.loaded].sum()) - line.after
             rows.append([1.0, *(-each / self.pass_ for each in [line.over * self.byte, *stored, loaded])])
         heights = [(line.before + moment.own + line.after) / self.pass_ for line in self.lines]
-        found = linprog(
+        solution = linprog(
             [-1.0] + [0.0] * (n_starts + 2),
             np.array([*rows, [0.0, 0.0, *[1.0] * n_starts, 0.0]]),
             [*heights, 1.0],
             bounds=[(0, None), (0, tuning.MAX_LINK_PRICE), *[(0, 1)] * (n_starts + 1)],
             method="highs",
         )
-        byte, shares = max(0.0, float(found.x[1])) * self.byte, np.clip(found.x[2:], 0.0, 1.0)
+        byte, shares = max(0.0, float(solution.x[1])) * self.byte, np.clip(solution.x[2:], 0.0, 1.0)
         out = shares[:-1] * BELOW / max(1.0, shares[:-1].sum())
         prices = Prices(byte, tuple(zip(self.starts, out.tolist(), strict=True)), float(shares[-1]))
-        return prices, found.x[0] * self.pass_, -found.ineqlin.marginals[:-1]
+        return prices, solution.x[0] * self.pass_, -solution.ineqlin.marginals[:-1]
 
     def _late_start(self, share: Any) -> bool:
-        """Add the start whose stores end latest in the cut that the lines make up; False if none ends too late."""
+        """Add the start whose stores end last in the convex combination of the cuts; False if none ends too late."""
         moment = self.moment
         loaded = np.zeros(moment.graph.n_values)
         for part, line in zip(share, self.lines, strict=True):

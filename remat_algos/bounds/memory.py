@@ -20,20 +20,20 @@ from remat_algos.structure.live_sets import live_set_graph, useful_values
 def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[int, list[int]]:
     """Lower bound on the peak of every schedule, and the nodes that prove it.
 
-    The largest of three: the maximum of `forced_bytes`, with its nodes, at each of which every schedule has this many
-    bytes live; `two_path_bound`, with its two nodes, at one of which it has; and `result_bytes`, without nodes.
+    The maximum of three bounds: `forced_bytes`, with each node that attains it; `two_path_bound`, with its two nodes,
+    at a run of one of which these bytes are live; and `result_bytes`, without nodes.
 
     Parameters
     ----------
     graph : ComputationGraph
     copies : bool, optional
-        True if schedules may copy values to the host and back: the peak of `lowest_order_with_copies`. No node is named
-        if the set of waiting outputs depends on the order.
+        True if schedules may copy values to the host and back; the bound is then that of `lowest_order_with_copies`.
+        The list is empty if the set of waiting outputs depends on the order.
 
     Returns
     -------
     int, list of int
-        Bytes, residents apart; ids of nodes.
+        Bytes without residents, and node ids.
 
     Examples
     --------
@@ -52,11 +52,11 @@ def least_peak_bound(graph: ComputationGraph, *, copies: bool = False) -> tuple[
 
 
 def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
-    """Bytes live in every schedule at the first run of the node that is the last to make an output.
+    """Bytes live in every schedule at the first run of the node that completes the outputs.
 
-    All outputs are live there, besides its workspace and its other reads and values. Which node is the last depends on
-    the schedule, so the minimum over the nodes that no other output needs counts. `live`, int64[n], are bytes known to
-    be live at the first run of each node.
+    All outputs are live at that step, with the workspace, reads and values of the node. Any node that no other output
+    needs may be this node, so the minimum over them is the bound. `live`, int64[n], are bytes known to be live at the
+    first run of each node.
     """
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     bytes_of = _own_bytes(graph) + int(graph.memory[graph.output].sum())
@@ -78,19 +78,19 @@ def _own_bytes(graph: ComputationGraph) -> Int64:
 
 
 def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
-    """The lowest peak of every schedule with copies to the host and back, and an order of one pass that reaches it.
+    """The minimum peak over all schedules with copies to the host and back, and a one-pass order that attains it.
 
-    During the first run of a node its workspace, what it reads and makes, and all outputs made before are on the
-    device; all else may have left. More nodes before it can only mean more outputs, so the order is built from its end:
-    of the nodes that may run last, the one with the fewest bytes does (Lawler's rule for the minimum of the maximum
-    cost). The order reaches the bound if all values except outputs may leave.
+    During the first run of a node its workspace, reads and values and all earlier outputs are on the device; all other
+    values may be on the host. More nodes before it can only add outputs, so the order is built backwards: among the
+    nodes that may run last, choose the one with the fewest bytes (Lawler's rule for minimizing the maximum cost). The
+    order attains the bound if all values except outputs may leave the device.
     """
-    found = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
-    return int(found[0]), found[1:]
+    result = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
+    return int(result[0]), result[1:]
 
 
 def _lowest_with_copies(graph: ComputationGraph) -> Int64:
-    """Return the lowest peak, then the order."""
+    """Return the minimum peak, followed by the order."""
     own, pinned = _own_bytes(graph), np.zeros(graph.n_nodes, np.int64)
     np.add.at(pinned, graph.producer, np.where(graph.output, graph.memory, 0))
     order = np.flatnonzero(graph.needed)
@@ -102,7 +102,7 @@ def _lowest_with_copies(graph: ComputationGraph) -> Int64:
 
 
 def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
-    """Needed nodes from the last to the first: each time the smallest of the nodes whose readers are all placed."""
+    """Order the needed nodes backwards: repeatedly choose the smallest node whose readers are all placed."""
     needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
     update, update_reader = updates_and_readers(graph)
     for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):
@@ -113,36 +113,37 @@ def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
     np.add.at(awaited, makers[np.repeat(needed, np.diff(graph.read_indptr))], 1)
     ready = [(int(own[v]), -v) for v in nodes.tolist() if not awaited[v]]
     heapify(ready)
-    found = list[int]()
+    order = list[int]()
     while ready:
         v = -heappop(ready)[1]
-        found.append(v)
+        order.append(v)
         for u in [*makers[graph.read_indptr[v] : graph.read_indptr[v + 1]].tolist(), *before.get(v, ())]:
             awaited[u] -= 1
             if not awaited[u]:
                 heappush(ready, (int(own[u]), -u))
-    return np.array(found, np.int64)
+    return np.array(order, np.int64)
 
 
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Bytes live in every schedule while one of two nodes runs, and the two nodes.
+    """Lower bound on the peak from two nodes, and the nodes; at a run of one of them these bytes are live.
 
-    If no pair proves more, the maximum of `forced_bytes`, and [].
+    If no pair improves on the maximum of `forced_bytes`, return that maximum and [].
 
-    On a path from one to a third node some value is live until that one runs, besides what the other node needs itself
-    if it runs later (docs/algorithms/closure_bound.md, "Two paths, and results"). Pairs of the nodes with the most such
-    bytes are tried within the work limit, each with the widest paths to every third node.
+    If one node runs before the other, every path from the first to a third node has a live value until the third one
+    runs, in addition to the bytes that the other node needs (docs/algorithms/closure_bound.md, "Two paths, and
+    results"). Within the work limit, pairs of nodes with the most bytes are tried, with the widest paths to every third
+    node.
     """
     bound, *pair = derived(graph, "two_path_bound", lambda: _two_paths(graph)).tolist()
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
-    """Lower bound on the peak of every order of one pass; an order that meets it, if one better than by ids is known.
+    """Lower bound on the peak of every one-pass order, and an order that attains it if it improves on id order.
 
-    It is the largest minimum cut at the run of a node (docs/algorithms/closure_bound.md), or `least_peak_bound` if no
-    node may run twice. On graphs of up to 128 values `lowest_one_pass` follows: up to 30 nodes the bound is then nearly
-    always the lowest peak of one pass. At the deadline of `clock` it is the largest so far.
+    The bound is the largest minimum cut at the run of a node (docs/algorithms/closure_bound.md), or `least_peak_bound`
+    if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows; with at most 30 nodes the bound
+    is then nearly always exact. At the deadline of `clock` the best bound so far is returned.
     """
     clock, bound = clock or Clock(), 0
 
@@ -150,21 +151,22 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple
         nonlocal bound
         for cut in one_pass_cuts(graph, clock):
             bound = cut
-        known = int(bytes_in_id_order(graph).max(initial=0))
-        if graph.updates.any():  # some may have to wait for later readers
-            known = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
-        lowest, order = lowest_one_pass(graph, bound, known, clock.check)
+        upper = int(bytes_in_id_order(graph).max(initial=0))
+        # In-place updates may have to wait for later readers.
+        if graph.updates.any():
+            upper = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
+        lowest, order = lowest_one_pass(graph, bound, upper, clock.check)
         return np.array([lowest, *([] if order is None else order.tolist())], np.int64)
 
     try:
-        found = derived(graph, "one_pass", computed)
+        result = derived(graph, "one_pass", computed)
     except OutOfTime:
         return max(bound, least_peak_bound(graph)[0]), None
-    return int(found[0]), found[1:] if found.size > 1 else None
+    return int(result[0]), result[1:] if result.size > 1 else None
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live at each needed node in id order; 0 at others."""
+    """int64[n]: bytes live at each needed node in id order, 0 for other nodes."""
     n = graph.n_nodes
     indptr, indices = graph.readers
     last = graph.producer.astype(np.int64)
@@ -173,30 +175,30 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
     if nonempty.size:
         last[nonempty] = np.maximum(last[nonempty], np.maximum.reduceat(reader, indptr[nonempty]))
     last[graph.output] = n - 1
-    made = graph.needed[graph.producer]
-    live = interval_sums(graph.producer[made], last[made] + 1, graph.memory[made], n)
+    computed = graph.needed[graph.producer]
+    live = interval_sums(graph.producer[computed], last[computed] + 1, graph.memory[computed], n)
     return np.where(graph.needed, live + graph.workspace, 0)
 
 
 def moments_above(graph: ComputationGraph, limit: int) -> Int32:
-    """Needed nodes with more live bytes than the limit in id order, the most first; at others id order fits."""
+    """Needed nodes with more live bytes than the limit in id order, largest first; all others fit in id order."""
     live = bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
     return nodes[live[nodes] > limit]
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live in every schedule during the first run of each needed node; 0 for others.
+    """int64[n]: bytes live in every schedule during the first run of each needed node, 0 for other nodes.
 
-    These are workspace[v], the reads and values of v, outputs of nodes that v needs, and the values that a node that
-    runs only once made before v for a node after it: in every order, the former ran before v and the latter runs after
-    it. With very many outputs and nodes that run only once, those of the fewest bytes are not counted.
+    The sum of workspace[v], the reads and values of v, outputs of ancestors of v, and values that a node that runs only
+    once passes from before v to a node after v: in every order its producer runs before v and its reader after v. If
+    there are very many outputs and nodes that run only once, those with the fewest bytes are not counted.
     """
     return derived(graph, "forced_bytes", lambda: _live(graph, runs_once(graph)))
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Bytes live in every schedule during each needed node's first run; if none is `single`, during all its runs."""
+    """Bytes live in every schedule during the first run of each needed node; during all runs if none is `single`."""
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
     is_read = np.zeros(graph.n_nodes, bool)
@@ -209,11 +211,11 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """Return a lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
+    """Return a lower bound on the peak of every one-pass order, and an order that attains it if below `known`.
 
-    If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
-    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end. `above` is a
-    known lower bound, `known` an upper bound. Marks of the graph are ignored.
+    If every node runs once, the set of executed nodes (a down-set) determines the live values. A best-first search over
+    these sets orders them by the minimum peak on a path to them; with up to 30 needed nodes it nearly always finishes.
+    `above` is a known lower bound, `known` an upper bound. Marks of nodes are ignored.
     """
     from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
 
@@ -233,10 +235,11 @@ def lowest_one_pass(
 
 
 def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
-    """Yield increasing lower bounds on the peak of every order of one pass, by minimum cuts."""
+    """Yield increasing lower bounds on the peak of every one-pass order, from minimum cuts."""
     reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:  # the first part cannot be stopped
+    # The first part cannot be stopped.
+    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
@@ -255,10 +258,10 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:
-    """Return the bound and its two nodes, -1 if no pair proves it."""
+    """Return the bound and its two nodes, or -1 for the nodes if no pair proves it."""
     forced = forced_bytes(graph)
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")
     nodes = nodes[graph.needed[nodes]].astype(np.int32)
-    found = two_path_bytes(graph.arrays, live, nodes, int(forced.max(initial=0)), tuning.PAIR_WORK)
-    return np.array(found, np.int64)
+    result = two_path_bytes(graph.arrays, live, nodes, int(forced.max(initial=0)), tuning.PAIR_WORK)
+    return np.array(result, np.int64)

@@ -1,4 +1,4 @@
-"""A lower bound on compute from the live sets at one to four moments, as an integer program."""
+"""Moment bound: a lower bound on compute from the live sets at one to four steps, by an integer program."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from remat_algos.ir.arrays import Bool, Int8, Int64, row_of
 from remat_algos.ir.graph import ComputationGraph, runs_once
 from remat_algos.structure.reachability import ancestors, compute_up_to, descendants, reached
 
-# Programs that are solved for one added moment, at most.
+# Maximum number of programs solved to add one moment.
 PROGRAMS = 1 + tuning.FORCING + tuning.SPREAD + tuning.BY_RELAXATION + tuning.BY_BYTES + tuning.RETRIED
 
 
@@ -33,13 +33,13 @@ def moment_bound(
 ) -> LowerBound:
     """Lower bound on compute from the values live at the first runs of one to four nodes, the moments.
 
-    0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value that
-    a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
-    moment are within the limit. It holds for any order and any number of runs, since the program's omissions (memory
-    within a window, a second run in the same window) only lower it.
+    0/1 variables mark the values live at each moment and the nodes that run in the windows between moments. A value
+    that is read in a window, or is live at its end, was live at its start or is computed in it. The bytes live at each
+    moment are within the limit. Memory within a window, and a second run of a node in the same window, are ignored,
+    which can only lower the bound; so it holds for any order and any number of runs.
 
-    Each node is an ancestor of the next. With link times it bounds the time of plans that may also copy values to the
-    host and back. HiGHS cannot be interrupted before `seconds` are over; its bound at that time counts.
+    Each node must be an ancestor of the next. With `times`, the bound is on the time of plans that may also copy values
+    to the host and back. HiGHS cannot be interrupted before `seconds` have passed; its dual bound at that time is used.
     """
     return _Program(graph, limit, _chain(graph, nodes), times).bound(seconds)
 
@@ -54,23 +54,23 @@ def choose_moments(
     seconds: float = inf,
     clock: Clock | None = None,
 ) -> Iterator[LowerBound]:
-    """Add moments one by one, each time the one that raises the bound most; yield each better bound.
+    """Add moments one at a time, each time the moment that raises the bound most; yield each better bound.
 
-    `first` is the node that proves the closure bound. Candidates are the comparable nodes that force the most bytes,
-    and some evenly spread ones. The linear relaxation of each is solved, then the integer program of those with the
-    highest relaxation and of some that force the most bytes, if they raise the relaxation: neither alone ranks them
-    well. It ends when a moment gains little, or if the first program is not solved in time, since later ones are
-    larger. `seconds` is CPU time of this thread, so results may differ between machines, but little with their load.
-    The clock counts the programs.
+    `first` is the node that proves the closure bound. Candidates are the comparable nodes with the most forced bytes,
+    and some evenly spread ones. The linear relaxation is solved for every candidate, and the integer program for those
+    with the highest relaxation and, since the relaxation alone ranks poorly, for some with the most forced bytes that
+    raise it. The search ends when a moment gains little, or if the first program is not solved in time, since later
+    programs are larger. `seconds` is CPU time of this thread: results may differ between machines, but depend little on
+    their load. `clock` advances by one per program.
     """
     choice = _MomentChoice(graph, limit, seconds, clock or Clock(), times)
     best, _ = choice.solved([first], tuning.FIRST_PROGRAM_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or not best.stopped):
         base = best
-        for found in choice.longer(base):
-            if found.infeasible or found.amount > best.amount:
-                best = found
+        for bound in choice.longer(base):
+            if bound.infeasible or bound.amount > best.amount:
+                best = bound
                 yield best
             if best.infeasible:
                 return
@@ -81,9 +81,9 @@ def choose_moments(
 
 @dataclass(slots=True, eq=False)
 class _MomentChoice:
-    """Choose additional moments for the bound; `seconds` is CPU time.
+    """Select further moments for the bound; `seconds` is CPU time.
 
-    `idle` are nodes that did not raise the relaxation of the first moment.
+    `idle` nodes did not raise the relaxation with the first moment and are not tried again.
     """
 
     graph: ComputationGraph
@@ -95,7 +95,7 @@ class _MomentChoice:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def solved(self, nodes: Sequence[int], most: float, whole: bool = True) -> tuple[LowerBound, float]:
-        """Return the bound of a program or its linear relaxation after at most `most` seconds, and its upper bound."""
+        """Solve a program or its linear relaxation for at most `most` seconds; return its bound and upper bound."""
         self.clock.advance(1)
         program = _Program(self.graph, self.limit, sorted(nodes), self.times)
         return program.bound(self._seconds(most), whole), program.above
@@ -105,14 +105,14 @@ class _MomentChoice:
         return self.clock.late or self.stopwatch.spent >= self.seconds
 
     def _seconds(self, most: float) -> float:
-        """Time limit of a program that may take `most` seconds of CPU time: longer if other processes share the CPU."""
+        """Wall-clock limit for `most` seconds of CPU time: longer if other processes share the core."""
         spent, passed = self.stopwatch.spent, self.stopwatch.passed
         share = max(tuning.MIN_SHARE, min(1.0, spent / passed)) if passed > tuning.FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: LowerBound) -> Iterator[LowerBound]:
-        """Yield bounds with one more moment: a short try per candidate, then a long one for the highest."""
+        """Yield bounds with one more moment: a short try for each candidate, then a long one for the best unsolved."""
         best = base.amount
         stopped: list[tuple[float, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -132,7 +132,7 @@ class _MomentChoice:
                 best = max(best, bound.amount)
 
     def promising(self, base: LowerBound) -> list[tuple[int, ...]]:
-        """Candidate lists: the current moments plus one more, those with the highest relaxed bound first."""
+        """Lists of the current moments and one more, those with the highest relaxed bound first."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
         for v in base.nodes:
@@ -148,9 +148,9 @@ class _MomentChoice:
                 break
             if v in self.idle:
                 continue
-            found, _ = self.solved([*base.nodes, v], tuning.SHORT_SECONDS, whole=False)
-            if len(base.nodes) > 1 or found.infeasible or found.amount > without.amount:
-                relaxed[v] = found
+            bound, _ = self.solved([*base.nodes, v], tuning.SHORT_SECONDS, whole=False)
+            if len(base.nodes) > 1 or bound.infeasible or bound.amount > without.amount:
+                relaxed[v] = bound
             else:
                 self.idle.add(v)
         by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].amount))
@@ -162,7 +162,7 @@ class _MomentChoice:
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
-    """Return the nodes as ints; ValueError unless each is needed and an ancestor of the next."""
+    """Return the nodes as ints; raise ArgumentError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= tuning.MAX_MOMENTS:
         raise ArgumentError(
@@ -178,22 +178,22 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
 
 
 class _Variables:
-    """The 0/1 variables of a chain of moments, as numbers; 0 and 1 are the constants `ZERO` and `ONE`.
+    """Indices of the 0/1 variables of a chain of moments; variables 0 and 1 are the constants `ZERO` and `ONE`.
 
-    Here with two moments, the first runs of nodes u and v::
+    For two moments, the first runs of nodes u and v::
 
         start          moment 1: u            moment 2: v              end
           |                 |                      |                    |
           |-- runs[0, 1] ---|----- runs[1, 2] -----|---- runs[2, 3] ----|   node runs within the window, int64[n]
           |                 |----------------- runs[1, 3] --------------|   node runs in one window of the span
           |             live[1]                live[2]                  |   value is live at the moment, int64[n_values]
-          |            loaded[1]              loaded[2]                 |   value leaves, and is loaded later
+          |            loaded[1]              loaded[2]                 |   value is on the host, and loaded later
           |             kept[1]                kept[2]                  |   live or loaded later
           |---- waits[0] ---|------ waits[1] ------|----- waits[2] -----|   time without a run, not 0/1
 
-    Only values that may leave over the link, `leaving`, can be loaded: for others `kept` is `live`. Without a link
-    there are no waits. `kept[0]` is `ZERO`, as nothing is live at the start. `windows`, int64[windows, n], has the
-    runs of each window.
+    Only values that may be copied over the link, `leaving`, can be loaded; for all others `kept` is `live`. Without a
+    link there are no waits. `kept[0]` is `ZERO`, since nothing is live at the start. `windows`, int64[windows, n],
+    stacks the runs of the windows.
     """
 
     def __init__(self, graph: ComputationGraph, count: int, times: LinkTimes | None) -> None:
@@ -218,9 +218,9 @@ class _Variables:
 class _Program:
     """The integer program of a chain of moments, over `_Variables`.
 
-    All rows except those of bytes, of nodes that run once and of the link are clauses `one or other or not cause`.
-    Their consequences are fixed, in whole numbers, before anything is solved: the `state` of a variable is 0, 1 or
-    `FREE`.
+    All rows are clauses `one or other or not cause`, except those for bytes, for nodes that run once, and for the link.
+    Unit propagation fixes the consequences of the clauses exactly before a solver runs: the `state` of a variable is
+    0, 1 or `FREE`.
     """
 
     def __init__(
@@ -232,10 +232,13 @@ class _Program:
         self.future = {w: descendants(graph, v) for w, v in self.moments.items()}
         for w, v in self.moments.items():
             self.future[w][v] = False
-        self.past[len(chain) + 1] = graph.needed  # all have run at the end
+        # Every needed node has run at the end.
+        self.past[len(chain) + 1] = graph.needed
         self.repeatable = _repeatable(graph)
-        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]  # at most one of each column
-        self.above = inf  # upper bound: the compute of a solution
+        # At most one variable of each column is 1.
+        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]
+        # Upper bound: the compute of a solution.
+        self.above = inf
         self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
         self.clauses = np.concatenate(
@@ -244,8 +247,9 @@ class _Program:
         self.possible = self._propagate()
         if self.possible:
             self._drop_unwanted()
-        self.starts = {w: [0] for w in self.moments}  # by moment: starts of stores that have a row
-        self.begin = dict[int, Int64]()  # by moment: earliest starts of the stores of values that may leave
+        # By moment: starts of stores that have a row, and earliest stores of values that may leave.
+        self.starts = {w: [0] for w in self.moments}
+        self.begin = dict[int, Int64]()
         if times:
             within = graph.needed & ~self.future[len(chain)]
             begin = compute_up_to(graph, within)[graph.producer[self.variables.leaving]]
@@ -253,7 +257,7 @@ class _Program:
                 self.begin[w] = np.minimum(begin, int(graph.compute[self.past[w]].sum() - graph.compute[v]))
 
     def _fix(self) -> None:
-        """Fix variables that are equal in every schedule."""
+        """Fix variables that have the same value in every schedule."""
         graph, state, producer, at = self.graph, self.state, self.graph.producer, self.variables
         state[[ZERO, ONE]] = ZERO, ONE
         for runs in at.runs.values():
@@ -272,34 +276,38 @@ class _Program:
             state[at.loaded[w][future[producer[at.leaving]] | (state[live[at.leaving]] == 1)]] = 0
 
     def _clauses(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield (one, other, cause) of rows `one or other or not cause`, which broadcast."""
+        """Yield (one, other, cause) for rows `one or other or not cause`; the three arrays broadcast."""
         graph, at, producer = self.graph, self.variables, self.graph.producer
         reader = row_of(graph.read_indptr, np.int32)
-        wanted = graph.needed[reader]
-        reader, read = reader[wanted], graph.read_indices[wanted]
+        needed = graph.needed[reader]
+        reader, read = reader[needed], graph.read_indices[needed]
         outputs = np.flatnonzero(graph.output)
-        for w in self.moments:  # an output stays live once it is made
+        # An output stays live after it is computed.
+        for w in self.moments:
             if w > 1:
                 yield at.live[w][outputs], ZERO, at.live[w - 1][outputs]
             yield at.live[w][outputs], ZERO, at.windows[w - 1][producer[outputs]]
-        for w in self.moments:  # a kept value is live or loaded
+        # A kept value is live or loaded later.
+        for w in self.moments:
             yield at.live[w][at.leaving], at.loaded[w], at.kept[w][at.leaving]
         for (a, b), runs in at.runs.items():
-            # A value that is read in the span, or kept at its end, was kept at its start or is computed in it.
+            # A value that is read in the span, or kept at its end, is kept at its start or computed in the span.
             yield at.kept[a][read], runs[producer[read]], runs[reader]
             if b in at.kept:
                 yield at.kept[a], runs[producer], at.kept[b]
-            for middle in range(a + 1, b):  # a node runs in a span if it runs in one of its parts
+            # A node runs in a span if and only if it runs in one of its parts.
+            for middle in range(a + 1, b):
                 parts = at.runs[a, middle], at.runs[middle, b]
                 yield *parts, runs
                 for part in parts:
                     yield runs, ZERO, part
-            if a == 1:  # ancestors of a moment have run by then
+            # Ancestors of a moment have run before it.
+            if a == 1:
                 due = self.past[b]
                 yield at.runs[0, 1][due], runs[due], ONE
 
     def _propagate(self) -> bool:
-        """Fix variables that the rows imply and drop clauses that always hold; False if no schedule fits."""
+        """Fix variables by unit propagation and drop satisfied clauses; return False if no schedule fits."""
         graph, state = self.graph, self.state
         runs = self.single_runs
         while True:
@@ -313,10 +321,10 @@ class _Program:
             state[clauses[0][(one == FREE) & (other == 0) & (cause == 1)]] = 1
             state[clauses[1][(one == 0) & (other == FREE) & (cause == 1)]] = 1
             state[clauses[2][(one == 0) & (other == 0) & (cause == FREE)]] = 0
-            known = (state[runs] == 1).sum(axis=0)
-            if (known > 1).any():
+            n_runs = (state[runs] == 1).sum(axis=0)
+            if (n_runs > 1).any():
                 return False
-            spent = runs[:, known == 1]
+            spent = runs[:, n_runs == 1]
             state[spent[state[spent] == FREE]] = 0
             for w in self.moments:
                 slack = self._slack(w)
@@ -328,24 +336,24 @@ class _Program:
                 return True
 
     def _slack(self, w: int) -> int:
-        """Bytes left at a moment beside the workspace and the values that must be live."""
+        """Bytes left at a moment after its workspace and the values that must be live."""
         forced = self.graph.memory[self.state[self.variables.live[w]] == 1]
         return self.limit - int(self.graph.workspace[self.moments[w]]) - int(forced.sum())
 
     def _drop_unwanted(self) -> None:
-        """Fix to 0 the variables that no row requires to be 1; all other rows and the objective only gain."""
+        """Fix to 0 each variable that no row forces to be 1, which helps all other rows and the objective."""
         causes = np.where(self.state[self.clauses[2]] == 1, ONE, self.clauses[2])
-        wanted = reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
-        wanted[self.variables.waits] = True
-        self.state[(self.state == FREE) & ~wanted] = 0
+        required = reached(np.tile(causes, 2), self.clauses[:2].ravel(), self.state.size, ONE)
+        required[self.variables.waits] = True
+        self.state[(self.state == FREE) & ~required] = 0
         self.clauses = self.clauses[:, self.state[self.clauses[2]] != 0]
 
     def bound(self, seconds: float | None, whole: bool = True) -> LowerBound:
-        """Solve it, or its linear relaxation; a bound on the overhead that floating point proves is rounded up."""
+        """Solve the program or its linear relaxation; the bound is rounded up after subtracting the float margin."""
         graph, state, at, needed = self.graph, self.state, self.variables, self.graph.needed_compute
-        found = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
+        base = LowerBound(needed, tuple(self.moments.values()), of=TIME if self.times else COMPUTE)
         if not self.possible:
-            return replace(found, infeasible=True)
+            return replace(base, infeasible=True)
         cost, most = np.zeros(state.size, np.int64), np.ones(state.size)
         cost[at.windows], most[at.waits] = graph.compute, np.inf
         fixed, is_wait, free = int(cost[state == ONE].sum()) - needed, np.isinf(most), state == FREE
@@ -354,7 +362,7 @@ class _Program:
         unit, margin = integer_program.objective_unit(cost[free], needed)
         if not free.any() or seconds == 0:
             lower = integer_program.proven(None, unit, margin, step, fixed=fixed)
-            return replace(found, amount=needed + lower, stopped=bool(free.any()))
+            return replace(base, amount=needed + lower, stopped=bool(free.any()))
         stopwatch = Stopwatch()
 
         def solved(whole: bool) -> Any:
@@ -374,17 +382,19 @@ class _Program:
                     break
         result = solved(whole)
         if result.status == integer_program.INFEASIBLE:
-            return replace(found, stopped=True)  # by floating point, which proves nothing
+            # A floating-point proof of infeasibility is not exact, so it is not used.
+            return replace(base, stopped=True)
         if result.x is not None:
             self.above = needed + fixed + result.fun * unit
         lower = integer_program.proven(result, unit, margin, step, fixed=fixed, whole=whole)
-        return replace(found, amount=needed + lower, stopped=result.status != integer_program.SOLVED)
+        return replace(base, amount=needed + lower, stopped=result.status != integer_program.SOLVED)
 
     def _rows(self, unit: float) -> ProgramRows:
-        """Rows of the program; times and waits are in a unit."""
+        """Build the rows of the program; times and waits are in `unit`."""
         rows, at, compute, state = ProgramRows(), self.variables, self.graph.compute, self.state
         rows.add(self.clauses, np.array([1.0, 1.0, -1.0]), low=0.0)
-        for w, live in at.live.items():  # the values live at each moment are within the limit
+        # The values live at each moment fit in the limit.
+        for w, live in at.live.items():
             free = state[live] == FREE
             for amounts in _rows_of_bytes(self.graph.memory[free], self._slack(w)):
                 rows.add(live[free, np.newaxis], amounts, high=1 + tuning.MARGIN)
@@ -394,7 +404,7 @@ class _Program:
             return rows
 
         def copied(side: slice, w: int, times: Int64, least: int) -> None:
-            """Compute and waits on a side of a moment last as long as the copies there of what is loaded after it."""
+            """On one side of a moment, compute and waits last at least as long as the copies of values loaded later."""
             runs, waits = at.windows[side], at.waits[side]
             amounts = np.concatenate([np.tile(compute, len(runs)), np.full(waits.size, unit), -times])
             terms = np.concatenate([runs.ravel(), waits, at.loaded[w]])
@@ -402,15 +412,15 @@ class _Program:
 
         out, into = (times[at.leaving] for times in self.times)
         for w, v in self.moments.items():
-            # Values that were not made before a start are stored after that, and all before the moment's step.
+            # Values not computed before a start are stored between the start and the moment.
             for start in self.starts[w]:
                 copied(slice(w), w, np.where(self.begin[w] >= start, out, 0), start + int(compute[v]))
             copied(slice(w, None), w, into, 0)
         return rows
 
     def _late_starts(self, times: LinkTimes, unit: float, x: Any) -> bool:
-        """For each moment, add the start whose row a solution breaks most; False if it breaks none."""
-        at, found = self.variables, False
+        """For each moment, add the start with the most violated row; return False if no row is violated."""
+        at, added = self.variables, False
         for w, v in self.moments.items():
             runs, waits = x[at.windows[:w]], x[at.waits[:w]]
             before = float((runs @ self.graph.compute).sum() + unit * waits.sum()) - int(self.graph.compute[v])
@@ -419,22 +429,22 @@ class _Program:
             end, start = latest_store(self.begin[w][loaded], copied)
             if end - before > tuning.TOLERANCE * self.graph.needed_compute:
                 self.starts[w].append(start)
-                found = True
-        return found
+                added = True
+        return added
 
 
 def latest_store(begin: Int64, copied: Any) -> tuple[float, int]:
-    """(end, begin) of the store that ends latest; none begins before `begin`, and the link copies one at a time."""
+    """(end, begin) of the store that ends last, if each starts at `begin` or later and copies do not overlap."""
     order = np.argsort(-begin, kind="stable")
     ends = begin[order] + np.cumsum(copied[order])
     return (ends.max(), int(begin[order[ends.argmax()]])) if order.size else (0.0, 0)
 
 
 def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
-    """Yield float64[k]: the bytes of values relative to the slack, and the same rounded in several units.
+    """Yield float64[k] coefficients: sizes relative to the slack, then versions rounded down in several units.
 
-    For 0/1 variables `sum of memory // unit * live <= slack // unit` holds for every unit: each size and the slack are
-    rounded down. Units are the largest sizes, and common divisors of the largest.
+    For 0/1 variables, `sum of (memory // unit) * live <= slack // unit` is valid for every unit (a Chvatal-Gomory cut).
+    The units are the largest sizes and the common divisors of the largest sizes.
     """
     if slack <= 0:
         return
@@ -452,9 +462,9 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 
 
 def _repeatable(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes worth recomputing: not `once`, not marked to be kept, with a value that is read and no output."""
-    wanted = np.zeros(graph.n_values, bool)
-    wanted[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True
+    """bool[n]: repeatable nodes: needed, not `once` or marked keep, no outputs, and some value that is read."""
+    read = np.zeros(graph.n_values, bool)
+    read[graph.read_indices[graph.needed[row_of(graph.read_indptr, np.int32)]]] = True
     repeatable = np.zeros(graph.n_nodes, bool)
-    repeatable[graph.producer[wanted & ~graph.output]] = True
+    repeatable[graph.producer[read & ~graph.output]] = True
     return repeatable & ~runs_once(graph) & graph.needed

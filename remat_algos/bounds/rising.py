@@ -1,4 +1,4 @@
-"""Lower bounds for one memory limit or several, with copies or without: rising ones, and proofs of known ones."""
+"""Increasing lower bounds for one memory limit or several, and verification of claimed bounds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +24,16 @@ def rising(
     last: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[LowerBound]:
-    """Yield increasing lower bounds for every schedule within a limit of the peak, without residents.
+    """Yield increasing lower bounds for every schedule with a peak, without residents, within a limit.
 
-    They bound the compute; with the times of copies over a link, the time of schedules that may also copy values.
-    First one pass and bounds by minimum cuts; for the effort "default", up to 3,000 nodes, also the moment bound of the
-    node that proves the last of these; for "best", or with `last` (after a search, for the bound of the plan found),
-    moment bounds of up to three nodes. A bound whose integer program was stopped holds, but may differ from machine to
-    machine. If you stop iterating, the last bound holds; at its deadline the clock raises OutOfTime.
+    The bounds are on compute; with copy `times`, on the time of schedules that may also copy values over a link. The
+    first is one pass, followed by bounds from minimum cuts. The effort "default" adds, on up to 3,000 nodes, the moment
+    bound at the node that proves the last of these; "best", and `last` (for the plan that a search returned), add
+    moment bounds with up to three nodes. If an integer program was stopped, its bound is valid but may differ between
+    machines. The caller may stop iterating at any time; at its deadline the clock raises OutOfTime.
 
-    `start` is a bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
-    `closure` is the closure bound of exactly this limit, if known.
+    `start` is a bound of the same graph for this limit or a larger one: it is valid, and its node and price are tried
+    first. `closure` is the closure bound for exactly this limit, if already computed.
     """
     allowed, clock = Effort.of(effort), clock or Clock()
     count = allowed.last_moments if last else allowed.moments
@@ -53,10 +53,11 @@ def rising(
                 yield best
     if limit is None or not integers or cut is None or cut.prices is None:
         return
-    from remat_algos.bounds.moments import PROGRAMS, choose_moments  # long, and not needed by most calls
+    # Imported only here: slow to import, and few calls need it.
+    from remat_algos.bounds.moments import PROGRAMS, choose_moments
 
-    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # each begins where it is counted
-    for found in choose_moments(
+    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
+    for bound in choose_moments(
         graph,
         limit,
         cut.nodes[0],
@@ -65,18 +66,18 @@ def rising(
         seconds=allowed.moment_seconds,
         clock=clock,
     ):
-        if found.infeasible or found.amount > best.amount:
-            best = found
+        if bound.infeasible or bound.amount > best.amount:
+            best = bound
             yield best
 
 
 def _excess(graph: ComputationGraph, limit: int, times: LinkTimes | None) -> LowerBound | None:
-    """Return the proof that no schedule fits, by bytes that no cut counts; None if there is none."""
+    """Return the proof that no schedule fits because of bytes that no cut counts; None if there is no such proof."""
     peak, nodes = least_peak_bound(graph, copies=times is not None)
     if limit >= peak or (times is None and peak <= forced_bytes(graph).max(initial=0)):
         return None
-    found = replace(one_pass(graph, times), infeasible=True)
-    return found if times else replace(found, nodes=tuple(nodes), forced=peak)
+    bound = replace(one_pass(graph, times), infeasible=True)
+    return bound if times else replace(bound, nodes=tuple(nodes), forced=peak)
 
 
 def prove(
@@ -89,9 +90,9 @@ def prove(
 ) -> LowerBound:
     """Return what the nodes and prices of a bound prove within a limit: by one cut, or without prices by a program.
 
-    Without nodes it is one pass.
+    A bound without nodes is that of one pass.
 
-    `times` are those of the copies, for a bound on time; `seconds` limits the integer program.
+    `times` are copy times, for bounds on time; `seconds` limits the integer program.
 
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
     >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
@@ -110,9 +111,9 @@ def prove(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundCurve:
-    """Lower bounds on compute for rising limits: `bounds` the largest, `closures` the closure bound or one pass.
+    """Lower bounds on compute for ascending limits: `bounds` the best, `closures` the closure bound or one pass.
 
-    A smaller limit never has a smaller bound. `stop` is how the search ended.
+    Bounds never increase with the limit. `stop` is how the search ended.
     """
 
     graph: ComputationGraph
@@ -122,7 +123,7 @@ class BoundCurve:
     stop: Stop = Stop.DONE
 
     def at(self, limit: int) -> LowerBound:
-        """Return the bound of the next larger limit; one pass beyond the last."""
+        """Return the bound of the smallest of `limits` that is not below `limit`; one pass above the last."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound
@@ -132,15 +133,15 @@ class BoundCurve:
 def bound_curve(
     graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str, link: Link | None = None
 ) -> BoundCurve:
-    """Compute lower bounds for several limits, the largest first; each search starts at the last node and price.
+    """Compute lower bounds for several limits, from the largest; each search starts at the previous node and price.
 
-    A limit that was not reached in time has the bound for the next larger one. With a link, at its full rates, they
-    bound the time of plans with copies.
+    A limit not reached in time gets the bound of the next larger one. With a link, used at its full rates, the bounds
+    are on the time of plans with copies.
     """
     ordered, (refined, ticks, times) = sorted(set(limits)), in_ticks(graph, link)
     first, closure, stop = one_pass(graph, times), None, Stop.DONE
     best = first
-    found, closures = [best] * len(ordered), [best] * len(ordered)
+    bounds, closures = [best] * len(ordered), [best] * len(ordered)
     with until_stopped() as ending:
         for place, limit in reversed([*enumerate(ordered)]):
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
@@ -152,14 +153,14 @@ def bound_curve(
                         bound = first
                     if bound.infeasible or bound.amount >= best.amount:
                         best = bound
-                    found[place] = best
+                    bounds[place] = best
                     if bound.source == CLOSURE and bound.prices is not None:
                         closure = closures[place] = bound
             stop |= share.stop
             if stop is Stop.INTERRUPTED:
                 break
-            found[:place] = [best] * place
+            bounds[:place] = [best] * place
             if best.infeasible:
                 break
             clock.check()
-    return BoundCurve(graph, tuple(ordered), tuple(found), tuple(closures), stop | ending.stop)
+    return BoundCurve(graph, tuple(ordered), tuple(bounds), tuple(closures), stop | ending.stop)
