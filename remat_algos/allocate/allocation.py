@@ -1,4 +1,4 @@
-"""Buffers, the bytes and the steps at which they are needed, and an address for each: `Allocation`."""
+"""Buffers (sizes and live ranges) and their addresses in one arena: `Allocation`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
 
 NO_LIMIT = 2**63 - 1
-"""A number of bytes, or steps, that is never reached."""
+"""A number of bytes or steps that is never reached."""
 
 
 def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, sizes: bool = False) -> Int64:
-    """Make a read-only array of whole numbers, or of sizes in bytes; AllocationError for anything else."""
+    """Convert to a read-only array of whole numbers, or of sizes in bytes; raise AllocationError if impossible."""
     try:
         numbers = frozen(array, np.int64, what, count)
         if sizes:
@@ -31,12 +31,12 @@ def whole_numbers(array: ArrayLike, what: str, count: int | None = None, *, size
 
 
 def is_byte_count(number: Any) -> TypeGuard[int]:
-    """True for an integer of 0 or more, of any size; a float is none, even if it is whole."""
+    """True for an integer of 0 or more, of any size; False for floats, even whole ones."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
 def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
-    """Check a limit in bytes; None becomes `NO_LIMIT`."""
+    """Check a limit in bytes; return `NO_LIMIT` for None."""
     if limit is None:
         return NO_LIMIT
     if not is_byte_count(limit) or limit < minimum:
@@ -56,7 +56,7 @@ def is_alignment(number: Any) -> bool:
 
 
 def check_alignment(alignment: Any) -> int:
-    """Return an alignment; AllocationError if it is none."""
+    """Return the alignment; raise AllocationError unless it is a power of two below 2**53."""
     if not is_alignment(alignment):
         raise about(
             "alignment",
@@ -69,33 +69,34 @@ def check_alignment(alignment: Any) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Buffers with their bytes and half-open ranges of steps.
+    """Buffers: their sizes in bytes, and half-open ranges of steps during which they are live.
 
     Parameters
     ----------
     begin, end : int64[k]
-        Buffer i is needed at the steps `begin[i]:end[i]`, at least one; steps are 0 or more.
+        Buffer i is live during the steps `begin[i]:end[i]`, at least one. Steps are numbered from 0.
     size : int64[k]
         Bytes.
     instance : int64[k], optional
-        The instance of the schedule's `Lifetimes` that each one stores; -1, the default, for a workspace.
+        The instance of the schedule's `Lifetimes` that each buffer stores; -1, the default, for workspaces.
     over : int64[k], optional
-        The buffer that each one is written over: of the same size, needed for the last time at the first step of this
-        one, and overwritten by no other (chen2016, section 3: in place). -1, the default, for none.
+        The buffer that each buffer overwrites in place (chen2016, section 3): of the same size, last live at the first
+        step of the overwriting buffer, and overwritten by no other. -1, the default, if none.
     names : tuple of str
-        Names in the file; empty by default.
+        Names from the input file; empty by default.
     offset : int64[k], optional
-        The fixed first byte of a buffer, from the start of its arena; -1, the default, if it may lie anywhere. A buffer
-        written over such a buffer lies there too.
+        Fixed offset of each buffer from the start of its arena; -1, the default, if the buffer may be placed anywhere.
+        A buffer that overwrites a fixed buffer has the same offset.
     arena : int64[k], optional
-        The required arena of each one, from 0; -1, the default, for any. With a fixed offset it is 0 unless given.
+        Required arena of each buffer, from 0; -1, the default, for any. A buffer with a fixed offset belongs to arena 0
+        by default.
 
     Raises
     ------
     AllocationError
-        If a buffer ends before it begins, a size is negative, a buffer is written over one that is still needed, or
-        two buffers at fixed offsets share a byte at a step; for arrays of different lengths, fractions, and a sum of
-        sizes of 2**53 or more.
+        If a buffer ends before it begins, a size is negative, a buffer overwrites one that is live later, or two
+        buffers with fixed offsets share a byte at a step; if arrays differ in length or contain fractions; or if the
+        sizes add up to 2**53 or more.
 
     Examples
     --------
@@ -111,7 +112,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     begin: Int64
     end: Int64
     size: Int64
-    instance: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+    instance: Int64 = None  # type: ignore[assignment]  # set by `__post_init__`
     over: Int64 = None  # type: ignore[assignment]
     names: tuple[str, ...] = ()
     offset: Int64 = None  # type: ignore[assignment]
@@ -150,18 +151,18 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @classmethod
     def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
-        """Make the buffers of a schedule: buffer i is instance i, workspaces follow.
+        """Return the buffers of a schedule: one per instance, in order, followed by workspaces.
 
         Parameters
         ----------
         simulation : Simulation
         over : int64[n_instances], optional
-            The instance that each one is written over (`find_overwrites`), -1 for none.
+            The instance that each instance overwrites in place (`find_overwrites`), or -1.
 
         Raises
         ------
         TypeError
-            For anything but a simulation; for a plan give `plan.simulation`.
+            If `simulation` is not a Simulation; for a plan, pass `plan.simulation`.
         """
         check_simulation(simulation)
         lifetimes, graph = simulation.lifetimes, simulation.graph
@@ -182,7 +183,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: index in this table of each buffer of a schedule; AllocationError if the buffers differ.
+        """int64[k]: index in this table of each buffer of a schedule; AllocationError if they do not match.
 
         Parameters
         ----------
@@ -197,7 +198,6 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         [0, 1, 2]
         """
         expected = Buffers.of(simulation)
-        # in the order of the schedule's buffers: instances, then workspaces by step
         order = np.lexsort((self.begin, np.where(self.instance < 0, len(self), self.instance)))
         fields = ("instance", "begin", "end", "size")
         if len(self) != len(expected) or any(
@@ -209,7 +209,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return order
 
     def name(self, i: int) -> str:
-        """Return the name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
+        """Return the name of a buffer, or its number as text; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError("unknown buffer {i}; buffers are 0 to {last}", i=i, last=len(self) - 1)
@@ -224,7 +224,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return root
 
     def rounded(self, alignment: int) -> Buffers:
-        """Round sizes up to an alignment, a power of two that must divide fixed offsets."""
+        """Round sizes up to an alignment, a power of two that must divide all fixed offsets."""
         alignment = check_alignment(alignment)
         if alignment == 1:
             return self
@@ -245,18 +245,18 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def fixed(self) -> Int64:
-        """int64[k]: the fixed offset of each, its own or that of its in-place chain; -1 for any."""
+        """int64[k]: the fixed offset of each buffer, its own or its in-place chain's; -1 for any."""
         return self._of_chain(self.offset)
 
     @property
     def fixed_arena(self) -> Int64:
-        """int64[k]: the required arena of each, 0 for a fixed offset without one; -1 for any."""
+        """int64[k]: the required arena of each buffer, 0 for a fixed offset without an arena; -1 for any."""
         arena = self._of_chain(self.arena)
         return np.where((arena < 0) & (self.fixed >= 0), 0, arena)
 
     @property
     def release_step(self) -> Int64:
-        """int64[k]: the first step at which others may use the bytes of each: `end`, or earlier if overwritten."""
+        """int64[k]: first step at which another buffer may use the bytes: `end`, or earlier if overwritten."""
         release = self.end.copy()
         overwriting = np.flatnonzero(self.over >= 0)
         release[self.over[overwriting]] = self.begin[overwriting]
@@ -264,15 +264,15 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def max_live(self) -> int:
-        """Bytes needed at the worst step, a lower bound of allocations; overwritten buffers count once."""
+        """Maximum bytes live at a step, a lower bound on every arena; overwritten buffers count once."""
         return fullest_step(self.begin, self.release_step, self.size)[0]
 
     def _of_chain(self, numbers: Int64) -> Int64:
         if (numbers < 0).all():
             return numbers
-        first, found = self.first, np.full(len(self), -1)
-        np.maximum.at(found, first, numbers)
-        return found[first]
+        first, result = self.first, np.full(len(self), -1)
+        np.maximum.at(result, first, numbers)
+        return result[first]
 
     def _check_fixed(self) -> None:
         if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
@@ -298,7 +298,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             )
 
     def _check_over(self) -> None:
-        """Raise AllocationError unless each overwritten buffer is needed for the last time as its bytes are taken."""
+        """Raise AllocationError unless each overwritten buffer is last live at the first step of its successor."""
         if self.over.max(initial=-1) >= len(self):
             raise AllocationError(
                 "over names buffer {under}; buffers are 0 to {last}", under=self.over.max(), last=len(self) - 1
@@ -306,7 +306,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         overwriting = self.over >= 0
         if not overwriting.any():
             return
-        under = self.over  # index -1 is never used
+        # Entries of -1 index the last buffer; `overwriting` masks them.
+        under = self.over
         twice = np.flatnonzero(np.bincount(under[overwriting]) > 1)
         for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
@@ -319,19 +320,20 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
 
 def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
-    """Return the maximum bytes that are needed at once, and the first step at which they are."""
+    """Return the maximum bytes live at a step, and the first step that attains it."""
     if not size.size:
         return 0, 0
     steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
-    order = np.lexsort((change, steps))  # ends first
+    # At equal steps, buffers end before others begin.
+    order = np.lexsort((change, steps))
     live = np.cumsum(change[order])
     return int(live.max()), int(steps[order][live.argmax()])
 
 
 def refuse(buffers: Buffers, wrong: Bool, template: str, **fields: Any) -> None:
-    """Raise AllocationError for the first wrong buffer, if any, with its entry of each array among the fields.
+    """Raise AllocationError for the first buffer marked in `wrong`; array fields are indexed by that buffer.
 
-    `{under}` in a template is the buffer that the wrong one is written over.
+    `{under}` in a template is the buffer that it overwrites.
     """
     if not wrong.any():
         return
@@ -362,7 +364,7 @@ def check_overlaps(buffers: Buffers, members: Int64, offset: Int64, template: st
 
 
 def check_arena(buffers: Buffers) -> None:
-    """Raise AllocationError if a buffer belongs to an arena beyond the only one."""
+    """Raise AllocationError if a buffer belongs to an arena other than arena 0."""
     refuse(
         buffers,
         buffers.arena > 0,
@@ -380,16 +382,16 @@ class Allocation:
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. With `share_storage` and `colour` blocks stand side by side and buffers share one at
-        different times; with `pack` buffers written over each other are a block, every other buffer is its own block.
+        The block of each buffer. With `share_storage` and `colour`, blocks do not overlap, and buffers use one in turn.
+        With `pack`, buffers that overwrite each other form one block, every other buffer its own.
     offset : int64[k]
         First byte of each buffer.
     size : int
-        Bytes of the arena.
+        Bytes in the arena.
     method : str
-        The algorithm.
+        Name of the algorithm.
     bound : int
-        Lower bound in bytes of any allocation of these buffers, at least their `max_live` rounded up to the alignment.
+        Lower bound in bytes on any allocation of these buffers; at least `max_live` rounded up to the alignment.
     alignment : int
         A power of two that divides every offset.
     stop : Stop
@@ -423,21 +425,21 @@ class Allocation:
     @classmethod
     @checked_arguments
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
-        """Put blocks in a row, each as large as its largest buffer; for buffers without fixed offsets.
+        """Lay out blocks one after another, each as large as its largest buffer; fixed offsets are not supported.
 
         Parameters
         ----------
         buffers : Buffers
         storage : int64[k]
-            The block of each buffer, from 0; there are at most as many blocks as buffers.
+            The block of each buffer, from 0 up to the number of buffers at most.
         method : str
         alignment : int
 
         Raises
         ------
         AllocationError
-            If `storage` is not one block for each buffer, the alignment is not a power of two, or a buffer has a fixed
-            offset or belongs to an arena beyond the first.
+            If `storage` does not have one block per buffer, the alignment is not a power of two, or a buffer has a
+            fixed offset or belongs to an arena other than arena 0.
 
         Examples
         --------
@@ -473,19 +475,19 @@ class Allocation:
 
     @property
     def fragmentation(self) -> float:
-        """Share of the arena beyond the bytes of the worst step."""
+        """Share of the arena that is free even at the step with the most live bytes."""
         return 1 - self.buffers.max_live / self.size if self.size else 0.0
 
     def verify(self) -> None:
-        """Check that each buffer is in the arena, aligned, and overlaps no other that is needed at the same step.
+        """Check that each buffer is in the arena, aligned, and disjoint from buffers that are live at the same step.
 
-        Buffers with a fixed offset lie there. A block has one buffer at a time, and the arena is no smaller than its
-        bound; the bound itself is not checked.
+        Also check that fixed offsets are respected, that buffers use their block in turn, and that the arena is not
+        smaller than its bound. The bound itself is not checked.
 
         Raises
         ------
         AllocationError
-            One sentence on the first error.
+            The first error in one sentence.
         """
         buffers = self.buffers
         check_arena(buffers)

@@ -1,4 +1,4 @@
-"""Allocators, and the memory that each reserves for a schedule."""
+"""Allocators: the memory that each one reserves for a schedule."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ ARENA_KEYS = {"memory": "packed_memory", "bound": "packed_bound", "alignment": "
 
 @dataclass(frozen=True, slots=True)
 class Reservation(Result):
-    """Bytes that an allocator reserves for a schedule, without residents: the memory budget limits them.
+    """Bytes that an allocator reserves for a schedule, without residents; the budget limits this number.
 
     Parameters
     ----------
     allocator : str
     memory : int
-        Bytes reserved at the worst step: the maximum over all ways to break ties.
+        Bytes reserved at the peak: the maximum over the tie-breaking rules.
     used : int
-        Bytes allocated at the worst step, as rounded by the allocator.
+        Bytes allocated at the peak, including the allocator's rounding.
     least : int
-        The minimum over all ways to break ties; `memory` without ties.
+        The minimum over the tie-breaking rules; equal to `memory` if there are no ties.
     ties : int
-        Number of requests after which these ways may differ.
+        Number of requests at which the rules may choose different chunks.
     bound : int, optional
-        Lower bound in bytes of an arena for this schedule; None without an arena.
+        Lower bound in bytes on an arena for this schedule; None for other allocators.
     alignment : int
-        A power of two that divides every address of the arena.
+        A power of two that divides every address in the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None without fixed addresses, and for plans from files without them
-        whose arena was not found again.
+        The address of every value in the arena. None for other allocators, and for plans read from files without
+        addresses if the arena could not be reproduced.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Reservation(Result):
     @classmethod
     @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """Read the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
+        """Read the JSON record of a plan with this peak, without addresses; PlanError if a number is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
             raise PlanError('"packed_memory" of the plan goes with "allocator": "arena", which it does not have')
@@ -93,12 +93,12 @@ class Reservation(Result):
 
     @property
     def proven(self) -> bool:
-        """True if no smaller arena is possible for this schedule; for a pool, if ties do not matter."""
+        """True if no smaller arena exists for this schedule or, for a pool, if ties do not matter."""
         return self.memory <= (self.least if self.bound is None else self.bound)
 
     @property
     def fragmentation(self) -> float:
-        """Share of the reserved peak that is never allocated at once."""
+        """Share of the reserved peak beyond the allocated peak."""
         return 1 - self.used / self.memory if self.memory else 0.0
 
     def record(self) -> dict[str, Any]:
@@ -112,21 +112,21 @@ class Reservation(Result):
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
-        """A line with reserved bytes, their share of a base, and the limit; for an arena, its ratio to the peak."""
+        """Line with the reserved bytes, their share of `base`, and the limit; for an arena, the ratio to the peak."""
         if self.bound is not None:
-            known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
+            bound = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
-            return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
+            return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({bound}){aligned}"
         return f"{self._interval()}, {self._share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
     def _share(self, base: int) -> str:
-        """Return the clause with its share of a base (`Allocator.base`), in percent."""
+        """Clause with the percentage of a base (`Allocator.base`)."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
     @checked_arguments
     def rows(self, base: int | None = None) -> list[tuple[str, str]]:
-        """Used and reserved peak and fragmentation as rows of a table; none for the allocator `peak`."""
+        """Table rows: used peak, reserved peak and fragmentation; empty for the allocator `peak`."""
         if self.allocator == PEAK:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
@@ -147,23 +147,23 @@ class Reservation(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Allocator(Registered):
-    """A registered `function(simulation, clock, **options)`: what it reserves of the device for a schedule."""
+    """A registered `function(simulation, clock, **options)` that computes the memory reserved for a schedule."""
 
-    # The word for what it reserves in tables and plans; "" if that is the peak.
+    # Word for reserved memory in tables and plans; "" if it is the peak.
     noun: str = "reserved"
-    # Whether shares are of what it reserves without rematerialization, or of the peak.
+    # True if percentages refer to the memory reserved without rematerialization, False for its peak.
     own_base: bool = True
-    # Schedules of one search for which it is run; 1 if that takes seconds.
+    # Maximum schedules per search that it is applied to; 1 if a call takes seconds.
     candidates: int = tuning.MAX_RESERVED
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
     def reserve(self, simulation: Simulation, clock: Clock | None = None, **options: Any) -> Reservation:
-        """Run the allocator, with its options, on a schedule; the clock is the deadline of a search for addresses."""
+        """Apply the allocator with its options to a schedule; `clock` limits a search for addresses."""
         return self.function(simulation, clock or Clock(), **options)
 
     def base(self, graph: ComputationGraph) -> int:
-        """Bytes without rematerialization, the base of percentages."""
+        """Bytes reserved without rematerialization, the base of percentages."""
         run = baseline(graph)
         return self.reserve(run).memory if self.own_base else run.peak_memory
 
@@ -175,7 +175,7 @@ ALLOCATORS: dict[str, Allocator] = {}
 def allocator(
     function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = tuning.MAX_RESERVED
 ) -> Callable[[Function], Function]:
-    """Register an allocator: ``@allocator()`` above its function; see `Allocator` for the parameters."""
+    """Decorator ``@allocator()`` that registers a function as an allocator; see `Allocator` for the parameters."""
     check_brackets("allocator", function)
 
     def register(function: Function) -> Function:
@@ -187,7 +187,7 @@ def allocator(
 
 
 def list_allocators() -> Entries[Allocator]:
-    """All allocators, by name; printed, a table.
+    """All allocators, sorted by name; the list prints as a table.
 
     Returns
     -------
@@ -202,24 +202,24 @@ def list_allocators() -> Entries[Allocator]:
 
 
 def get_allocator(name: str) -> Allocator:
-    """Return the allocator of that name; AllocationError, which lists the known ones, if there is none."""
-    found = ALLOCATORS.get(name) if isinstance(name, str) else None
-    if found is not None:
-        return found
+    """Return the allocator with a name; AllocationError, which lists the names, if it does not exist."""
+    result = ALLOCATORS.get(name) if isinstance(name, str) else None
+    if result is not None:
+        return result
     known = listed([each.name for each in list_allocators()])
     raise AllocationError("no allocator is called {name!r}; known: {known!w}", name=name, known=known)
 
 
 @allocator(noun="", own_base=False, candidates=1)
 def peak(simulation: Simulation, clock: Clock) -> Reservation:
-    """Live bytes only, the simulated peak: no rounding, no fragmentation."""
+    """Live bytes only, as simulated: no rounding, no fragmentation."""
     live = simulation.peak_memory
     return Reservation("peak", live, live, live)
 
 
 @allocator(noun="packed", own_base=False, candidates=1)
 def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int = 0) -> Reservation:
-    """One block of memory with a fixed address for every value, as computed by `pack`."""
+    """One memory block in which every value has a fixed address, computed by `pack`."""
     from remat_algos.allocate.offsets import pack
 
     seconds = tuning.PACKING_SECONDS
@@ -241,7 +241,7 @@ def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int
 
 @allocator()
 def cuda_caching(simulation: Simulation, clock: Clock) -> Reservation:
-    """Bytes that PyTorch's caching allocator reserves on the device, the maximum over the ways to break ties."""
+    """Bytes that PyTorch's caching allocator reserves on the device: the maximum over tie-breaking rules."""
     from remat_algos.allocate import pools
 
     use = pools.cuda_caching(simulation)
@@ -251,7 +251,7 @@ def cuda_caching(simulation: Simulation, clock: Clock) -> Reservation:
 
 @allocator()
 def cupy_pool(simulation: Simulation, clock: Clock) -> Reservation:
-    """Bytes that CuPy's memory pool reserves on the device, the maximum over the ways to break ties."""
+    """Bytes that CuPy's memory pool reserves on the device: the maximum over tie-breaking rules."""
     from remat_algos.allocate import pools
 
     use = pools.cupy_pool(simulation)

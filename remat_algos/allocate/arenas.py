@@ -1,4 +1,4 @@
-"""Addresses in several arenas, such as the memories of a microcontroller."""
+"""Allocation in several arenas, such as the memories of a microcontroller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remat_algos.wording import LONGEST_PATH, listed, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitAllocation:
-    """The arena of each buffer, and its address there.
+    """The arena of each buffer, and its offset there.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class SplitAllocation:
     offset : int64[k]
         First byte of each buffer, from the start of its arena.
     capacities : tuple of int
-        Bytes of each arena.
+        Bytes in each arena.
     method : str
-        The algorithm.
+        Name of the algorithm.
     alignment : int
         A power of two that divides every offset.
 
@@ -65,12 +65,12 @@ class SplitAllocation:
         refuse(self.buffers, outside, lies, arena=self.arena, known=_known(self.capacities))
 
     def part(self, arena: int) -> Allocation:
-        """Return the allocation of the buffers in one arena, no larger than they need.
+        """Return the allocation of the buffers in one arena, whose size is the used bytes.
 
         Raises
         ------
         AllocationError
-            For an unknown arena, or if a chain of in-place buffers is in two.
+            If the arena does not exist, or an in-place chain is split over two arenas.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))
@@ -92,16 +92,16 @@ class SplitAllocation:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Used bytes of each arena."""
+        """Used bytes in each arena."""
         return tuple(part.size for part in self.parts)
 
     def verify(self) -> None:
-        """Check addresses in each arena like `Allocation.verify`, capacities, and required arenas.
+        """Check each arena as `Allocation.verify` does, and the capacities and required arenas.
 
         Raises
         ------
         AllocationError
-            One sentence on the first error.
+            The first error in one sentence.
         """
         own = self.buffers.fixed_arena
         refuse(
@@ -135,41 +135,41 @@ def pack_arenas(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SplitAllocation:
-    """Split buffers over arenas of given capacities, each buffer at one address of one arena.
+    """Split buffers over arenas with the given capacities; each buffer gets one arena and one offset there.
 
-    The arenas are laid end to end with a wall between them, a buffer of all steps at a fixed offset. This is the
-    problem of `pack` with a capacity, solved by the same greedy rules and exact search. The first arenas are
-    filled first. Buffers with an `arena` or an `offset` of their own keep them; an offset counts from the start of
-    the arena, which is 0 unless given.
+    The arenas are laid end to end, separated by walls: buffers that are live at all steps and have fixed offsets. This
+    reduces the problem to `pack` with a capacity, solved by the same greedy rules and exact search, which fill the
+    first arenas first. Buffers with an `arena` or an `offset` keep them; offsets count from the start of the arena,
+    which is arena 0 by default.
 
     Parameters
     ----------
     buffers : Buffers
     capacities : sequence of int
-        Bytes of each arena, rounded down to the alignment.
+        Bytes in each arena, rounded down to the alignment.
     alignment : int
         A power of two that divides every offset; sizes are rounded up to it.
     time_limit : float
-        Seconds. The first greedy order is always finished.
+        Seconds. The first greedy rule always finishes.
     seed : int
         Random seed of the search.
     progress : callable, optional
-        A `Progress`: the used share of the time, and the current method.
+        A `Progress` function, called with the elapsed share of the time and the current method.
 
     Returns
     -------
     SplitAllocation
-        The same for the same seed, unless time ran out.
+        The same result for the same seed, unless the time limit was reached.
 
     Raises
     ------
     CapacityError
-        If no split exists, or none was found in time; it names buffers that cause it.
+        If no split exists, or none was found in time; the error names buffers that cause it.
     AllocationError
-        If a capacity or the alignment is invalid; if a fixed offset is not a multiple of the alignment or ends beyond
-        its arena, or a buffer belongs to an unknown arena.
+        If a capacity or the alignment is invalid, a fixed offset is not a multiple of the alignment or ends beyond its
+        arena, or a buffer belongs to an unknown arena.
     TypeError, ValueError
-        If `buffers`, `capacities`, `seed` or the time limit is invalid.
+        If `buffers`, `capacities`, `seed` or `time_limit` is invalid.
 
     Examples
     --------
@@ -207,13 +207,14 @@ def pack_arenas(
 
 
 class ArenaPacking(Packing):
-    """A search for any placement within the capacity; larger ones are useless."""
+    """Search for any placement within the capacity; placements above it are not kept."""
 
     def __init__(
         self, blocks: PackingBlocks, capacity: int, clock: Clock, random: np.random.Generator | None = None
     ) -> None:
         super().__init__(blocks, capacity, clock, random)
-        if (self.offset > blocks.high).any():  # in the wrong arena
+        # The initial placement violates a required arena.
+        if (self.offset > blocks.high).any():
             self.size = max(self.size, capacity + 1)
 
     @property
@@ -222,7 +223,7 @@ class ArenaPacking(Packing):
 
     @property
     def enough(self) -> bool:
-        """True if a placement was found, or none exists."""
+        """True if the search found a placement or proved that none exists."""
         return self.fits or self.bound > self.capacity
 
     @property
@@ -231,7 +232,7 @@ class ArenaPacking(Packing):
         return f"splitting over arenas, by {self.method}"
 
     def search(self, rounds: int | None = None) -> None:
-        """Search for a placement within the capacity, in turns with shuffles."""
+        """Search for a placement within the capacity, alternating with shuffles."""
         search, patience = OffsetSearch(self), tuning.PACKING_PATIENCE // 64
         for _ in itertools.count() if rounds is None else range(rounds):
             if self.enough:
@@ -243,10 +244,10 @@ class ArenaPacking(Packing):
 
 
 class _Assignment:
-    """Assign blocks to arenas, the largest areas first, packing each arena as it grows.
+    """Assign blocks to arenas, largest area first, and repack the arena of each new block.
 
-    The search over addresses also distinguishes arrangements within an arena; this one does not, and in a fraction of a
-    second it decides cases of some twenty buffers that the other leaves open.
+    The search over addresses also enumerates arrangements within each arena. This search only enumerates assignments;
+    it decides cases of about twenty buffers in a fraction of a second that the other leaves open.
     """
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
@@ -264,13 +265,14 @@ class _Assignment:
         self.order = sorted(range(row.n_walls, len(blocks)), key=lambda b: (len(self.options[b]), -area[b]))
         self.room = [np.full(blocks.n_sections, length) for length in row.length.tolist()]
         self.members: list[list[int]] = [[] for _ in arenas]
-        self.known: dict[tuple[int, frozenset[int]], Int64 | None] = {}
+        self.packed: dict[tuple[int, frozenset[int]], Int64 | None] = {}
         self.complete = True
 
     def run(self) -> None:
-        """Search, and keep a split or the proof that none exists."""
+        """Search for a split, and keep it or the proof that none exists."""
         if self.extend(0):
-            offset = self.blocks.low.copy()  # of walls
+            # Offsets of the walls.
+            offset = self.blocks.low.copy()
             for arena, members in enumerate(self.members):
                 if members:
                     offset[sorted(members)] = self.row.start[arena] + self.offsets(arena)
@@ -279,34 +281,35 @@ class _Assignment:
             self.packing.bound = self.packing.capacity + 1
 
     def extend(self, depth: int) -> bool:
-        """True if all blocks from a place in the order on fit into arenas, next to those assigned before."""
+        """Assign the blocks `order[depth:]` to arenas by backtracking; True on success."""
         if depth == len(self.order):
             return True
         block, blocks = self.order[depth], self.blocks
-        there, size = slice(blocks.begin[block], blocks.end[block]), blocks.size[block]
+        sections, size = slice(blocks.begin[block], blocks.end[block]), blocks.size[block]
         unused: set[int] = set()
         for arena in self.options[block]:
             length = int(self.row.length[arena])
-            if (self.room[arena][there] < size).any() or (not self.members[arena] and length in unused):
-                continue  # empty arenas of one size are equivalent
+            if (self.room[arena][sections] < size).any() or (not self.members[arena] and length in unused):
+                # Empty arenas of equal size are equivalent.
+                continue
             if not self.members[arena]:
                 unused.add(length)
-            self.room[arena][there] -= size
+            self.room[arena][sections] -= size
             self.members[arena].append(block)
             if self.offsets(arena) is not None and self.extend(depth + 1):
                 return True
             self.members[arena].pop()
-            self.room[arena][there] += size
+            self.room[arena][sections] += size
             if not self.complete:
                 return False
         return False
 
     def offsets(self, arena: int) -> Int64 | None:
-        """Offsets of the blocks in an arena, from its start, in the order of their numbers; None if not found."""
+        """Offsets of the blocks in an arena, relative to its start, by block number; None if not found."""
         key = arena, frozenset(self.members[arena])
-        if key not in self.known:
+        if key not in self.packed:
             self.packing.check()
-            if len(self.known) >= tuning.MAX_PACKED or self.within.late:
+            if len(self.packed) >= tuning.MAX_PACKED or self.within.late:
                 self.complete = False
                 return None
             length, members = int(self.row.length[arena]), np.array(sorted(self.members[arena]))
@@ -318,8 +321,8 @@ class _Assignment:
                 packing.run()
             fits = packing.size <= length
             self.complete = self.complete and (fits or packing.bound > length)
-            self.known[key] = packing.offset if fits else None
-        return self.known[key]
+            self.packed[key] = packing.offset if fits else None
+        return self.packed[key]
 
 
 def _known(capacities: tuple[int, ...]) -> str:
@@ -328,8 +331,9 @@ def _known(capacities: tuple[int, ...]) -> str:
 
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
-    """Buffers of whole in-place chains, with their names, free to be in any arena."""
-    place = np.full(len(buffers) + 1, -1)  # last: buffers that overwrite nothing
+    """Copy whole in-place chains into new buffers, with their names and without required arenas."""
+    # The extra last entry stands for the index -1.
+    place = np.full(len(buffers) + 1, -1)
     place[members] = np.arange(len(members))
     return Buffers(
         buffers.begin[members],
@@ -344,7 +348,7 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ArenaRow:
-    """Arenas end to end, as one address space with walls between them; `blocks` has the walls, then the buffers."""
+    """Arenas end to end in one address space, separated by walls; `blocks` has the walls, then the buffers."""
 
     buffers: Buffers
     capacities: tuple[int, ...]
@@ -355,11 +359,11 @@ class _ArenaRow:
 
     @classmethod
     def of(cls, buffers: Buffers, capacities: tuple[int, ...], alignment: int) -> _ArenaRow:
-        """Lay out the arenas; AllocationError for an invalid alignment or an unknown arena."""
+        """Lay out the arenas; AllocationError if the alignment is invalid or an arena unknown."""
         rounded, unknown = buffers.rounded(alignment), buffers.arena >= len(capacities)
         belongs = "buffer {name} belongs to arena {arena}; {known!w}"
         refuse(buffers, unknown, belongs, arena=buffers.arena, known=_known(capacities))
-        # No arena needs more than all buffers side by side above the fixed ones.
+        # Side by side above the fixed ones, all buffers fit in this many bytes.
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
         start = np.cumsum(length + alignment) - length - alignment
@@ -374,8 +378,9 @@ class _ArenaRow:
         return len(self.start) - 1
 
     def places(self, offset: Int64) -> tuple[Int64, Int64]:
-        """int64[k], int64[k]: the arena of each buffer, and its offset there."""
-        at = np.append(offset, 0)[self.blocks.of_buffer]  # buffers of 0 bytes are block -1
+        """int64[k], int64[k]: the arena of each buffer, and its offset in the arena."""
+        # Buffers of 0 bytes have block -1, the appended 0.
+        at = np.append(offset, 0)[self.blocks.of_buffer]
         arena = np.searchsorted(self.start, at, side="right") - 1
         fixed, own = self.rounded.fixed, self.rounded.fixed_arena
         empty = self.blocks.of_buffer < 0
@@ -383,7 +388,7 @@ class _ArenaRow:
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
     def check(self) -> None:
-        """AllocationError or CapacityError for buffers that cannot fit, whatever the placement of the others."""
+        """Raise an error if a buffer cannot fit, or the buffers live at a step cannot, regardless of placement."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
         end = buffers.fixed + size
         refuse(
@@ -417,7 +422,7 @@ class _ArenaRow:
             self._check_live(np.flatnonzero(own == arena), int(self.length[arena]), where)
 
     def _check_live(self, members: Int64, room: int, where: str) -> None:
-        """Raise CapacityError if these buffers need more than the room at a step."""
+        """Raise CapacityError if these buffers exceed `room` bytes at a step."""
         rounded = self.rounded
         begin, end = rounded.begin[members], rounded.release_step[members]
         most, step = fullest_step(begin, end, rounded.size[members])
@@ -444,7 +449,7 @@ class _ArenaRow:
         return f"{shortened(self.buffers.name(i))} of {size:,} bytes{up}"
 
     def largest(self, members: Sequence[int]) -> str:
-        """Text of the largest of some buffers, with their sizes."""
+        """Text that lists the largest of some buffers with their sizes."""
         names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
         return listed(names, 3)
 
@@ -456,9 +461,10 @@ class _ArenaRow:
 
 
 def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
-    """Walls of `wall` bytes between arenas in a row, and the blocks of buffers within them."""
+    """Place walls of `wall` bytes between the arenas of a row, and the buffers as blocks between the walls."""
     blocks = PackingBlocks.of(buffers)
-    own = np.full(len(blocks), -1)  # the arena of each block
+    # Required arena of each block.
+    own = np.full(len(blocks), -1)
     some = blocks.of_buffer >= 0
     own[blocks.of_buffer[some]] = buffers.fixed_arena[some]
     low = blocks.low + np.where(own < 0, 0, start[own])
@@ -478,15 +484,15 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 
 
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
-    """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
+    """Raise CapacityError if the buffers live at one of the fullest steps do not fit."""
     within = _part_of(clock, tuning.STEPS_TIME)
     with suppress(OutOfTime):
         for section in np.argsort(-row.blocks.live, kind="stable")[: tuning.MAX_SHIFTS].tolist():
-            there = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
-            begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
-            alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)
+            live = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
+            begin, end = np.zeros(live.size, np.int64), np.ones(live.size, np.int64)
+            alone = replace(_some_blocks(row.blocks, live), begin=begin, end=end, n_sections=1)
             if _outcome(alone, row.total, within) is False:
-                members = row.by_size(row.of_block(b) for b in there.tolist() if b >= row.n_walls)
+                members = row.by_size(row.of_block(b) for b in live.tolist() if b >= row.n_walls)
                 step = max(int(row.buffers.begin[i]) for i in members)
                 raise CapacityError(
                     "at step {step} the buffers {largest!w} do not fit into {named!w}, however they are split; give"
@@ -500,7 +506,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
-    """Return the error if no split was found, with a large buffer without which the others fit, if any."""
+    """Return the error for a failed split; it names a large buffer without which the others fit, if there is one."""
     outcome = "is possible" if proven else "was found (none may exist, or give a longer time limit)"
     fault = "no split of the {n_buffers:buffer} over {named!w} " + outcome
     n_buffers, named = len(row.buffers), _named(row.capacities)
@@ -532,12 +538,12 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
 
 
 def _part_of(clock: Clock, share: float) -> Clock:
-    """Return a clock for a share of the remaining time, at most a second."""
+    """Return a clock for a share of the remaining time, limited to `tuning.DIAGNOSIS_SECONDS`."""
     return Clock(tuning.DIAGNOSIS_SECONDS if clock.left is None else min(tuning.DIAGNOSIS_SECONDS, share * clock.left))
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
-    """True if blocks fit, None if undecided within a share of the time left; OutOfTime at the deadline."""
+    """True if the blocks fit, False if not, None if undecided in a quarter of the time; OutOfTime at the deadline."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with suppress(OutOfTime):
@@ -546,7 +552,7 @@ def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
 
 
 def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
-    """These blocks over the same sections, without their buffers."""
+    """Select blocks over the same sections, without the mapping from buffers."""
     fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
     return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
 

@@ -1,4 +1,4 @@
-"""Values that are written over a read of their node, in place."""
+"""In-place updates: values that overwrite a read of their node."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.wording import did_you_mean
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
-"""From an operation to the place of the read that its first value may be written over, several places in order of
-preference, or None to forbid it; or from a value to the name of the value that it must be written over."""
+"""Maps an operation to the index of the read that its first value may overwrite, to several indices in order of
+preference, or to None to forbid it; or maps the name of a value to the name of the value that it must overwrite."""
 
 
 @checked_arguments
 def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """Find the earlier instance that each instance overwrites in place, or -1 (chen2016).
 
-    An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
-    and its own value has the same size and is read or an output. Of several such reads the first is overwritten.
-    Outputs and values that are copied to the host are never overwritten. The new sum of a gradient is written over the
-    old one.
+    A node whose operation may work in place overwrites a read if this step is the last that reads it, and if the new
+    value has the same size and is read or an output. If several reads qualify, the first is overwritten. Outputs and
+    values that are copied to the host are never overwritten. A partial sum of a gradient overwrites the previous one.
 
     Parameters
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        Extends the kinds of operations. An operation, such as "Multiply", or "grad(Multiply)" for its gradient,
-        maps to the place, from 0, of the read that its first value may be written over, or several in order of
-        preference; None forbids it. The name of a value maps to the name of the value that it must be written over.
+        Overrides of the built-in rules. An operation, such as "Multiply" or its gradient "grad(Multiply)", maps to the
+        index, from 0, of the read that its first value may overwrite, to several indices in order of preference, or to
+        None to forbid it. The name of a value maps to the name of the value that it must overwrite.
 
     Returns
     -------
     int64[n_instances]
-        -1 for none.
+        The overwritten instance of each instance, or -1.
 
     Raises
     ------
     AllocationError
-        If a name of the table is unknown, no node of an operation has that many reads, or a value that must be
-        overwritten is needed later.
+        If a name in the table is unknown, no node of an operation has that many reads, or a value that must be
+        overwritten is read later.
     TypeError
-        For anything but a simulation; for a plan give `plan.simulation`.
+        If `simulation` is not a Simulation; for a plan, pass `plan.simulation`.
 
     References
     ----------
@@ -56,7 +55,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
     Examples
     --------
-    The sum is written over its first read, which nothing else reads, unless the table names the other one first.
+    The sum overwrites its first read, which nothing else reads, unless the table lists the other read first.
 
     >>> from remat_algos.ir.parts import Labels
     >>> from remat_algos.schedule.simulation import simulate
@@ -69,7 +68,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     check_simulation(simulation)
     graph, lifetimes, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     written, read, demanded = _pairs(graph, table or {})
-    # A copy to the host may run longer than the instance is read.
+    # A copy to the host may end after the last read of the instance.
     stored = np.zeros(lifetimes.value.size, np.uint8)
     stored[simulation.store_instances[0]] = 1
     over: Int64
@@ -91,7 +90,7 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 
 def _pairs(graph: ComputationGraph, table: InPlaceTable) -> tuple[Int64, Int64, Bool]:
-    """(value, read it may overwrite, must it), by node: demanded pairs, then sums of gradients, then operations."""
+    """(value, read it may overwrite, is it required) by node: required pairs, then sums of gradients, then the rest."""
     for name in table:
         as_text(name, "a name in the in-place table")
     demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
@@ -129,10 +128,10 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
 
 
 def _sums(graph: ComputationGraph) -> Int64:
-    """(new sum, old sum) of each gradient that `differentiate` adds up in parts.
+    """(new sum, previous sum) of each gradient that `differentiate` accumulates.
 
-    Such a node reads the gradients of its reader first and the sum so far last; exactly one of them belongs to the same
-    node as the new sum: the old sum for the gradient of a value, that of the reader for the gradient of a parameter.
+    Such a node reads the gradients of its reader first and the previous sum last. Exactly one of them belongs to the
+    same node as the new sum: the previous sum for the gradient of a value, the reader's for that of a parameter.
     """
     owner = graph.forward_of
     if owner is None:
@@ -146,7 +145,7 @@ def _sums(graph: ComputationGraph) -> Int64:
 
 
 def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
-    """(first value, read) of each node whose operation may work in place, in order of preference."""
+    """(first value, read) for each node whose operation may work in place, in order of preference."""
     ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
     explicit = {_plain(name): _places(name, places) for name, places in table.items()}
     if explicit:
@@ -154,13 +153,13 @@ def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int]
     places_of = {op: _places_of(op, explicit) for op in set(ops)}
     rows = [(node, place) for node, op in enumerate(ops) for place in places_of[op]]
     node, place = np.array(rows, np.int64).reshape(-1, 2).T
-    there = place < n_reads[node]
-    node, place = node[there], place[there]
+    valid = place < n_reads[node]
+    node, place = node[valid], place[valid]
     return np.stack([graph.value_indptr[node], graph.read_indices[graph.read_indptr[node] + place]], axis=1)
 
 
 def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Reads that an operation may overwrite, from the table or else from its kind."""
+    """Reads that an operation may overwrite, from the table if it has an entry, otherwise from its kind."""
     name = _plain(op)
     if name in explicit:
         return explicit[name]
@@ -170,7 +169,7 @@ def _places_of(op: str, explicit: Mapping[str, tuple[int, ...]]) -> tuple[int, .
 
 
 def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the places of an entry of the table; AllocationError for anything else."""
+    """Return the read indices of a table entry; AllocationError if it is invalid."""
     places = () if entry is None else tuple(entry) if isinstance(entry, tuple | list) else (entry,)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
@@ -183,7 +182,7 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _plain(op: str) -> str:
-    """Return the name of an operation, with aliases resolved."""
+    """Resolve aliases in the name of an operation."""
     inner = _differentiated(op)
     kind = operation_kind(inner or op)
     return op if kind is None else f"grad({kind.name})" if inner else kind.name
@@ -197,7 +196,7 @@ def _differentiated(op: str) -> str:
 def _check_operations(
     table: Iterable[str], explicit: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
 ) -> None:
-    """Raise AllocationError for an unknown operation, or a place that none of its nodes has."""
+    """Raise AllocationError for an unknown operation, or a read index that none of its nodes has."""
     max_reads: dict[str, int] = {}
     for op, count in zip(ops, n_reads, strict=False):
         max_reads[op] = max(max_reads.get(op, 0), count)
@@ -210,14 +209,14 @@ def _check_operations(
                 near=near,
             )
         plain = _plain(name)
-        there = [count for op, count in max_reads.items() if _plain(op) == plain]
-        if there and max(explicit[plain], default=-1) >= max(there):
-            remedy = "give a place below {n_reads}" if max(there) else "leave it out"
+        counts = [count for op, count in max_reads.items() if _plain(op) == plain]
+        if counts and max(explicit[plain], default=-1) >= max(counts):
+            remedy = "give a place below {n_reads}" if max(counts) else "leave it out"
             raise AllocationError(
                 "the in-place table gives {place} for {name!r}, which has at most {n_reads:read}; " + remedy,
                 place=max(explicit[plain]),
                 name=name,
-                n_reads=max(there),
+                n_reads=max(counts),
             )
 
 

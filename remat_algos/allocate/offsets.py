@@ -1,4 +1,4 @@
-"""Pack buffers into a small arena by address."""
+"""Pack buffers into a small arena: dynamic storage allocation, as two-dimensional strip packing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from remat_algos.kernels.offsets_search import PackingSearch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackingBlocks:
-    """The blocks that `pack` places: rectangles of sections by bytes, without those of 0 bytes.
+    """The blocks that `pack` places, as rectangles of sections by bytes; buffers of 0 bytes have none.
 
-    A section is a range of steps in which no block ends before all of its blocks have begun, so blocks overlap in a
-    section if and only if they overlap at a step. Block i has the half-open sections `begin[i]:end[i]`, ascending,
-    and an offset from `low[i]` to `high[i]` (equal if fixed). `of_buffer` is -1 for buffers without bytes.
+    A section is a range of steps in which no block ends before all of its blocks have begun, so two blocks share a
+    section if and only if they share a step. Block i has the half-open range of sections `begin[i]:end[i]`, blocks
+    ascend by begin, and offsets range from `low[i]` to `high[i]` (equal if fixed). `of_buffer` is -1 for 0 bytes.
     """
 
     begin: Int64
@@ -37,7 +37,7 @@ class PackingBlocks:
 
     @classmethod
     def of(cls, buffers: Buffers) -> PackingBlocks:
-        """Make the blocks of all buffers; those written over each other are one block."""
+        """Make blocks from buffers; buffers that overwrite each other form one block."""
         storage, size = buffers.first, buffers.size
         begin, end = buffers.begin.copy(), buffers.release_step
         np.maximum.at(end, storage, buffers.release_step)
@@ -65,12 +65,12 @@ class PackingBlocks:
 
     @property
     def n_overlaps(self) -> int:
-        """Ordered pairs of overlapping blocks, counted in every section."""
+        """Number of ordered pairs of overlapping blocks, counted once per section."""
         return int((interval_sums(self.begin, self.end, 1, self.n_sections) ** 2).sum())
 
     @property
     def greatest_live(self) -> Int64:
-        """int64[n]: bytes needed in the worst section of each block."""
+        """int64[n]: maximum bytes live in a section of each block."""
         if len(self) == 0:
             return self.size
         pairs = np.stack([self.begin, self.end], axis=1).ravel()
@@ -78,14 +78,15 @@ class PackingBlocks:
 
     @property
     def live(self) -> Int64:
-        """int64[n_sections]: bytes needed in each section."""
+        """int64[n_sections]: bytes live in each section."""
         return interval_sums(self.begin, self.end, self.size, self.n_sections)
 
 
 def _last_steps(begin: Int64, end: Int64) -> Int64:
     """Return the last step of each section at which a block begins."""
     begins = np.unique(begin)
-    ended = np.searchsorted(np.unique(end), begins, side="right")  # number of ends up to each
+    # Number of blocks that ended by each of these steps.
+    ended = np.searchsorted(np.unique(end), begins, side="right")
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins
 
 
@@ -93,62 +94,62 @@ def _last_steps(begin: Int64, end: Int64) -> Int64:
 def pack(
     buffers: Buffers,
     *,
-    capacity: int | Sequence[int] | None = None,  # a sequence raises an error with the remedy
+    capacity: int | Sequence[int] | None = None,
     alignment: int = 1,
     time_limit: float = 5.0,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Allocation:
-    """Find addresses in a small arena within a time limit.
+    """Find offsets in a small arena within a time limit.
 
-    Greedy orders come first: the lowest place takes the first fitting block of an order [1]_, or each block takes
-    the lowest or tightest gap. Then an exact search [2]_ tries to fit the buffers in the bytes of the worst step,
-    `max_live`; if they do not, or it cannot tell, it tries targets between that and the best result. It considers only
-    canonical placements: each block lies on the floor or directly on another one.
+    Greedy rules run first: repeatedly fill the lowest place with the first block of an order that fits [1]_, or give
+    each block the lowest or tightest gap. An exact search [2]_ then tries to fit all buffers into `max_live`, the
+    maximum bytes live at a step; if that fails or stays undecided, it bisects between this bound and the best result.
+    It enumerates only canonical placements: each block lies on the floor or directly on another block.
 
     Parameters
     ----------
     buffers : Buffers
-        Those with a fixed `offset` stay there, and the others are placed around them.
+        Buffers with a fixed `offset` stay there; the others are placed around them.
     capacity : int, optional
-        Sufficient bytes: the search stops there. The result may be larger; compare its `size`. For several arenas
-        use `pack_arenas`.
+        Stop at an arena of at most this many bytes. The result may still be larger: compare its `size`. For several
+        arenas use `pack_arenas`.
     alignment : int
-        A power of two that divides every offset, and the size of the arena; sizes are rounded up to it.
+        A power of two that divides every offset and the arena size; sizes are rounded up to it.
     time_limit : float
-        Seconds. The first greedy order is always finished.
+        Seconds. The first greedy rule always finishes.
     seed : int
         Random seed of the search.
     progress : callable, optional
-        A `Progress`: the used share of the time, with the best result so far.
+        A `Progress` function, called with the elapsed share of the time and the best result.
 
     Returns
     -------
     Allocation
-        The same for the same seed, unless time ran out. `method` names the rule that found it, `bound` is the largest
-        proven lower bound. If interrupted, the best result so far.
+        The same result for the same seed, unless the time limit was reached. `method` names the rule that found it,
+        and `bound` is the best proven lower bound. After an interrupt, the best result at that time.
 
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity is invalid; if a fixed offset is not a multiple of the
-        alignment, or ends beyond the capacity.
+        If the alignment is not a power of two or the capacity is invalid, or if a fixed offset is not a multiple of the
+        alignment or its buffer ends beyond the capacity.
     TypeError, ValueError
-        If the seed or the time limit is invalid.
+        If `seed` or `time_limit` is invalid.
 
     Notes
     -----
-    Failed states are stored as hashes of 128 bits. So `bound`, and with it `proven`, assume that no two states share a
-    hash, which is improbable, not impossible. The arena itself does not depend on it.
+    Failed states of the search are stored as 128-bit hashes. `bound` and `proven` therefore assume that no two states
+    have the same hash, which is extremely likely but not certain. The placement itself does not depend on it.
 
     References
     ----------
-    .. [1] sekiyama2018: the longest first; here also the largest, the earliest, and the most bytes times sections.
-    .. [2] moffitt2023; here choices are made by section, failed states are stored, and dives are many and short.
+    .. [1] sekiyama2018: longest block first; here also the largest, the earliest, and the largest area first.
+    .. [2] moffitt2023; here decisions go section by section, failed states are stored, and restarts are frequent.
 
     Examples
     --------
-    Two buffers of 3 bytes and two of 2; at most 5 bytes are needed at once.
+    Two buffers of 3 bytes and two of 2 bytes; at most 5 bytes are live at a step.
 
     >>> allocation = pack(Buffers([0, 0, 2, 3], [3, 2, 5, 5], [3, 2, 2, 3]))
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
@@ -178,16 +179,18 @@ def pack(
     if ending.stop is not Stop.INTERRUPTED:
         packing.clock.finish()
     fixed = rounded.fixed
-    offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
+    # Buffers of 0 bytes have block -1, the appended 0.
+    offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]
     offset = np.where(fixed < 0, offset, fixed)
-    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # also without bytes
+    # Fixed buffers of 0 bytes count too.
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
 
 
 class Packing:
-    """The best placement of blocks so far, and the methods that improve it; `capacity` as for `pack`."""
+    """The best placement of blocks, and the methods that improve it; `capacity` as for `pack`."""
 
     def __init__(
         self, blocks: PackingBlocks, capacity: int | None, clock: Clock, random: np.random.Generator | None = None
@@ -208,25 +211,25 @@ class Packing:
 
     @property
     def enough(self) -> bool:
-        """True if the best is within the capacity, or proven."""
+        """True if the best placement is within the capacity or proven minimum."""
         return self.size <= max(self.bound, self.capacity)
 
     def run(self) -> None:
-        """Run all methods in turn until the result is enough."""
+        """Run the methods in turn until the result is good enough."""
         self.greedy()
         for method in (self.search, self.shuffle):
             if not self.enough:
                 method()
 
     def consider(self, offset: Int64, method: str) -> None:
-        """Keep a placement if it is better; OutOfTime at the deadline."""
+        """Keep a placement if it is smaller; raise OutOfTime at the deadline."""
         size = int((offset + self.blocks.size).max(initial=0))
         if size < self.size and (offset <= self.blocks.high).all():
             self.size, self.offset, self.method = size, offset, method
         self.check()
 
     def check(self) -> None:
-        """Report progress; OutOfTime at the deadline."""
+        """Report progress; raise OutOfTime at the deadline."""
         clock, share = self.clock, 1.0
         if clock.report is not None and clock.left:
             share = clock.elapsed / (clock.elapsed + clock.left)
@@ -234,13 +237,11 @@ class Packing:
 
     @property
     def news(self) -> str:
-        """The best result so far, for progress reports."""
+        """The best result, for progress reports."""
         return f"best {self.size:,} bytes, {self.method} · bound {self.bound:,}"
 
-    # greedy
-
     def greedy(self) -> None:
-        """Try lowest place, first fit and best fit, each in several orders."""
+        """Try lowest place, first fit and best fit, each with several orders of the blocks."""
         blocks = self.blocks
         for name, order in {} if self.any_fixed else self.orders().items():
             self.consider(self.stacked(order), f"lowest place, {name}")
@@ -255,7 +256,7 @@ class Packing:
                     return
 
     def fitted(self, order: Int64, best: bool) -> Int64:
-        """Put each block of an order in the lowest gap, or in the tightest; fixed ones come first."""
+        """First fit or, if `best`, best fit: put each block in the lowest or the tightest gap, fixed blocks first."""
         blocks = self.blocks
         order = order[np.argsort(~blocks.fixed[order], kind="stable")]
         return self.placed(
@@ -263,7 +264,7 @@ class Packing:
         )
 
     def stacked(self, order: Int64) -> Int64:
-        """Give the lowest place to the first block of an order that fits; use gaps if fixed blocks are in the way."""
+        """Fill the lowest place with the first block of the order that fits; use first fit if offsets are fixed."""
         if self.any_fixed:
             return self.fitted(order, False)
         blocks = self.blocks
@@ -271,14 +272,14 @@ class Packing:
         return self.placed(stack)
 
     def placed(self, rule: GapFit | SkylineFit) -> Int64:
-        """Return the offsets of a rule; OutOfTime at the deadline, except for the first rule."""
+        """Run a rule to its end and return the offsets; OutOfTime at the deadline, except for the first rule."""
         while not rule.run(tuning.BLOCKS_PER_CALL):
             if self.method != "side by side":
                 self.check()
         return rule.offsets()
 
     def orders(self) -> dict[str, Int64]:
-        """Orders by name: largest, earliest, longest, or most bytes times sections first."""
+        """Orders of the blocks by name: largest size, earliest, longest, or largest area first."""
         begin, size, length = self.blocks.begin, self.blocks.size, self.blocks.length
         return {
             "by size": np.lexsort((-length, -size)),
@@ -288,7 +289,7 @@ class Packing:
         }
 
     def shuffle(self) -> None:
-        """Restack all blocks, with those above the bound earlier in the order."""
+        """Repeat the lowest-place rule with random changes: blocks near the top of the arena move forward."""
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None
@@ -304,10 +305,8 @@ class Packing:
             moved = above[self.rng.random(above.size) < 0.5]
             place[moved] *= self.rng.random(moved.size)
 
-    # exact
-
     def search(self) -> None:
-        """Search for a placement within the capacity or the lower bound; if undecided, one smaller than the best."""
+        """Search for a placement within the capacity or the bound; if undecided, for one smaller than the best."""
         work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
         late = self.clock.left is not None and work > tuning.OVERLAPS_A_SECOND * self.clock.left
         if late or memory > tuning.MAX_MEMORY:
@@ -327,10 +326,10 @@ class Packing:
 
 
 class OffsetSearch:
-    """Restarts of the exact search, each with another order of priority, and gradually longer.
+    """Restarts of the exact search with different priorities and growing work limits.
 
-    The time depends far more on the order than on the blocks: thousands of short dives with slightly different orders
-    succeed where one long search does not.
+    The work depends far more on the priorities than on the blocks (a heavy-tailed distribution): thousands of short
+    dives with slightly different orders succeed where one long search does not.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -349,7 +348,7 @@ class OffsetSearch:
         self.first = max(tuning.FIRST_DIVE, 4 * blocks.n_overlaps)
 
     def dive(self, target: int, patience: int) -> int:
-        """1 if the blocks fit in the target, -1 if they cannot, 0 if unknown after `patience` units of work."""
+        """1 if the blocks fit in `target` bytes, -1 if they cannot, 0 if undecided after `patience` units of work."""
         target -= target % self.packing.unit
         self.kernel.aim(target)
         until = self.kernel.work + patience
@@ -367,7 +366,7 @@ class OffsetSearch:
         return 0
 
     def orders(self) -> Iterator[tuple[Int64, bool, int]]:
-        """Yield for each restart the order of priority, whether the lowest offset comes first, and the work limit."""
+        """Yield for each restart the priorities, whether the lowest offset comes first, and the work limit."""
         size, length = self.blocks.size.astype(float), self.blocks.length.astype(float)
         by_live, lowest, by_length, by_size, smallest, by_area = (
             (True, length, False),
@@ -387,7 +386,7 @@ class OffsetSearch:
 
 
 def luby(i: int) -> int:
-    """Luby's sequence, 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends the same total time on each length."""
+    """Luby's sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends equal total time on each length."""
     while i & (i + 1):
         i -= (1 << (i.bit_length() - 1)) - 1
     return (i + 1) // 2

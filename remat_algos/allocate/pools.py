@@ -1,4 +1,4 @@
-"""Models of allocators: bytes reserved on the device while a schedule allocates and frees."""
+"""Models of caching allocators: bytes reserved on the device while a schedule allocates and frees."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
 
-CHUNK = 512  # bytes: both allocators round up to it
-MIB = SMALL_REQUEST = 2**20  # largest request of PyTorch's small pool
+# Both allocators round requests up to multiples of CHUNK bytes.
+CHUNK = 512
+# Largest request that PyTorch serves from its pool of small blocks.
+MIB = SMALL_REQUEST = 2**20
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
-OWN_SEGMENT = 10 * MIB  # smallest request that gets its own segment
-SEGMENT_STEP = 2 * MIB  # sizes of own segments are multiples
+# Smallest request with a segment of its own; the sizes of such segments are multiples of SEGMENT_STEP.
+OWN_SEGMENT = 10 * MIB
+SEGMENT_STEP = 2 * MIB
 
 TIES = {"first": FIRST, "last": LAST, "lowest": LOWEST, "highest": HIGHEST, "random": RANDOM}
 SEGMENTS = {"rising": RISING, "falling": FALLING, "shuffled": SHUFFLED}
@@ -32,21 +35,21 @@ REPLAYED = "replayed"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRun:
-    """An allocator run on a trace, with ties broken by one rule.
+    """A simulated run of an allocator on a trace, with one rule to break ties.
 
     Parameters
     ----------
     rule : str
-        The rule; a random one with its seed.
+        Name of the rule; for a random rule, with its seed.
     used : int64[m]
-        Bytes allocated during each step, chunks with their full size.
+        Bytes allocated during each step, counted in whole chunks.
     reserved : int64[m]
-        Bytes that the allocator reserves on the device during each step.
+        Bytes reserved on the device during each step.
     ties : int64[t]
-        The step of each request for which another rule may choose another chunk.
+        Steps of the requests for which another rule may choose another chunk.
     segment, offset : int64[k]
-        Address of each buffer: a segment of the device's memory, in order of allocation, and the byte in it; -1 for
-        buffers without bytes and for failed requests.
+        Address of each buffer: a segment of device memory, numbered in order of allocation, and the offset in it; -1
+        for buffers of 0 bytes and failed requests.
     """
 
     rule: str
@@ -68,18 +71,18 @@ class PoolRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
-    """Bytes that an allocator allocates and reserves on a trace, over the ways to break ties.
+    """Bytes that an allocator uses and reserves on a trace, over all tried rules to break ties.
 
     Parameters
     ----------
     allocator : str
     trace : Trace
     runs : tuple of PoolRun
-        One run without ties, or with a single rule for them; else one for each rule tried.
+        A single run if there are no ties, or only one rule; otherwise one run per rule.
 
     Examples
     --------
-    The last request does not fit into the free chunk of 1024 bytes.
+    The free chunk of 1024 bytes is too small for the last request.
 
     >>> from remat_algos.allocate.allocation import Buffers
     >>> use = cupy_pool(Trace.of_buffers(Buffers([0, 1, 2, 3], [2, 5, 3, 5], [1000, 500, 600, 1500])))
@@ -106,53 +109,53 @@ class PoolUse:
 
     @property
     def used(self) -> Int64:
-        """int64[m]: bytes allocated during each step; the maximum of all runs."""
+        """int64[m]: bytes allocated during each step, maximum over the runs."""
         return np.max([run.used for run in self.runs], axis=0)
 
     @property
     def reserved(self) -> Int64:
-        """int64[m]: bytes reserved on the device during each step; the maximum of all runs."""
+        """int64[m]: bytes reserved on the device during each step, maximum over the runs."""
         return np.max([run.reserved for run in self.runs], axis=0)
 
     @property
     def least_reserved(self) -> Int64:
-        """int64[m]: bytes reserved on the device during each step; the minimum of all runs."""
+        """int64[m]: bytes reserved on the device during each step, minimum over the runs."""
         return np.min([run.reserved for run in self.runs], axis=0)
 
     @property
     def peak_used(self) -> int:
-        """Bytes allocated at the worst step."""
+        """Maximum bytes allocated at a step."""
         return max(int(run.used.max(initial=0)) for run in self.runs)
 
     @property
     def interval(self) -> tuple[int, int]:
-        """Minimum and maximum peak of reserved bytes over the ways to break ties; equal if ties do not matter."""
+        """Minimum and maximum peak of reserved bytes over the rules; equal if ties do not matter."""
         peaks = [int(run.reserved.max(initial=0)) for run in self.runs]
         return min(peaks), max(peaks)
 
     @property
     def peak_reserved(self) -> int:
-        """Bytes reserved on the device at the worst step: the upper end of the interval."""
+        """Peak of reserved bytes: the upper end of the interval."""
         return self.interval[1]
 
     @property
     def fragmentation(self) -> float:
-        """Share of the reserved peak beyond the used peak."""
+        """Share of the reserved peak beyond the allocated peak."""
         return 1 - self.peak_used / self.peak_reserved if self.peak_reserved else 0.0
 
     @property
     def ties(self) -> Int64:
-        """int64[t]: steps of requests in the first run after which the rules may differ."""
+        """int64[t]: steps of requests in the first run for which another rule may choose another chunk."""
         return self.runs[0].ties
 
     @property
     def exact(self) -> bool:
-        """True if the result is determined: no tie, or replayed."""
+        """True if the result is certain: there is no tie, or real addresses were replayed."""
         return self.ties.size == 0 or self.runs[0].rule == REPLAYED
 
     @property
     def failed(self) -> Int64:
-        """int64[f]: buffers whose request failed at the limit, in some run."""
+        """int64[f]: buffers whose request failed at the limit in at least one run."""
         requested = self.trace.requests[self.trace.size[self.trace.requests] > 0]
         none = np.array([run.segment[requested] < 0 for run in self.runs])
         return requested[none.any(axis=0)]
@@ -170,25 +173,25 @@ def cupy_pool(
 ) -> PoolUse:
     """Model the bytes that CuPy's memory pool allocates and reserves.
 
-    Requests are rounded up to 512 bytes and get the smallest free chunk that is large enough, whose rest stays free,
-    or else a new segment of exactly that size. Freed chunks join their free neighbours. The choice between chunks of
-    one size depends on the addresses of Python objects, so the total is predictable only if no such tie matters:
-    otherwise several rules are tried. Used bytes are always predictable, unless a limit is reached.
+    A request is rounded up to 512 bytes and gets the smallest free chunk that is large enough, whose remainder stays
+    free, or a new segment of exactly that size. Freed chunks merge with free neighbours. CuPy chooses between chunks of
+    equal size by the addresses of Python objects, so the reserved bytes are predictable only if such ties do not
+    matter; otherwise several rules are tried. Used bytes are always predictable unless a limit is reached.
 
     Parameters
     ----------
     trace : Trace or Simulation
     limit : int, optional
-        Bytes that the pool can reserve (`set_limit`); beyond, it frees whole segments and retries.
+        Maximum bytes that the pool may reserve (`set_limit`); above it, the pool frees whole segments and retries.
     ties : str or sequence of str, optional
-        Rules to try: "first" and "last" to become free, "lowest" and "highest" address, "random". All by default.
+        Rules to try: "first" or "last" freed, "lowest" or "highest" address, "random". By default all of them.
     seeds : int, optional
         Number of random runs; by default 4 to 200, more for shorter traces.
     addresses : int64[k], optional
-        Real addresses of the buffers, any number for those without bytes or with a failed request: ties are broken
-        like in the real pool.
+        Measured addresses of the buffers, arbitrary for buffers of 0 bytes or with a failed request; ties are broken as
+        in the measured run.
     before_14_1 : bool
-        A single request above the limit also releases free segments before it fails, as CuPy did before 14.1.
+        True to free segments even for a single request above the limit, which fails anyway, as CuPy before 14.1 did.
 
     Returns
     -------
@@ -197,10 +200,10 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        If `ties` or `limit` is invalid, or these rules do not allow an address: chunks that are live together do not
-        overlap.
+        If `ties` or `limit` is invalid, or an address contradicts these rules: chunks that are live at the same time
+        must not overlap.
     TypeError
-        For anything but a simulation; for a plan give `plan.simulation`.
+        If `trace` is neither a Trace nor a Simulation; for a plan, pass `plan.simulation`.
 
     Examples
     --------
@@ -236,23 +239,23 @@ def cuda_caching(
 ) -> PoolUse:
     """Model the bytes that PyTorch's caching allocator for CUDA allocates and reserves, with default settings.
 
-    Requests are rounded up to 512 bytes; those up to 1 MiB are cut from segments of 2 MiB, those below 10 MiB from
-    segments of 20 MiB, larger ones get a segment of their own, a multiple of 2 MiB. The smallest free block that is
-    large enough is used, among equals the one of lowest address. Its rest stays free, in the large pool only beyond
-    1 MiB: so more may be used than was requested. The order of segments on the device is unknown.
+    Requests are rounded up to 512 bytes. Requests up to 1 MiB are cut from segments of 2 MiB, larger ones below 10 MiB
+    from segments of 20 MiB, and the largest get their own segment, a multiple of 2 MiB. A request gets the smallest
+    free block that is large enough, at the lowest address among equals. The remainder stays free, in the large pool
+    only if it exceeds 1 MiB, so more bytes may be used than requested. The order of segments on the device is unknown.
 
     Parameters
     ----------
     trace : Trace or Simulation
     limit : int, optional
-        Bytes that can be reserved (`set_per_process_memory_fraction`, or the device); beyond, segments are released.
+        Maximum bytes reserved (`set_per_process_memory_fraction`, or the device); above it, segments are released.
     max_split_size : int, optional
-        Bytes from which blocks are not split (`max_split_size_mb`); none by default.
+        Blocks of at least this many bytes are not split (`max_split_size_mb`); by default all may be split.
     seeds : int, optional
-        Number of random orders of the segments tried beside ascending and descending ones; by default 4 to 200,
+        Number of random segment orders tried in addition to ascending and descending order; by default 4 to 200,
         more for shorter traces.
     addresses : int64[k], optional
-        Real addresses of the buffers, which determine the result.
+        Measured addresses of the buffers, which determine the result.
 
     Returns
     -------
@@ -261,10 +264,10 @@ def cuda_caching(
     Raises
     ------
     AllocationError
-        If these rules do not allow an address, `limit` or `max_split_size` is invalid, or the latter is at most
+        If an address contradicts these rules, `limit` or `max_split_size` is invalid, or `max_split_size` is at most
         20 MiB.
     TypeError
-        For anything but a simulation; for a plan give `plan.simulation`.
+        If `trace` is neither a Trace nor a Simulation; for a plan, pass `plan.simulation`.
 
     Examples
     --------
@@ -297,13 +300,13 @@ def cuda_caching(
 
 @checked_arguments
 def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
-    """Return the use of an arena with fixed addresses, all of which is reserved from the start.
+    """Return the use of an arena with fixed addresses; the whole arena is reserved from the start.
 
     Parameters
     ----------
     allocation : Allocation
     steps : int, optional
-        Steps of the schedule; by default up to the last that needs a buffer.
+        Number of steps; by default up to the last end of a buffer.
 
     Returns
     -------
@@ -312,7 +315,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     Raises
     ------
     TypeError
-        For anything but an allocation.
+        If `allocation` is not an Allocation.
 
     Examples
     --------
@@ -338,7 +341,7 @@ def _rounded(size: Int64, step: int) -> Int64:
 def _rules(
     known: dict[str, int], ties: str | Sequence[str] | None, seeds: int | None, trace: Trace
 ) -> list[tuple[str, int, int]]:
-    """(name, number, seed) of each rule; random ones once per seed."""
+    """(name, number, seed) of each rule; one entry per seed for random rules."""
     if seeds is None:
         fewest, highest = tuning.RANDOM_RUNS
         seeds = max(fewest, min(highest, tuning.TRIED_EVENTS // max(1, trace.event.size)))
@@ -366,7 +369,7 @@ def _use(
     rules: Sequence[tuple[str, int, int]],
     addresses: ArrayLike | None,
 ) -> PoolUse:
-    """Run the rules in turn, with requests as the kernel takes them, until one meets no tie."""
+    """Run the rules in turn until a run has no ties; `requests` are keyword arguments of the kernel."""
     real, limit = np.empty(0, np.int64), checked_limit(limit)
     if addresses is not None:
         real = frozen(addresses, np.int64, "addresses", len(trace.size))
@@ -395,7 +398,7 @@ def _use(
 
 
 def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> None:
-    """Raise AllocationError if two chunks of these sizes, 0 for none, share a byte while both are live."""
+    """Raise AllocationError if two chunks of these sizes overlap while both are live; a size of 0 means none."""
     requested, freed = trace.event >= 0, (trace.event < 0) & (trace.event != RELEASE_ALL)
     begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
     begin[trace.event[requested]] = np.flatnonzero(requested)

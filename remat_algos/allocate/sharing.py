@@ -1,4 +1,4 @@
-"""Blocks of memory that buffers share: in one pass over the schedule, or as colours of the conflict graph."""
+"""Blocks shared between buffers: greedily along the schedule, or by graph colouring."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from remat_algos.kernels.offsets import block_colours, shared_blocks
 def share_storage(
     buffers: Buffers, match_range: int | None = None, *, alignment: int = 1, time_limit: float | None = None
 ) -> Allocation:
-    """Share blocks between buffers: chen2016's memory sharing, as in its published planner.
+    """Share blocks between buffers: the memory sharing of chen2016, as in its published planner.
 
-    Step by step, each buffer that begins requests a block, the largest first, and each buffer that is needed for the
-    last time frees its block after that step. A request gets the smallest free block that is large enough, if it is
-    at most `match_range` times as large; else the largest smaller free block, which grows, if it has at least 1 /
-    `match_range` of the bytes; else a new one. Blocks stand side by side.
+    At each step, every buffer that begins requests a block, largest first; after the step, every buffer that ends frees
+    its block. A request gets the smallest free block that is large enough, if it is at most `match_range` times as
+    large; otherwise the largest smaller free block, which grows, if it has at least 1 / `match_range` of the bytes;
+    otherwise a new block. Blocks do not overlap.
 
     Parameters
     ----------
     buffers : Buffers
     match_range : int, optional
-        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...; a wider range is not always better.
+        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...; a larger range is not always better.
     alignment : int
         A power of two that divides every offset and the size of the arena.
     time_limit : float, optional
-        Seconds, after which the result is the best of the ranges tried, at least one.
+        Seconds; afterwards the best of the ranges tried is returned, at least one.
 
     Returns
     -------
     Allocation
-        `storage` numbers blocks from 0; never larger than `separate_storage`.
+        `storage` numbers the blocks from 0; the arena is never larger than that of `separate_storage`.
 
     Raises
     ------
@@ -67,15 +67,17 @@ def share_storage(
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
-    frees[rounded.over[~fresh]] = False  # an overwritten buffer passes its block on
-    ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last to begin first
+    # An overwritten buffer passes its block on.
+    frees[rounded.over[~fresh]] = False
+    # Ties: the buffer that began last ends first.
+    ends = np.lexsort((-rounded.begin, rounded.end))
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
-    for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
+    for ratio in _match_ranges(rounded.size) if match_range is None else (match_range,):
         lives, order = (rounded.begin, rounded.end, rounded.size, rounded.over), {"begins": begins, "ends": ends}
-        block, length = shared_blocks(*lives, **order, match_range=min(tried, 2**62))
+        block, length = shared_blocks(*lives, **order, match_range=min(ratio, 2**62))
         if best is None or length.sum() < minimum:
-            best, minimum, method = block, int(length.sum()), f"sharing, match range {tried}"
+            best, minimum, method = block, int(length.sum()), f"sharing, match range {ratio}"
         if minimum <= bound or clock.late:
             break
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
@@ -83,7 +85,7 @@ def share_storage(
 
 @checked_arguments
 def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
-    """Give each buffer its own block: no sharing, except by buffers that overwrite each other in place.
+    """Give each buffer its own block; only buffers that overwrite each other in place share one.
 
     Parameters
     ----------
@@ -110,12 +112,11 @@ def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
 
 @checked_arguments
 def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
-    """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
+    """Assign buffers that are live at the same time to different blocks: colour their conflict graph.
 
-    The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, then earliest, each
-    buffer gets the first colour without a conflict, so a block is as large as its first buffer. If all sizes are
-    equal, the allocation is minimum: intervals need no more colours than the largest number that overlap.
-    Buffers written over each other are one interval.
+    The graph is not built, but the time is still quadratic, as chen2016 notes. In order of size, then of begin, each
+    buffer gets the first colour without a conflict, so a block is as large as its first buffer. If all sizes are equal,
+    the arena is minimum, because interval graphs are perfect. Buffers that overwrite each other count as one interval.
 
     Parameters
     ----------
@@ -123,12 +124,12 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
     alignment : int
         A power of two that divides every offset and the size of the arena.
     time_limit : float, optional
-        Seconds. Colouring cannot be stopped, so nothing is shared if it may take longer.
+        Seconds. Colouring cannot be interrupted: if it may take longer, nothing is shared.
 
     Returns
     -------
     Allocation
-        `storage` is the colour, from 0; blocks stand side by side, the largest first.
+        `storage` is the colour, from 0; blocks are laid out one after another, the largest first.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
 
     References
     ----------
-    chen2016, section 3, which mentions it and uses counters instead (`share_storage`).
+    chen2016, section 3, which mentions colouring and uses counters instead (`share_storage`).
 
     Examples
     --------
@@ -160,7 +161,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
 
 
 def _match_ranges(size: Int64) -> Iterator[int]:
-    """Yield 0, and powers of two until all sizes match."""
+    """Yield 0 and powers of two until a range matches all sizes."""
     yield 0
     positive = size[size > 0]
     widest = -(-int(positive.max()) // int(positive.min())) if positive.size else 0

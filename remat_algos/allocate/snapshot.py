@@ -1,4 +1,4 @@
-"""A schedule as a memory snapshot of PyTorch: what pytorch.org/memory_viz and torch.cuda._memory_viz read."""
+"""A schedule as a PyTorch memory snapshot, for pytorch.org/memory_viz and torch.cuda._memory_viz."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from remat_algos.allocate.traces import Trace
 from remat_algos.schedule.simulation import LOADED, ROLES, Simulation
 from remat_algos.schedule.timeline import Timeline
 
-OTHER = "unknown"  # the page reads categories only if this is among them
+# The viewer reads categories only if this one occurs.
+OTHER = "unknown"
 
 
 def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str, Any]:
-    """The allocations and frees of a schedule in one segment, as `torch.cuda.memory._snapshot` returns them.
+    """Return the allocations and frees of a schedule in one segment, in the form of `torch.cuda.memory._snapshot`.
 
-    The frame of a block is its role, step and value (`recomputed:17:conv1`), that of a free the last step that needs it
-    (`freed after:21:conv1`); its category, the colour, is the role. By default addresses are those of `pack` without
-    its search.
+    The frame of an allocation is its role, step and value (`recomputed:17:conv1`), and that of a free the last step
+    that reads it (`freed after:21:conv1`). The category, which is the colour, is the role. By default addresses come
+    from `pack` without its exact search.
     """
     simulation = played.simulation
     if allocation is None:
@@ -32,10 +33,10 @@ def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str
     events, live = _events(played, allocation, frames, roles)
     size, blocks, end = allocation.size, [], 0
     for buffer in sorted(live, key=lambda b: int(allocation.offset[b])):
-        address, taken = int(allocation.offset[buffer]), int(allocation.buffers.size[buffer])
+        address, n_bytes = int(allocation.offset[buffer]), int(allocation.buffers.size[buffer])
         blocks += [_block(end, address - end, "inactive", [])] if address > end else []
-        blocks.append(_block(address, taken, "active_allocated", frames[buffer]))
-        end = address + taken
+        blocks.append(_block(address, n_bytes, "active_allocated", frames[buffer]))
+        end = address + n_bytes
     blocks += [_block(end, size - end, "inactive", [])] if size > end else []
     allocated = sum(int(allocation.buffers.size[b]) for b in live)
     segment = {
@@ -47,15 +48,14 @@ def snapshot(played: Timeline, allocation: Allocation | None = None) -> dict[str
 
 
 def snapshot_bytes(played: Timeline, allocation: Allocation | None = None) -> bytes:
-    """`snapshot`, pickled as its readers unpickle it."""
-    # PyTorch's page reads protocols 2 to 4.
+    """Return `snapshot` as a pickle; PyTorch's viewer reads protocols 2 to 4."""
     return pickle.dumps(snapshot(played, allocation), protocol=4)
 
 
 def _events(
     played: Timeline, allocation: Allocation, frames: list[list[dict[str, Any]]], roles: list[str]
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return the events, and the buffers that are allocated at the end: outputs."""
+    """Return the events, and the buffers still allocated at the end, which are outputs."""
     simulation, buffers = played.simulation, allocation.buffers
     pinned = _pinned(simulation, buffers)
     times = [int(at * played.tick_microseconds) for at in (*played.step_begin.tolist(), played.last)]
@@ -100,11 +100,11 @@ def _blocks(simulation: Simulation, buffers: Buffers) -> tuple[list[list[dict[st
 
 
 def _pinned(simulation: Simulation, buffers: Buffers) -> set[int]:
-    """Buffers that hold outputs at the end, by the first of those that are written over each other."""
+    """Buffers that contain outputs at the end; an in-place chain is represented by its first buffer."""
     lives, first_run = simulation.lifetimes, simulation.schedule.first_run
     output = simulation.graph.output[lives.value] & first_run[lives.made_at]
-    held = np.flatnonzero((buffers.instance >= 0) & np.append(output, False)[buffers.instance])
-    return set(buffers.first[held].tolist())
+    instances = np.flatnonzero((buffers.instance >= 0) & np.append(output, False)[buffers.instance])
+    return set(buffers.first[instances].tolist())
 
 
 def _block(address: int, size: int, state: str, frames: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`Trace`: requests and frees of a schedule, in order."""
+"""Traces: the requests and frees of a schedule in order."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from remat_algos.schedule.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Requests and frees, step by step.
+    """Requests and frees of buffers, step by step.
 
-    At each step the values of its node are requested in their order, then its workspace; after it the workspace is
-    freed, then the instances that are no longer needed, by number.
+    Each step requests the values of its node in order, then its workspace. After the step the workspace is freed, then
+    the instances that are no longer live, in order of number.
 
     Parameters
     ----------
     size : int64[k]
         Bytes of each buffer.
     event : int64[e]
-        `b` requests buffer b, `~b` frees it; at `RELEASE_ALL` an allocator releases its free segments to the device.
+        `b` requests buffer b, `~b` frees it; at `RELEASE_ALL` the allocator returns its free segments to the device.
     step : int64[e]
-        The step of each event, ascending; requests come first at each.
+        The step of each event, ascending; within a step requests precede frees.
     steps : int
         Number of steps.
     stream : int64[k], optional
-        Caching allocators keep streams apart; 0 by default.
+        Stream of each buffer, 0 by default; caching allocators do not share blocks between streams.
 
     Raises
     ------
     AllocationError
-        If a buffer is requested twice, freed twice or before it is requested, or steps descend.
+        If a buffer is requested twice, freed twice, or freed before its request, or if steps descend.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Trace:
     event: Int64
     step: Int64
     steps: int
-    stream: Int64 = None  # type: ignore[assignment]  # the constructor fills it
+    stream: Int64 = None  # type: ignore[assignment]  # set by `__post_init__`
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -61,7 +61,8 @@ class Trace:
         object.__setattr__(self, "step", whole_numbers(self.step, "step", len(self.event)))
         stream = whole_numbers(0 if self.stream is None else self.stream, "stream", len(self.size))
         object.__setattr__(self, "stream", stream)
-        if not is_count(self.steps) or self.steps >= 2**25:  # each has its bytes
+        # Results have an entry for each step.
+        if not is_count(self.steps) or self.steps >= 2**25:
             raise AllocationError(
                 "a trace cannot have {steps!r} steps; give a whole number below 2**25", steps=self.steps
             )
@@ -73,19 +74,19 @@ class Trace:
 
     @classmethod
     def of(cls, simulation: Simulation) -> Trace:
-        """Make the trace of a schedule; buffers are those of `Buffers.of`."""
+        """Return the trace of a schedule, with the buffers of `Buffers.of`."""
         return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
 
     @classmethod
     @checked_arguments
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
-        """Make the trace of any buffers; those written over each other are requested once, as the first of them."""
+        """Return the trace of any buffers; an in-place chain is requested once, as its first buffer."""
         number, first = np.arange(len(buffers)), buffers.first
         requested = number[buffers.over < 0]
         last = np.ones(len(buffers), bool)
         last[buffers.over[buffers.over >= 0]] = False
         freed = number[last]
-        # after a step: workspaces, which are not instances, then instances by number
+        # After a step, free workspaces (instance -1), then instances by number.
         freed = freed[np.argsort(buffers.instance[freed] >= 0, kind="stable")]
         event = np.concatenate([requested, ~first[freed]])
         step = np.concatenate([buffers.begin[requested], buffers.end[freed] - 1])
@@ -95,22 +96,19 @@ class Trace:
 
     @property
     def requests(self) -> Int64:
-        """int64[r]: the buffers in the order in which they are requested."""
+        """int64[r]: the buffers in order of request."""
         return self.event[self.event >= 0]
 
     @property
     def requested(self) -> Int64:
-        """int64[m]: requested bytes that are needed during each step."""
+        """int64[m]: requested bytes that are live during each step."""
         freed = self.event < 0
         change = self.size[np.where(freed, ~self.event, self.event) % max(1, self.size.size)]
         change[self.event == RELEASE_ALL] = 0
         return self.during(np.cumsum(np.where(freed, -change, change)))
 
     def during(self, after: Int64) -> Int64:
-        """int64[m]: the state during each step, after its requests, from the state after each event.
-
-        Raises AllocationError unless there is an entry for each event.
-        """
+        """int64[m]: the state during each step, after its requests; `after` has the state after each event."""
         after = frozen(after, np.int64, "after", self.event.size, "event")
         before = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
         return np.concatenate([[0], after])[before]

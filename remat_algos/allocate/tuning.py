@@ -1,48 +1,48 @@
-"""Numbers of allocators that change addresses or times, each with what it trades."""
+"""Tuning constants of allocators, with the trade-off of each."""
 
-# Schedules per search for which an allocator runs. Higher: less reserved memory, more time.
+# Schedules per search that an allocator is applied to. Higher: less reserved memory, more time.
 MAX_RESERVED = 24
-# Seconds of one packing, and after the deadline. Higher: smaller arenas, later ends.
+# Seconds for one packing, and for one after the deadline. Higher: smaller arenas, slower to stop.
 PACKING_SECONDS, LAST_SECOND = 5.0, 1.0
-# Share of the remaining progress for one packing. Higher: the first seem to do more.
+# Share of the remaining progress that one packing reports. Higher: the first packings seem to do more of the work.
 PACKING_PROGRESS = 0.3
-# Pairs of blocks that colouring, which cannot be interrupted, compares in a second. Higher: more is shared, later ends.
+# Pairs of blocks that colouring compares per second; it cannot be interrupted. Higher: more sharing, overshoots limits.
 PAIRS_A_SECOND = 1_000_000_000
-# Random ways to break ties, at least and at most, and events of all. Higher: surer intervals, more time.
+# Minimum and maximum number of random tie-breaking runs, and total events. Higher: more reliable intervals, more time.
 RANDOM_RUNS, TRIED_EVENTS = (4, 200), 500_000
 
 # ---- one arena
-# Blocks for orders other than by begin, which take quadratic time. Higher: smaller arenas, more time.
+# Maximum blocks for orders other than by begin, which take quadratic time. Higher: smaller arenas, more time.
 MAX_BY_GAPS = 5_000
-# Overlaps a second of the time limit, above which a search would hardly place all blocks once. Higher: smaller arenas
-# of many blocks, or time lost.
+# Overlaps per second of the time limit above which the search could hardly place all blocks once. Higher: smaller
+# arenas for many blocks, or wasted time.
 OVERLAPS_A_SECOND = 100_000_000
-# Blocks of one call of a greedy rule, and work of one of the search, between checks of the deadline: milliseconds.
-# Higher: less overhead, later ends.
+# Blocks per call of a greedy rule, and work per call of the search, between deadline checks, some milliseconds. Higher:
+# less overhead, slower to stop.
 BLOCKS_PER_CALL, WORK_PER_CALL = 2_000, 2_000_000
-# Work after which the search restarts with another order; some dives are longer, see `luby`. Higher: fewer restarts.
+# Work before the search restarts with another order; some dives are longer (`luby`). Higher: fewer, longer dives.
 FIRST_DIVE = 1_000_000
-# Work on the bound, and on each target above it, in the first round; doubled in each. Higher: surer, fewer targets.
+# Work on the bound and on each target above it in the first round, doubled each round. Higher: deeper, fewer targets.
 PACKING_PATIENCE = 150_000_000
-# Factors of that work on a requested capacity, and on each target above it. Higher: more capacities are met, later.
+# Multiples of that work for a requested capacity and for targets above it. Higher: more capacities reached, more time.
 ON_CAPACITY, ABOVE_CAPACITY = 16, 0.25
-# Without a proof, targets closer than one of so many parts of the arena count as equal: at first, doubled in each
-# round, and at last. Higher: smaller arenas, more targets.
+# Unproven targets are bisected down to this fraction of the arena: at first, doubled each round, and at last. Higher:
+# smaller arenas, more targets.
 COARSE, FINENESS = 100, 2_000
-# Bits of the places of failed states, 16 bytes each. Higher: fewer states are visited twice, more memory.
+# log2 of the entries, of 16 bytes each, in the table of failed states. Higher: fewer repeated states, more memory.
 TABLE_BITS = 18
-# Entries, 8 bytes each, of the table of the sections of all blocks. Higher: more blocks are searched, more memory.
+# Maximum entries, of 8 bytes each, in the table of sections by block. Higher: larger problems, more memory.
 MAX_MEMORY = 50_000_000
-# Shuffles where the search is too large. Higher: smaller arenas, more time.
+# Number of shuffles if the search is not applicable. Higher: smaller arenas, more time.
 PACKING_ROUNDS = 200
 
 # ---- several arenas
-# Rounds of the search over addresses before the search over arenas. Higher: easy cases end earlier, hard ones later.
+# Rounds of the search over addresses before the search over arenas. Higher: easy cases end sooner, hard ones later.
 FIRST_ROUNDS = 2
-# Blocks, and packings of one arena, of the search over arenas. Higher: more cases are decided, exponential time.
+# Maximum blocks, and packings of single arenas, in the search over arenas. Higher: more cases decided, more time.
 MAX_ASSIGNED, MAX_PACKED = 40, 20_000
-# Shares of the time limit for the search, and for the buffers of single steps. Higher: less to explain a failure.
+# Shares of the time limit for the search and for the buffers of single steps. Higher: less time to explain failures.
 SEARCH_TIME, STEPS_TIME = 0.85, 0.1
-# Fullest steps whose buffers are tried alone, and buffers left out in turn, to explain a failure; seconds for each.
-# Higher: more exact explanations, more time.
+# To explain a failure: fullest steps checked alone, large buffers left out in turn, and seconds for each. Higher: more
+# precise explanations, more time.
 MAX_SHIFTS, MAX_LEFT_OUT, DIAGNOSIS_SECONDS = 50, 8, 1.0
