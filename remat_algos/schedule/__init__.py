@@ -1,4 +1,4 @@
-"""Orders of running nodes, and the simulator."""
+"""Schedules (orders in which nodes run) and the simulator."""
 
 import lazy_loader
 

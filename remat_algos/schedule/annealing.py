@@ -1,4 +1,4 @@
-"""Simulated annealing over schedules: rounds of searches that cool down, each from the best of the round before."""
+"""Simulated annealing over schedules, in rounds that each start from the best schedule of the previous round."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from remat_algos.schedule.timeline import timeline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchKernel:
-    """The kernel's state: the needed nodes of a graph, in units of bytes that sum up to less than 2**30.
+    """State of the search kernel: the needed nodes of a graph, with sizes in units so that they sum to less than 2**30.
 
-    Sizes are rounded up and limits down, so a peak within the limit in units is within it in bytes. `number[v]` is the
-    kernel's number of node v, -1 if it is not needed; `mean_compute` is 1 if no node costs anything.
+    Sizes are rounded up and limits down, so a peak within the limit in units is also within it in bytes. `number[v]` is
+    the kernel's id of node v, -1 if not needed; `mean_compute` is 1 if all nodes cost nothing.
     """
 
     state: ScheduleSearch
@@ -49,9 +49,9 @@ class SearchKernel:
         times: LinkTimes | None = None,
         leaving: Bool | None = None,
     ) -> "SearchKernel":
-        """Return the kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
+        """Return the kernel for a graph; nodes run at most `max_runs` times, fewer if marks or constraints say so.
 
-        With the times of copies, values (or only those of `leaving`) may be on the host, and a schedule costs its time.
+        With copy times, values (or only those in `leaving`) may be on the host, and the cost of a schedule is its time.
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
         values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
@@ -95,7 +95,7 @@ class SearchKernel:
         )
         loadable, engines = np.empty(0, np.uint8), None
         if times is not None:
-            # The search never copies values that have a limit of their own.
+            # The search never copies values of a region with a limit.
             movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
             loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
             engines = Engines(*(each[values] for each in times), memory)
@@ -106,9 +106,9 @@ class SearchKernel:
         return cls(state, nodes, number, unit, region_limits, mean or 1.0, values)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
-        """Begin at a schedule and forget the best so far; False if it violates a law or a constraint.
+        """Start from a schedule and discard the best one; return False if it violates a rule or a constraint.
 
-        Pass `within` if its peak in bytes is within the limit: after rounding, its peak in units may exceed it.
+        Pass `within` if its peak in bytes is within the limit; in rounded units it may exceed the limit.
         """
         self.state.forget()
         order = self.number[schedule.order]
@@ -119,13 +119,13 @@ class SearchKernel:
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
-        """Set the temperature after a part of a search that cools from `hot` to `cold` mean costs of a node."""
-        # Round before multiplying by the mean: a search is then the same on every machine and in every unit of cost.
+        """Set the temperature after the given part of a geometric cooling from `hot` to `cold`, in mean node costs."""
+        # Round before multiplying by the mean, so that a search does not depend on the machine or the unit of cost.
         self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
     @property
     def best(self) -> Schedule:
-        """The best schedule so far; while none fits, that of the lowest peak."""
+        """The best schedule; if none fits, the schedule with the lowest peak."""
         ids = self.state.best_order()
         loads = np.flatnonzero(ids >= self.nodes.size)
         if not loads.size:
@@ -136,19 +136,20 @@ class SearchKernel:
 
 @cache
 def _exponentials() -> Float64:
-    """Quantiles of the exponential distribution, rounded so that they are the same on every machine."""
+    """Quantiles of the exponential distribution, rounded to be equal on every machine."""
     middle = (np.arange(N_EXPONENTIALS) + 0.5) / N_EXPONENTIALS
     return np.round(-np.log(middle) * 2**16) / 2**16
 
 
-ANY_GOAL = 2**62  # the first schedule within the limit ends a search
+# A goal that any schedule within the limit meets.
+ANY_GOAL = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annealed:
-    """A simulated schedule at which a search begins or ends; `start` names its origin, `moves` counts all moves so far.
+    """A simulated schedule at which a search starts or ends; `start` names its origin, `moves` is the total of moves.
 
-    Where values may be copied, schedules compare by `time`, the end of the last run or copy; otherwise by compute.
+    If values may be copied, schedules are compared by `time`, the end of the last run or copy; otherwise by compute.
     """
 
     simulation: Simulation
@@ -158,15 +159,15 @@ class Annealed:
 
     @property
     def figures(self) -> tuple[int, int]:
-        """Peak in bytes, and time."""
+        """(peak in bytes, time)."""
         return self.simulation.peak_memory, self.simulation.compute if self.time is None else self.time
 
 
 class Annealer:
-    """Simulated annealing over the schedules of one graph, in which a node runs at most `max_runs` times.
+    """Simulated annealing over the schedules of one graph, in which each node runs at most `max_runs` times.
 
-    `by_moves` counts `WORK_OF_MOVE` of work for each move instead of what it changes; all stages share `part` of the
-    remaining progress. With a link, the costs of the graph are in ticks (`Link.refined`) and schedules compare by time.
+    `by_moves` counts `WORK_OF_MOVE` per move instead of the actual work; all stages share `part` of the remaining
+    progress. With a link, costs are in ticks (`Link.refined`) and schedules are compared by time.
     """
 
     def __init__(
@@ -189,28 +190,30 @@ class Annealer:
             SearchKernel.of, graph, max_runs=max_runs, constraints=constraints, times=times, leaving=leaving
         )
         self.kernel, self.done = self._kernel(random), 0
-        self.so_far = ""  # text for the progress; the caller sets it when it has a better result
-        self.n_others = 0  # kernels
+        # Progress text; callers set it when they have a better result.
+        self.so_far = ""
+        # Number of further kernels.
+        self.n_others = 0
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
-        """Simulate a schedule; with a link, also let memory linger and stores wait where that saves time."""
+        """Simulate a schedule; with a link, also delay frees and stores if that saves time."""
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
         played = timeline(simulate(self.graph, schedule), self.link).with_late_stores(limit)
         return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
-        """Sort key: schedules above the limit after those within it, violated constraints last."""
+        """Sort key: violated constraints last, then schedules above the limit (by peak), then by cost."""
         rules, (peak, compute) = self.constraints, annealed.figures
         violates, above = rules is not None and rules.violation(annealed.simulation) is not None, peak > limit
         return violates, above, *((peak, compute) if above else (compute, peak))
 
     def meets(self, annealed: Annealed, limit: int, goal: int) -> bool:
-        """True if it fits, violates no constraint and meets the goal."""
+        """True if the schedule fits, violates no constraint and reaches the goal."""
         return self.key(annealed, limit)[:2] == (False, False) and annealed.figures[1] <= goal
 
     def begin_stage(self, work: int, part: float) -> None:
-        """Begin a stage of the progress, a part of what these searches have left."""
+        """Start a progress stage with a part of these searches' remaining share."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
         self.clock.stage(work, "moves", part=part)
@@ -226,10 +229,10 @@ class Annealer:
         lowest: bool = False,
         part: float = 1.0,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """Yield improving schedules within a limit in bytes; return the best, None if constraints allow none.
+        """Yield improving schedules within a limit in bytes; return the best, or None if constraints allow none.
 
-        The first round has `count` searches from `starts` in turn, at least `MIN_FIRST`; later ones begin at the best
-        so far. They minimize compute down to `goal`; with `lowest` first the peak, until it is within the limit.
+        The first round runs `count` searches from `starts` in turn, at least `MIN_FIRST`; later rounds start at the
+        best schedule. They minimize compute down to `goal`; with `lowest`, first the peak until it is within the limit.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
         rounds: tuple[tuning.Round, ...] = tuning.ROUNDS if self.link is None else tuning.COPIES_ROUNDS
@@ -243,22 +246,22 @@ class Annealer:
             one, ended = int(each.share * work / count), list[Annealed]()
             for i in range(count):
                 start, step = pool[i % len(pool)], tuning.PEAK_STEPS[i % len(tuning.PEAK_STEPS)] if lowest else None
-                found, stop = self._search(self.kernel, start, limit, goal, one, each, step)
+                result, stop = self._search(self.kernel, start, limit, goal, one, each, step)
                 self.done += one
-                if found is None:
+                if result is None:
                     stop.pass_on()
                     continue
-                ended.append(found)
-                if best is None or self.key(found, limit) < self.key(best, limit):
-                    best = found
+                ended.append(result)
+                if best is None or self.key(result, limit) < self.key(best, limit):
+                    best = result
                     yield best
                 stop.pass_on()
                 self.clock.progress(self.done, self.so_far)
                 if self.meets(best, limit, goal):
                     return best
             count = max(1, count // tuning.ROUND_RATIO)
-            different = {self.key(found, limit): found for found in [*ended, *([best] if best else [])]}
-            pool = [found for _, found in sorted(different.items())][:count]
+            different = {self.key(result, limit): result for result in [*ended, *([best] if best else [])]}
+            pool = [result for _, result in sorted(different.items())][:count]
             if not pool:
                 break
         return best
@@ -266,7 +269,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Anneal within each limit independently from its own starts; yield improvements, return each limit's best."""
+        """Anneal each limit independently from its own starts; yield improvements, return the best of each limit."""
         goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Annealed]]()
         bests = [min(starts, key=lambda start: self.key(start, limit)) for limit, starts in points]
         for i, (limit, starts) in enumerate(points):
@@ -280,14 +283,14 @@ class Annealer:
                 return None
             random = np.random.SeedSequence((self.random.entropy, number))  # type: ignore[arg-type]
             kernel, one = self._kernel(random), work // len(points[i][1])
-            found, stop = self._search(kernel, start, limit, goal, one, tuning.WARM, None)
+            result, stop = self._search(kernel, start, limit, goal, one, tuning.WARM, None)
             self.clock.note(stop)
-            return found
+            return result
 
-        for (i, limit, *_), found in zip(searches, self.clock.map(run, searches), strict=True):
-            if found is not None and self.key(found, limit) < self.key(bests[i], limit):
-                bests[i] = found
-                yield found
+        for (i, limit, *_), result in zip(searches, self.clock.map(run, searches), strict=True):
+            if result is not None and self.key(result, limit) < self.key(bests[i], limit):
+                bests[i] = result
+                yield result
         self.done += work * len(points)
         self.clock.progress(self.done)
         return bests
@@ -302,16 +305,16 @@ class Annealer:
         cooling: tuning.Round,
         step: float | None,
     ) -> tuple[Annealed | None, Stop]:
-        """Run one search; return its best schedule, None if constraints allow none, and its Stop.
+        """Run one search; return its best schedule, or None if constraints allow none, and how it stopped.
 
-        With `step` it minimizes the peak: the limit is that share of the peak, lowered again each time it is met.
+        With `step` it minimizes the peak: the limit is this share of the peak, and is lowered each time it is met.
         """
-        found, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
+        result, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         while True:
-            best = found or start
+            best = result or start
             aim = limit if step is None else max(limit, int(step * best.figures[0]))
             if not kernel.start(best.simulation.schedule, aim, goal=goal, within=best.figures[0] <= aim):
-                return found, Stop.DONE
+                return result, Stop.DONE
             ended = False
             with until_stopped() as ending:
                 while spent < work and not ended:
@@ -320,13 +323,13 @@ class Annealer:
                     before, spent = spent, self._spent(kernel) - begun
                     self.clock.advance(spent - before, self.so_far)
             if not len(kernel.best):
-                return found, ending.stop
+                return result, ending.stop
             new = self.annealed(kernel.best, aim, start.start, kernel.state.n_moves)
-            if found is None or self.key(new, limit) < self.key(found, limit):
-                found = new
+            if result is None or self.key(new, limit) < self.key(result, limit):
+                result = new
             ended &= ending.stop.complete and spent < work and new.figures[0] < best.figures[0]
-            if step is None or not ended or found.figures[0] <= limit:
-                return found, ending.stop
+            if step is None or not ended or result.figures[0] <= limit:
+                return result, ending.stop
 
     def _spent(self, kernel: SearchKernel) -> int:
         return tuning.WORK_OF_MOVE * kernel.state.n_moves if self.by_moves else kernel.state.work

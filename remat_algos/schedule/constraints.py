@@ -1,4 +1,4 @@
-"""Constraints of a user on schedules: runs of a node, the order of first runs, bytes of a region, copies."""
+"""Constraints on schedules: maximum runs of a node, order of first runs, bytes of a region, copies."""
 
 from __future__ import annotations
 
@@ -27,44 +27,42 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """Constraints on a schedule beside the budget.
+    """Constraints on a schedule in addition to the budget.
 
     Parameters
     ----------
     graph : ComputationGraph
-        The graph to run: for training the one with its backward part.
+        The graph to run; for training, the graph with its backward part.
     max_runs : int or mapping of str to int, optional
-        Maximum runs of every node, 1 or more; or of the nodes of a mapping.
+        Maximum runs of every node, 1 or more; or a mapping from nodes to maximum runs.
     fixed_order : bool
         If True, first runs are in id order; nodes may be recomputed anywhere.
     regions : mapping of str to (nodes, limit)
-        By name: groups of nodes, and the maximum bytes of their values and workspaces at any step. Nodes are a
-        sequence of names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". A node is in
-        one region at most.
+        Named groups of nodes with the maximum bytes of their values and workspaces at any step. Nodes are a sequence of
+        names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". Regions are disjoint.
     offload : str or sequence of str, optional
-        With a link: modules, node names or patterns; only the values of these nodes may be copied to the host. A module
-        is the part of a name before a dot: "encoder" is also that of "encoder.0.relu". By default all may.
+        With a link: modules, node names or patterns. Only values of these nodes may be copied to the host. A module is
+        the part of a name before a dot: "encoder" includes "encoder.0.relu". By default all may.
     stay : str or sequence of str, optional
-        Modules, node names or patterns; no value of these nodes is copied.
+        Modules, node names or patterns whose values are never copied.
     min_copy : int or str, optional
-        Bytes, or text such as "1MB"; no smaller value is copied.
-
+        Minimum size of a copied value in bytes, or text such as "1MB".
     Attributes
     ----------
     run_limit : int32[n]
-        Maximum runs of each node; 0: no limit.
+        Maximum runs of each node, 0 for no limit.
     region : int32[n]
-        The region of each node, by its place in `regions`; -1: none.
+        Index in `regions` of the region of each node, -1 for none.
     region_limit : int64[k]
     movable : bool[n_values]
-        Values that `offload`, `stay` and `min_copy` let leave.
+        Values that `offload`, `stay` and `min_copy` allow to be copied.
 
     Raises
     ------
     GraphError
-        For an unknown node.
+        If a node is unknown.
     TypeError, ValueError
-        For an invalid constraint, or regions that overlap.
+        If a constraint is invalid, or regions overlap.
 
     Examples
     --------
@@ -122,7 +120,7 @@ class Constraints:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph, constraints: Constraints | Mapping[str, Any] | None) -> Constraints | None:
-        """Return the constraints of an argument; None if nothing is constrained.
+        """Convert an argument to constraints; return None if nothing is constrained.
 
         Examples
         --------
@@ -199,7 +197,7 @@ class Constraints:
         return "; ".join(parts)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record; nodes by name, or by id in a graph without names."""
+        """Return the JSON record, with nodes by name, or by id if the graph has no names."""
         in_record = str if self.graph.labels.names is not None else int
         regions = {
             name: {"nodes": list(map(in_record, nodes)), "limit": limit}
@@ -213,7 +211,7 @@ class Constraints:
         return record | ({"min_copy": self.min_copy} if self.min_copy else {})
 
     def region_traces(self, simulation: Simulation) -> Int64:
-        """int64[k, m]: live bytes of each region during each step, the workspace of its running node included.
+        """int64[k, m]: live bytes of each region during each step, including the workspace of the running node.
 
         Examples
         --------
@@ -237,7 +235,7 @@ class Constraints:
         return traces
 
     def violation(self, simulation: Simulation) -> str | None:
-        """Return the constraint that a schedule violates, at the first such step; None if it keeps to all.
+        """Describe the first violation of a constraint by a schedule; None if there is none.
 
         Examples
         --------
@@ -256,9 +254,9 @@ class Constraints:
         return None
 
     def region_bound(self) -> tuple[str, int, int] | None:
-        """A region whose limit no schedule keeps: its name, a lower bound of its bytes, and the node that runs then.
+        """A region whose limit no schedule can meet: its name, a lower bound on its bytes, and the node that proves it.
 
-        None proves nothing, since only a lower bound is compared with the limits.
+        None proves nothing: it only means that the lower bounds are within the limits.
 
         Examples
         --------
@@ -269,7 +267,8 @@ class Constraints:
         graph = self.graph
         for k, (name, (_, limit)) in enumerate(self.regions.items()):
             inside = self.region == k
-            alone = graph.with_costs(  # its live bytes are those of the region
+            # The live bytes of this graph are those of the region.
+            alone = graph.with_costs(
                 memory=np.where(inside[graph.producer], graph.memory, 0), workspace=np.where(inside, graph.workspace, 0)
             )
             forced = forced_bytes(alone)
@@ -284,7 +283,8 @@ class Constraints:
         if not over.size:
             return None
         order = simulation.schedule.order
-        steps = np.argsort(order, kind="stable")  # by node, then by step
+        # Sorted by node, then by step.
+        steps = np.argsort(order, kind="stable")
         step = int(steps[np.searchsorted(order[steps], over) + self.run_limit[over]].min())
         node, limit = int(order[step]), int(self.run_limit[order[step]])
         return f"step {step} is run {limit + 1} of {shortened(self.graph.labels[node])}; its max_runs is {limit}"
@@ -333,7 +333,7 @@ class Constraints:
 
 
 def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
-    """bool[n_values]: values that may be copied to the host: not outputs, nor those marked to be recomputed."""
+    """bool[n_values]: values that may be copied to the host: no outputs, and none marked to be recomputed."""
     movable = ~graph.output & (graph.memory > 0)
     if graph.mark is not None:
         movable &= ~((graph.mark == RECOMPUTE) & graph.forward)[graph.producer]
@@ -343,22 +343,22 @@ def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
 
 
 def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
-    """Node ids matching modules, names or patterns, ascending; None if none are given."""
+    """Ids of the nodes that match modules, names or patterns, ascending; None if `members` is None."""
     if members is None:
         return None
-    found, names = set[int](), graph.node_names()
+    ids, names = set[int](), graph.node_names()
     for each in [members] if isinstance(members, str) else as_list(members, what):
         own = (
             [v for v, name in enumerate(names) if fnmatchcase(name, each) or name.startswith(f"{each}.")]
             if isinstance(each, str)
             else []
         )
-        found.update(own or [_node(graph, each, what)])
-    return np.array(sorted(found), np.int64)
+        ids.update(own or [_node(graph, each, what)])
+    return np.array(sorted(ids), np.int64)
 
 
 def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
-    """Return the limit on runs as stored, and int32[n] the limit of each node, 0 without."""
+    """Return `max_runs` as stored, and the maximum runs of each node, int32[n], 0 for no limit."""
     limits = np.zeros(graph.n_nodes, np.int32)
     if max_runs is None:
         return None, limits
@@ -375,7 +375,7 @@ def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[s
 
 
 def _runs(number: Any, whose: str) -> int:
-    """Check a limit on runs, and clip it to the kernels' maximum."""
+    """Check a maximum number of runs, and clip it to the maximum of the kernels."""
     limit = as_whole(number)
     if limit is None or limit < 1:
         kind = ArgumentTypeError if limit is None else ArgumentError
@@ -387,7 +387,7 @@ def _runs(number: Any, whose: str) -> int:
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
-    """Return the regions with the names of their nodes; the region of each node; limits in bytes."""
+    """Return the regions with the names of their nodes, the region of each node, and the limits in bytes."""
     if not isinstance(regions, Mapping):
         raise ArgumentTypeError(
             "regions has type {kind!w}; give a mapping: {{name: (nodes, limit)}}", kind=type(regions).__name__
@@ -443,7 +443,7 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 
 def _bytes(amount: Any, what: str) -> int:
-    """Check a limit in bytes, and clip it to the largest sum of a graph."""
+    """Check a limit in bytes, and clip it to the largest possible sum."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ArgumentError as error:

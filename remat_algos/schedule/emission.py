@@ -1,4 +1,4 @@
-"""Schedules from decisions: no rematerialization, mirror counts (chen2016), chains of lower sets (kusumoto2019)."""
+"""Schedules from decisions: none, mirror counts (chen2016), chains of lower sets (kusumoto2019)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,31 +19,32 @@ from remat_algos.structure.lower_sets import LowerSets
 
 
 def baseline(graph: ComputationGraph) -> Simulation:
-    """Simulate every needed node once, in id order, updates of parameters last; marks are ignored."""
+    """Simulate every needed node once in id order, with parameter updates last; marks are ignored."""
     unmarked = graph if graph.mark is None else replace(graph, mark=None)
 
     def run() -> list[Any]:
         once = simulate(unmarked, emit(graph, np.flatnonzero(graph.needed).astype(np.int32)))
-        return [once.schedule, once.lifetimes, once.memory_trace]  # not the graph: a cycle
+        # Without the graph, which would form a reference cycle.
+        return [once.schedule, once.lifetimes, once.memory_trace]
 
     return unchecked(unmarked, *derived(graph, "baseline", run))
 
 
 def baseline_peak(graph: ComputationGraph) -> int:
-    """Return the peak of the baseline in bytes."""
+    """Return the peak of the baseline, in bytes."""
     return baseline(graph).peak_memory
 
 
 @checked_arguments
 def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
-    """Return the schedule that keeps some nodes and recomputes the others at most once, when a gradient needs them.
+    """Schedule that keeps some nodes and recomputes each other node at most once, when a gradient needs it.
 
     Parameters
     ----------
     graph : ComputationGraph
     kept : bool[n]
-        `once` nodes are always kept, and marks take precedence. A mapping goes by the names of nodes; others are not
-        kept.
+        True for nodes to keep. `once` nodes are always kept, and marks take precedence. A mapping from node names to
+        bool is also accepted; nodes without an entry are not kept.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
 
     References
     ----------
-    chen2016, algorithm 1, which is algorithm 2 with mirror counts of 0 and 1.
+    chen2016, algorithm 1: the case of algorithm 2 with mirror counts of 0 and 1.
 
     Examples
     --------
@@ -66,17 +67,18 @@ def checkpoint_schedule(graph: ComputationGraph, kept: PerName) -> Schedule:
 
 @checked_arguments
 def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
-    """Return the schedule that recomputes each node up to `mirror_count` times.
+    """Schedule that recomputes each node up to `mirror_count` times.
 
-    All needed forward nodes run once; then each gradient, in id order, is preceded by the nodes it misses. Copy k of a
-    node reads copy min(k, count) of its reads, a gradient reads the last copy; copies that are never read do not
-    run. A pinned output is never a reason to recompute.
+    All needed forward nodes run once; then each gradient, in id order, is preceded by the missing nodes that it needs.
+    Copy k of a node reads copy min(k, count) of its reads, and a gradient reads the last copy. Copies that are never
+    read do not run. Outputs stay live and are never recomputed for their own sake.
 
     Parameters
     ----------
     graph : ComputationGraph
     mirror_count : int64[n]
-        0 for kept nodes; counts of backward nodes are ignored. A mapping goes by the names of nodes; others have 0.
+        0 for kept nodes; counts of backward nodes are ignored. A mapping from node names to counts is also accepted;
+        nodes without an entry have count 0.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
     Raises
     ------
     GraphError
-        For negative counts, or a count above 0 of a node that must run only once.
+        If a count is negative, or above 0 for a node that must run only once.
 
     References
     ----------
@@ -135,21 +137,21 @@ def canonical_schedule(
     keep_last: bool = True,
     lazy: bool = True,
 ) -> Schedule:
-    """Return the canonical schedule of a chain of lower sets.
+    """Canonical schedule of a chain of lower sets.
 
-    Forward block by block; then, from the last block to the first, the gradients of the block's nodes, each preceded
-    by the nodes it misses. Nodes on a boundary are never recomputed. Recomputed values serve their block; only
-    co-inputs that gradients of earlier blocks may read survive it.
+    Blocks run forward in order. Then, from the last block to the first, the gradients of the block's nodes run, each
+    preceded by the missing nodes that it needs. Boundary nodes are never recomputed. Recomputed values are freed after
+    their block, except for co-inputs that gradients of earlier blocks may read.
 
     Parameters
     ----------
     graph : ComputationGraph
     lower_sets : LowerSets or sequence of node ids
-        The last one contains the whole needed forward part.
+        The last set contains the whole needed forward part.
     keep_last : bool
-        Keep the last block, which has just run; False discards it, as formula (1) counts.
+        Keep the values of the last block, which has just run. False discards them, as formula (1) counts.
     lazy : bool
-        Recompute a node just before a gradient needs it; False runs all missing nodes of a block before its
+        Recompute a node just before a gradient needs it. False recomputes all missing nodes of a block before its
         gradients, as the paper does. Neither is always better.
 
     Returns
@@ -159,7 +161,7 @@ def canonical_schedule(
     Raises
     ------
     GraphError
-        If the chain does not fit the graph.
+        If the chain does not match the graph.
 
     Examples
     --------
@@ -174,7 +176,8 @@ def canonical_schedule(
     order = canonical_order(
         graph.arrays,
         graph.owner,
-        block=np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
+        # Gradients of nodes that never run come first.
+        block=np.where(block < 0, n_blocks - 1, block).astype(np.int32),
         kept=_kept(graph, lower_sets, keep_last).view(np.uint8),
         never_recomputed=_never_recomputed(graph).view(np.uint8),
         co_input_from=co_input_from,
@@ -195,25 +198,25 @@ def canonical_trace(
 ) -> Int64:
     """Bytes live during each step of `canonical_schedule`, with or without liveness.
 
-    Without liveness, values are dropped only where the canonical strategy drops them:
+    Without liveness, values are freed only where the canonical strategy frees them:
 
-    - after block i has run forward, the values that are not kept;
-    - after the gradients of block i, forward values outside L_(i-1) and its co-inputs, gradients outside
-      d+(L_(i-1)) - L_(i-1), and gradients that are never read, which are passed on;
-    - recomputed values that are neither of the block nor co-inputs of L_i, after their last read;
-    - a running sum, after the step that adds to it: at that step both the old sum and the new one are live.
+    - after the forward part of block i: values that are not kept;
+    - after the gradients of block i: forward values outside L_(i-1) and its co-inputs, gradients outside
+      d+(L_(i-1)) - L_(i-1), and gradients that are never read;
+    - after their last read: recomputed values that belong neither to the block nor to the co-inputs of L_i;
+    - after the step that adds to it: a running sum; at that step the old and the new sum are both live.
 
-    Values that the schedule reads later, and pinned forward values, are not dropped. A step includes its workspace.
+    Values that the schedule reads later, and outputs of the forward part, are not freed. A step includes its workspace.
 
     Parameters
     ----------
     graph : ComputationGraph
     lower_sets : LowerSets or sequence of node ids
-        The last one contains the whole needed forward part.
+        The last set contains the whole needed forward part.
     liveness : bool
         Free every value after its last read, as `simulate` does.
     keep_last, lazy : bool
-        As in `canonical_schedule`; the defaults are those of formulas (1) and (2).
+        As in `canonical_schedule`; the defaults match formulas (1) and (2).
 
     Returns
     -------
@@ -222,9 +225,9 @@ def canonical_trace(
     Raises
     ------
     GraphError
-        If the chain does not fit the graph.
+        If the chain does not match the graph.
     ScheduleError
-        If a pinned value is marked to be recomputed.
+        If an output is marked to be recomputed.
 
     References
     ----------
@@ -257,7 +260,7 @@ def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable
 
 
 def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
-    """Nodes that the graph keeps although the chain would recompute them: `once`, marked or pinned ones."""
+    """Nodes kept although the chain would recompute them: `once`, marked, or outputs."""
     block, kept, *_ = lower_sets.on(graph)
     to_recompute = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
     return np.flatnonzero(to_recompute & _never_recomputed(graph)).tolist()
@@ -275,19 +278,20 @@ def _never_recomputed(graph: ComputationGraph) -> Bool:
     """bool[n]: forward nodes that no chain recomputes."""
     if not graph.n_nodes:
         return np.zeros(0, bool)
-    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # so never missing
+    # Nodes whose values are all outputs are never missing.
+    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])
     return ((clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
 
 
 def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:
-    """int64[n_instances]: the first step without each value, if only the canonical strategy drops values."""
+    """int64[n_instances]: the first step after each value is freed under the canonical strategy without liveness."""
     graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
     n_blocks = max(1, len(lower_sets))
     last_phase = 2 * n_blocks - 1
     block, _, successor_from, co_input_from = lower_sets.on(graph)
     owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
-    # the last block i with a forward value in L_i or a co-input of it, and a gradient in d+(L_i)
+    # The last block i with a forward value in L_i or among its co-inputs, or a gradient in d+(L_i).
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
     missing = graph.forward & graph.needed & ~kept & (not lazy)
     phase = _phases(graph, order, home, missing, n_blocks)
@@ -299,24 +303,26 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     until = np.where(again | kept[node], last_phase - needed_by[node], home[node])
     until = np.maximum(np.where(passed_on, 0, until), phase[np.where(passed_on, made_at, lives.end - 1)])
     i = last_phase - phase[made_at]
-    beside = (home[node] < i) | ((home[node] > i) & (co_input_from[node] > i))
-    at_once = np.where(gradient, _running_sums(graph, owner)[lives.value], again & beside)
+    outside = (home[node] < i) | ((home[node] > i) & (co_input_from[node] > i))
+    at_once = np.where(gradient, _running_sums(graph, owner)[lives.value], again & outside)
     return np.where(at_once, lives.end, np.searchsorted(phase, until, side="right"))
 
 
 def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
-    """int64[m]: phase of each step: blocks forward from 0 up, then blocks backward from the last to the first.
+    """int64[m]: phase of each step: forward blocks from 0 up, then backward blocks from the last to the first.
 
-    A block is done as soon as its gradients, and those of its nodes that are `missing`, have run.
+    A block ends when its gradients and its `missing` nodes have run.
     """
     n_forward = int((graph.forward & graph.needed).sum())
     phase = home[order].astype(np.int64)
-    of_blocks = (graph.needed & ~graph.forward & ~graph.updates) | missing  # updates may wait for a later block
+    # Updates are not counted, since they may wait for a later block.
+    of_blocks = (graph.needed & ~graph.forward & ~graph.updates) | missing
     due = np.bincount(home[of_blocks], minlength=n_blocks)
     i = n_blocks - 1
     for step in range(n_forward, order.size):
         node = order[step]
-        while i and due[i] == 0 and not graph.updates[node]:  # an update right after a block belongs to it
+        # An update right after a block belongs to the block.
+        while i and due[i] == 0 and not graph.updates[node]:
             i -= 1
         phase[step] = 2 * n_blocks - 1 - i
         if of_blocks[node] and (not graph.forward[node] or home[node] == i):
@@ -325,12 +331,12 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
 
 
 def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
-    """bool[n_values]: gradient sums that a later step adds to; it reads the running sum last."""
+    """bool[n_values]: gradient sums that a later step adds to; that step reads the running sum last."""
     steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
     begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]
-    so_far = graph.read_indices[end - 1]
-    first, last = graph.producer[graph.read_indices[begin]], graph.producer[so_far]
+    last_read = graph.read_indices[end - 1]
+    first, last = graph.producer[graph.read_indices[begin]], graph.producer[last_read]
     adds = ~graph.forward[first] & ~graph.forward[last] & (owner[first] != owner[last])
     sums = np.zeros(graph.n_values, bool)
-    sums[so_far[adds]] = True
+    sums[last_read[adds]] = True
     return sums

@@ -1,4 +1,4 @@
-"""Orders that run every needed node once."""
+"""One-pass orders: every needed node runs once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from remat_algos.schedule.schedule import Schedule, emit
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.wording import format_bytes
 
-# A part has at least this number, and this share, of the nodes: the search finds an order for smaller ones by itself.
+# A part has at least this many nodes and this share of them; the search orders smaller parts well on its own.
 SMALLEST_PART, PART_SHARE = 4, 1 / 12
 
 
@@ -37,27 +37,27 @@ def lowest_pass(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Schedule:
-    """Every needed node once, in an order with a low peak; marks are ignored.
+    """Order of all needed nodes, each run once, with a low peak; marks are ignored.
 
-    A beam search: after each step it keeps the sets of executed nodes with the lowest peaks, one order each. A beam
-    wide enough to keep them all gives the minimum peak of one pass. A local search may follow: simulated annealing by
-    moves of nodes and of groups of nodes to other places, from the order of ids and from that of the beam.
+    Beam search over the sets of executed nodes: each step keeps the sets with the lowest peaks, with one order each. A
+    beam that keeps every set gives the minimum peak of one pass. Optionally a local search follows: simulated annealing
+    that moves nodes and groups of nodes, starting from the id order and from the order of the beam.
 
     Parameters
     ----------
     graph : ComputationGraph
     beam : int, optional
-        Number of sets to keep; by default 64, fewer on large graphs; 0 keeps the id order.
+        Number of sets to keep; by default 64, fewer on large graphs. 0 keeps the id order.
     search : bool
-        Whether to search for a lower peak than that of the beam. Ctrl-C ends it with the best order so far.
+        Search for a lower peak than that of the beam. Ctrl-C stops the search and returns the best order.
     max_moves : int, optional
-        Number of moves of that search; by default 10,000 for each node, up to 3,000,000 in all; at least 6 times 1,024.
+        Moves of the local search; by default 10,000 per node and at most 3,000,000. Raised to 6 * 1,024 if lower.
     seed : int
-        Of its random choices; the same seed gives the same order.
+        Random seed of the local search; equal seeds give equal orders.
     time_limit : float, optional
-        Seconds, after which it ends with the best order so far.
+        Seconds, after which the best order is returned.
     progress : callable, optional
-        A `Progress`: a share of the moves, with the lowest peak so far.
+        A `Progress` function, called with the completed share of the moves and the lowest peak.
 
     Returns
     -------
@@ -66,11 +66,11 @@ def lowest_pass(
     Raises
     ------
     ValueError
-        For a number of moves below 1.
+        If `max_moves` is below 1.
 
     Examples
     --------
-    B is 4 bytes and C does not read it; D, after which B is freed, comes before C.
+    C does not read B (4 bytes), and D is the last reader of B, so D runs before C.
 
     >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
@@ -118,15 +118,15 @@ def lower_passes(
     moves = min(tuning.MAX_MOVES, tuning.MOVES_OF_NODE * n_needed) if max_moves is None else int(max_moves)
     starts = [Annealed(each, "one pass") for each in (baseline(graph), first) for _ in tuning.PEAK_STEPS]
     work, count = tuning.WORK_OF_MOVE * moves, tuning.ONE_PASS_SEARCHES
-    for found in annealer.rounds(starts, bound, work, count=count, lowest=True):
-        if found.simulation.peak_memory < best.peak_memory:
-            best = found.simulation
+    for improved in annealer.rounds(starts, bound, work, count=count, lowest=True):
+        if improved.simulation.peak_memory < best.peak_memory:
+            best = improved.simulation
             annealer.so_far = f"best {format_bytes(best.peak_memory)}"
             yield best
 
 
 def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
-    """Return the order of the lowest peak found by beam search."""
+    """Return the order with the lowest peak in a beam search."""
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if beam is None:
         beam = min(tuning.MAX_BEAM, tuning.MAX_PASS_WORK // max(1, nodes.size) ** 2)
@@ -137,10 +137,10 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
 
 
 def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
-    """Return orders of one pass that end one part before they begin the next, as depth-first searches from outputs do.
+    """One-pass orders that finish one part of the graph before the next, by depth-first search from the outputs.
 
-    Empty if no two parts of the graph stay apart until late, as the towers of a siamese network do. The searches take
-    outputs and reads in ascending and in descending order, so that each part comes first in some order.
+    Empty unless two parts are joined late, like the towers of a siamese network. The searches visit outputs and reads
+    in ascending and in descending order, so that each part comes first in some order.
     """
     if not has_parts(graph):
         return []
@@ -163,11 +163,11 @@ def orders_by_part(graph: ComputationGraph) -> list[Schedule]:
 
 
 def has_parts(graph: ComputationGraph) -> bool:
-    """True if a node joins two large parts that share at most one node that they read; quadratic in the nodes."""
+    """True if a node joins two large parts that share at most one node that they read; quadratic time."""
     indptr, indices = graph.predecessors
     smallest = max(SMALLEST_PART, PART_SHARE * int(graph.needed.sum()))
     reads, before = list[int](), list[int]()
-    # Sets of nodes are the bits of integers.
+    # Sets of nodes are bits of Python integers.
     for v, (begin, end) in enumerate(pairwise(indptr.tolist())):
         inputs = indices[begin:end].tolist()
         reads.append(sum(1 << u for u in inputs))
@@ -183,7 +183,7 @@ def has_parts(graph: ComputationGraph) -> bool:
 
 
 def _meets(nodes: int, reads: Sequence[int], shared: int) -> int:
-    """Return how many shared nodes a set of nodes reads, at most 2."""
+    """Return how many shared nodes a set of nodes reads; 2 means two or more."""
     met = 0
     while nodes and met.bit_count() < 2:
         last = nodes.bit_length() - 1

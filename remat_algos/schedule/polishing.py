@@ -1,4 +1,4 @@
-"""Passes that improve a schedule: they drop dead runs, keep values live, and run nodes later."""
+"""Passes that improve a schedule: remove dead runs, keep values live, move runs later."""
 
 from operator import index
 
@@ -18,10 +18,10 @@ from remat_algos.schedule.simulation import Simulation, check_simulation, simula
 
 @checked_arguments
 def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
-    """Remove the runs whose values are not read before their node is recomputed.
+    """Remove runs whose values are not read before their node is recomputed (dead-code elimination).
 
-    Values that only these runs read are then not read either, and so on. The first run of an output stays: it makes the
-    copy that stays live. The first run of a node marked to be recomputed stays as long as a later one does.
+    Runs that only served removed runs are removed too. The first run of an output stays, because its value is the one
+    that stays live. The first run of a node marked to be recomputed stays as long as a later run does.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     Returns
     -------
     Schedule
-        Never longer, nor with a higher peak.
+        Never longer than the input, and never with a higher peak.
 
     Raises
     ------
     ScheduleError
-        If the schedule is not sound.
+        If the schedule is invalid.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
 
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
-    """int32[<= m]: a sound order without its dead runs."""
+    """int32[<= m]: a valid order without its dead runs."""
     return dead_runs(graph.arrays, order, recompute_marks(graph))
 
 
 def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
-    """uint8[n]: nodes marked to be recomputed: the backward part must not read values of their first run."""
+    """uint8[n]: nodes marked to be recomputed; the backward part must not read values of their first run."""
     if graph.mark is None:
         return np.zeros(graph.n_nodes, np.uint8)
     return (graph.mark == RECOMPUTE).view(np.uint8)
@@ -68,39 +68,39 @@ KEYS = ("density", "chain")
 def reuse_values(
     graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = tuning.POLISH_ROUNDS
 ) -> Schedule:
-    """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
+    """Remove recomputations whose values can stay live until their next use within a peak of `limit` bytes.
 
-    The order is run once more. A value that is not read before its node is recomputed, but after that, stays live. If
-    all values of the recomputation are still live there, it is removed. Where there is no room, the node is dropped
-    that frees most bytes and steps for its price. Runs without a reader are dropped, and everything is repeated until
-    nothing changes.
+    The order is replayed. If a value is next read only after its node is recomputed, it stays live; if all values of
+    the recomputation are still live there, the recomputation is removed. If memory runs out, the node with the most
+    bytes times steps per unit of price is freed. Dead runs are removed, and all of this is repeated until nothing
+    changes.
 
     Parameters
     ----------
     graph : ComputationGraph
     schedule : Schedule, or ids or names of nodes in order
     limit : int
-        Bytes of peak.
+        Peak in bytes.
     key : {"density", "chain"}
-        The price of a dropped node: the cost of recomputing it, alone or with the runs that serve only this one.
+        Price of freeing a node: the cost of its recomputation, alone or with the runs that only serve it.
     rounds : int
-        Maximum number of rounds.
+        Maximum number of repetitions.
 
     Returns
     -------
     Schedule
-        It never costs more; its peak is at most the greater of the limit and the peak of the given schedule.
+        Never more compute than the input; the peak is at most the larger of `limit` and the peak of the input.
 
     Raises
     ------
     ScheduleError
-        If the schedule is not sound.
+        If the schedule is invalid.
     ValueError
-        For an unknown key, or rounds below 1.
+        If `key` is unknown, or `rounds` is below 1.
 
     Examples
     --------
-    Figure 1 of kumar2019: A is recomputed for a peak of three units; with four there is no need.
+    Figure 1 of kumar2019: A is recomputed for a peak of three units, but not for one of four.
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
@@ -119,7 +119,7 @@ def reuse_values(
 
 
 def bytes_limit(limit: int) -> int:
-    """Clip a limit for the kernels: no sum of sizes reaches 2**53. TypeError unless it is a whole number."""
+    """Clip a limit to the maximum of the kernels, since no sum of sizes reaches 2**53; TypeError if not an integer."""
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
@@ -127,7 +127,7 @@ def bytes_limit(limit: int) -> int:
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int) -> Int32:
-    """int32[<= m]: a sound order without the recomputations that `reuse_values` removes in at most `rounds` rounds."""
+    """int32[<= m]: a valid order without the recomputations that `reuse_values` removes in `rounds` rounds."""
     order = serving_runs(graph, order)
     for _ in range(rounds):
         before = order.size
@@ -138,19 +138,18 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
-    """int32[<= m]: a sound order without the runs whose values stay."""
-    # The price of a chain: a run and all runs that serve only it, directly or through others.
+    """int32[<= m]: a valid order without the runs whose values can stay live."""
+    # The chain of a run is the run itself and all runs that serve only it, directly or indirectly.
     price = graph.compute[order] if key == "density" else run_prices(graph.arrays, order)
     return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
 
 
 @checked_arguments
 def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
-    """Move runs later, as long as each makes at least as many bytes as it frees.
+    """Move runs later, as long as each computes at least as many bytes as it frees.
 
-    A run waits until right before its first reader, or until what it reads would stay live for it alone and is
-    larger than what it makes; it is never moved past a recomputation of what it reads. A moved run stays within
-    the peak of the schedule.
+    A run moves to just before its first reader, unless its reads would have to stay live for it and are larger than its
+    values. It never moves past a recomputation of its reads, and it stays within the peak of the schedule.
 
     Parameters
     ----------
@@ -160,16 +159,16 @@ def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     Returns
     -------
     Schedule
-        The peak is never higher; each run reads what it read before.
+        The peak is never higher, and each run reads the same instances as before.
 
     Raises
     ------
     ScheduleError
-        If the schedule is not sound.
+        If the schedule is invalid.
 
     Examples
     --------
-    C waits until E reads it; so D, which lets the 4 bytes of B go, comes first.
+    C waits until E reads it; then D, the last reader of B (4 bytes), runs before C.
 
     >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
@@ -182,7 +181,7 @@ def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
 
 
 def sink(simulation: Simulation) -> Simulation:
-    """Move the runs of a simulated schedule later (`sink_runs`); return the simulation itself if none moves."""
+    """Move the runs of a simulated schedule later (`sink_runs`); return the same object if none moves."""
     graph, order = simulation.graph, simulation.schedule.order
     before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
     between = np.append(before, graph.memory[graph.output].sum())
@@ -190,37 +189,37 @@ def sink(simulation: Simulation) -> Simulation:
     if np.array_equal(later, order):
         return simulation
     lowered = simulate(graph, emit(graph, later))
-    # `emit` moves updates behind all readers of their parameter, which may raise the peak.
+    # `emit` moves updates after all readers of their parameter, which may raise the peak.
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
 
 
 @checked_arguments
 def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
-    """Improve a schedule by all passes: drop dead runs, keep values live until they are read, run nodes later.
+    """Improve a schedule by all passes: remove dead runs, keep values live until they are read, move runs later.
 
-    For each key of `reuse_values`, runs sink, which makes room, then values stay as far as there is room, and both
-    repeat. Schedules within the limit are compared by compute, then by peak. If none is within it, they are compared by
-    peak, then by compute, so limit 0 gives the lowest peak.
+    For each key of `reuse_values`, `sink_runs` frees memory, `reuse_values` uses it, and both repeat. If any schedule
+    is within the limit, the one with the least compute wins, then the lowest peak; otherwise the lowest peak, then the
+    least compute. So a limit of 0 minimizes the peak.
 
     Parameters
     ----------
     graph : ComputationGraph
     simulation : Simulation
-        Of a schedule of this graph.
+        The simulation of a schedule of this graph.
     limit : int or None
-        Bytes of peak; None for the peak of the schedule itself.
+        Peak in bytes; None for the peak of the schedule itself.
 
     Returns
     -------
     Simulation
-        Never worse than the given one; that one itself if nothing is better.
+        Never worse than the input; the same object if nothing is better.
 
     Raises
     ------
     GraphError
-        If the simulation is of another graph.
+        If the simulation belongs to another graph.
     TypeError
-        For anything but a simulation, or a limit that is not a whole number.
+        If `simulation` is not a Simulation, or `limit` is not an integer.
 
     Examples
     --------
@@ -242,7 +241,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
 
 
 def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
-    """Keep values and sink runs in turn, from a schedule whose runs have sunk."""
+    """Alternate `reuse_values` and `sink_runs`, starting from a schedule whose runs are already sunk."""
     rounds = tuning.POLISH_ROUNDS
     for i in range(rounds):
         simulation = sink(simulation) if i else simulation

@@ -1,4 +1,4 @@
-"""`Schedule`: an order of running nodes, and what is copied to the host and back; updates of parameters come last."""
+"""`Schedule`: the order in which nodes run, and the copies to the host and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,23 +15,23 @@ from remat_algos.wording import counted, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """A sequence of node ids, in which a node that occurs twice is rematerialized, and the loads of values.
+    """A sequence of node ids and of loads; a node that occurs more than once is recomputed.
 
-    When a value can be freed follows from the order: after its last read before it is made again, outputs at the end.
-    Every value that is loaded anywhere is stored once, by default right after the first run of its node.
+    The order determines when values are freed: after the last read before the node runs again, outputs at the end.
+    Every value that is loaded somewhere is stored once, by default right after the first run of its node.
 
     Parameters
     ----------
     order : int32[m]
         Node ids.
     loads : int32[k, 2], optional
-        (step, value): the copy back from the host that begins before the run of a step; those of a step in this order.
+        (step, value): a copy back from the host that begins before the run of the step, in this order within a step.
     lingering : int32[h, 3], optional
-        (value, step, until): the instance that a step makes of a value stays at least until another step begins, for
-        example because its copy to the host may still run.
+        (value, step, until): the instance of the value from `step` is not freed before step `until` begins, for example
+        because its copy to the host may still be in progress.
     stores : int32[s, 2], optional
-        (step, value): the copy to the host of a loaded value begins before the run of a step, after the others there;
-        it copies the newest instance, which stays until then.
+        (step, value): the copy of a loaded value to the host begins before the run of the step, after the stores listed
+        earlier; it copies the newest instance, which stays live until then.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def first_run(self) -> Bool:
-        """bool[m]: steps that run their node for the first time."""
+        """bool[m]: True for the first run of each node."""
         first = np.zeros(len(self), bool)
         first[np.unique(self.order, return_index=True)[1]] = True
         return first
@@ -73,7 +73,7 @@ class Schedule:
     @classmethod
     @checked_arguments
     def from_names(cls, graph: ComputationGraph, names: Iterable[str | int]) -> "Schedule":
-        """Make a schedule from names, or ids, of nodes; ScheduleError with the step for an unknown one.
+        """Make a schedule from names or ids of nodes; ScheduleError, with the step, if one is unknown.
 
         Examples
         --------
@@ -91,20 +91,20 @@ class Schedule:
 
     @checked_arguments
     def names(self, graph: ComputationGraph) -> list[str]:
-        """Names of the nodes in the order they run."""
+        """Names of the nodes in the order of their runs."""
         check_nodes(graph.n_nodes, self.order)
         names = graph.node_names()
         return [names[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
-        """int64[n_nodes]: recomputations of each node (chen2016, algorithm 2: m(v))."""
+        """int64[n_nodes]: number of recomputations of each node, m(v) in algorithm 2 of chen2016."""
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 
 
 def check_no_loads(schedule: Schedule, what: str) -> None:
-    """Raise ScheduleError, with the step, if a schedule loads a value."""
+    """Raise ScheduleError, with the step, if the schedule loads a value."""
     if schedule.loads.size:
         step = int(schedule.loads[0, 0])
         raise ScheduleError(
@@ -122,18 +122,18 @@ def with_copies(
     lingering: Iterable[tuple[str | int, int, int]] = (),
     stores: Iterable[tuple[int, str | int]] = (),
 ) -> Schedule:
-    """Return the same order with these rows of `Schedule`; values by name or id."""
+    """Return a schedule with the same order and these copies; values by name or id."""
     loaded, stored = ([(step, _value(graph, value, step)) for step, value in rows] for rows in (loads, stores))
     stays = [(_value(graph, value, until), step, until) for value, step, until in lingering]
-    return Schedule(schedule.order, loaded, stays, stored)  # type: ignore[arg-type]  # the constructor makes arrays
+    return Schedule(schedule.order, loaded, stays, stored)  # type: ignore[arg-type]  # `__post_init__` converts
 
 
 Copies = tuple[list[tuple[int, str | int]], list[tuple[str | int, int, int]], list[tuple[int, str | int]]]
-"""Loads, lingering and stores of a schedule, as `with_copies` takes them."""
+"""Loads, lingering and stores of a schedule, as parameters of `with_copies`."""
 
 
 def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
-    """Return the rows of a schedule; values by name, by id if the graph has no names."""
+    """Return the copies of a schedule; values by name, or by id if the graph has no names."""
     loads, lingering, stores = (rows.tolist() for rows in (schedule.loads, schedule.lingering, schedule.stores))
     value = graph.value_names() if loads and graph.labels.names is not None else range(graph.n_values)
     return (
@@ -144,7 +144,7 @@ def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
 
 
 def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
-    """Return the id of a value that is copied."""
+    """Return the id of a copied value."""
     try:
         return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
     except ValueError as error:
@@ -152,7 +152,7 @@ def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
 
 
 def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
-    """Rows of whole numbers by their first entries, in the given order where those are equal; `none` without a row."""
+    """Sort rows of integers by their first entry (stable); return `none` if there are no rows."""
     array = as_array(rows, what)
     if array.size == 0:
         return none
@@ -171,7 +171,7 @@ def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
 
 
 Order = Schedule | Iterable[int | str] | ArrayLike
-"""A schedule argument: ids or names of nodes, in the order they run."""
+"""A schedule argument: ids or names of nodes in the order of their runs."""
 
 
 def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -> Schedule:
@@ -191,7 +191,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
                 what=what,
                 entries=entries[bools[0]],
             )
-        return Schedule(entries)  # type: ignore[arg-type]  # the constructor makes an array of it
+        return Schedule(entries)  # type: ignore[arg-type]  # `__post_init__` converts
     if hasattr(order, "schedule"):
         return check_kind(order, Schedule, what)
     raise ArgumentTypeError(
@@ -200,7 +200,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
 
 
 def check_nodes(n_nodes: int, order: Int32) -> None:
-    """Raise ScheduleError, with the step, if one runs an unknown node."""
+    """Raise ScheduleError, with the step, if a step runs an unknown node."""
     if order.size and not 0 <= order.min() <= order.max() < n_nodes:
         step = int(np.argmax((order < 0) | (order >= n_nodes)))
         raise ScheduleError(
@@ -213,7 +213,7 @@ def check_nodes(n_nodes: int, order: Int32) -> None:
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
-    """int64[n]: for each update the last step that reads the parameter it changes, -1 for other nodes."""
+    """int64[n]: for each update, the last step that reads its parameter; -1 for other nodes."""
     last_read = np.full(graph.n_nodes, -1)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -228,16 +228,16 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
 
 @checked_arguments
 def emit(graph: ComputationGraph, order: Order) -> Schedule:
-    """Return the schedule of a solver's order, with updates of parameters after the last run that reads them.
+    """Return a solver's order as a schedule, with each parameter update after the last run that reads the parameter.
 
-    A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
-    reader of the parameter later, which would read the changed parameter. Nothing but updates moves.
+    A solver may run an update as soon as its gradient is computed and recompute a reader of the parameter later, which
+    would then read the updated parameter. Only updates move.
 
     Parameters
     ----------
     graph : ComputationGraph
     order : Schedule, or ids or names of nodes in order
-        A schedule that is otherwise sound.
+        A schedule that is otherwise valid.
 
     Returns
     -------
@@ -246,11 +246,11 @@ def emit(graph: ComputationGraph, order: Order) -> Schedule:
     Raises
     ------
     ScheduleError
-        For a step that runs an unknown node.
+        If a step runs an unknown node.
 
     Examples
     --------
-    Node 12 changes the weight of the last layer, which node 8, the gradient of its bias, still reads.
+    Node 12 updates the weight of the last layer, which node 8 still reads.
 
     >>> from remat_algos.zoo.registry import build
     >>> graph = build("feed_forward", depth=1, optimizer="sgd").graph

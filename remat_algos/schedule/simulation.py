@@ -1,4 +1,4 @@
-"""The simulator: live bytes at every step of a schedule, on the device and the host, and its cost."""
+"""The simulator: live bytes at each step of a schedule, on the device and the host, and its cost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from remat_algos.wording import counted, format_bytes, one_line, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """Lifetimes of instances: an entry per value and step that computes or loads it.
+    """Lifetimes of instances: one instance per value and step that computes or loads it.
 
-    Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`, loads first; `value[i]` lives until step
-    `end[i]`: after its last read before its value is made again. An instance that is never read is freed after its
-    step; an output's first instance lives to the end of the schedule.
+    Step s creates the instances `instance_indptr[s]:instance_indptr[s + 1]`, loads first. `value[i]` is live until step
+    `end[i]`: its last read before the value is computed or loaded again. An instance that is never read is freed after
+    its step; the first instance of an output is live to the end of the schedule.
     """
 
     instance_indptr: Int64
@@ -35,21 +35,21 @@ class Lifetimes:
 
     @property
     def made_at(self) -> Int64:
-        """int64[n_instances]: the step that makes each instance."""
+        """int64[n_instances]: the step that computes or loads each instance."""
         return row_of(self.instance_indptr)
 
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
-"""Kinds of live bytes during a step."""
+"""Roles of live bytes during a step."""
 LOADED = "loaded"
-"""The kind of what was copied back from the host, in schedules with loads."""
+"""Role of values copied back from the host, in schedules with loads."""
 
 
 class Step(NamedTuple):
-    """A step of a schedule: the run of a node; instances are indices into `lifetimes.value` and `lifetimes.end`.
+    """A step of a schedule, which runs one node; instances index `lifetimes.value` and `lifetimes.end`.
 
-    `reads` has (value, instance) in argument order. `loads` begin before the run; `stores` begin after it, in this
-    order; then `frees` are freed.
+    `reads` has (value, instance) in argument order. `loads` begin before the run. After the run `stores` begin, in this
+    order, and then `frees` are freed.
     """
 
     node: int
@@ -66,7 +66,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """A schedule, simulated on a graph.
+    """A schedule with its live values, bytes and cost on a graph.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Simulation:
     schedule : Schedule
     lifetimes : Lifetimes
     memory_trace : int64[m]
-        Live bytes during each step, its inputs and its workspace included; residents are not.
+        Live bytes during each step, including its inputs and workspace, without residents.
     """
 
     graph: ComputationGraph
@@ -100,7 +100,7 @@ class Simulation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # Figures from a caller or a pickle must equal those of the schedule; `simulate` skips this check.
+        # Arguments from callers or pickles must match the schedule; `simulate` skips this check.
         for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
             check_kind(getattr(self, name), kind, name)
         expected = simulate(self.graph, self.schedule)
@@ -118,27 +118,27 @@ class Simulation:
 
     @property
     def peak_memory(self) -> int:
-        """Bytes live at the worst step (kumar2019: M(sigma)), without residents."""
+        """Maximum live bytes at a step, without residents (kumar2019: M(sigma))."""
         return int(self.memory_trace.max(initial=0))
 
     @property
     def peak_step(self) -> int:
-        """The first step at which the peak is reached, -1 in an empty schedule."""
+        """The first step at the peak, -1 in an empty schedule."""
         return int(self.memory_trace.argmax()) if self.memory_trace.size else -1
 
     @property
     def compute(self) -> int:
-        """Cost of all runs."""
+        """Total cost of all runs."""
         return int(self.graph.compute[self.schedule.order].sum())
 
     @property
     def extra_runs(self) -> int:
-        """Number of runs beyond the first of each node."""
+        """Number of recomputations."""
         return int(np.maximum(self.runs - 1, 0).sum())
 
     @property
     def overhead(self) -> int:
-        """Cost beyond running every needed node once."""
+        """Cost in excess of running every needed node once."""
         return self.compute - self.graph.needed_compute
 
     @property
@@ -148,7 +148,7 @@ class Simulation:
 
     @property
     def run_steps(self) -> tuple[Int64, Int64]:
-        """(int64[n + 1], int64[m]): the steps that run each node, ascending."""
+        """(int64[n + 1], int64[m]): the steps that run each node, ascending, in CSR form."""
         return remembered(
             self._derived,
             "run_steps",
@@ -157,29 +157,29 @@ class Simulation:
 
     @property
     def stores(self) -> Int32:
-        """int32[s]: the values that are copied to the host, ascending: those that are loaded anywhere."""
+        """int32[s]: the values copied to the host, which are those loaded anywhere; ascending."""
         return np.unique(self.schedule.loads[:, 1])
 
     @property
     def host_trace(self) -> Int64:
         """int64[m]: bytes on the host during each step.
 
-        A value is there from the step after its store to the one that first reads what its last load brought back.
+        A value is on the host from the step after its store until the first read after its last load.
         """
         schedule = self.schedule
         return kernel.host_bytes(self.graph.arrays, schedule.order, schedule.loads, schedule.stores)
 
     @property
     def host_peak(self) -> int:
-        """Bytes on the host at the worst step."""
+        """Maximum bytes on the host at a step."""
         return int(self.host_trace.max(initial=0))
 
     @property
     def store_instances(self) -> tuple[Int64, Int64]:
-        """(int64[s], int64[s]): the instances that are copied to the host, and the steps where that begins.
+        """(int64[s], int64[s]): the instances copied to the host, and the steps at which these stores begin.
 
-        A store without a row in `schedule.stores` begins right after its value is first made. Of several that begin at
-        one step, the one whose memory is freed first goes first.
+        A store without a row in `schedule.stores` begins right after its value is first computed. Stores that begin at
+        the same step are ordered by the time at which their memory is freed.
 
         Examples
         --------
@@ -207,30 +207,30 @@ class Simulation:
 
     @property
     def load_instances(self) -> Int64:
-        """int64[k]: the instance that each row of `schedule.loads` makes."""
+        """int64[k]: the instance created by each row of `schedule.loads`."""
         step = self.schedule.loads[:, 0]
         return self.lifetimes.instance_indptr[step] + np.arange(step.size) - np.searchsorted(step, step)
 
     @property
     def is_load(self) -> Bool:
         """bool[n_instances]: instances copied back from the host rather than computed."""
-        found = np.zeros(self.lifetimes.value.size, bool)
-        found[self.load_instances] = True
-        return found
+        loaded = np.zeros(self.lifetimes.value.size, bool)
+        loaded[self.load_instances] = True
+        return loaded
 
     @property
     def instance_role(self) -> Int64:
-        """int64[n_instances]: the place of the role of each instance in `(*ROLES, LOADED)`."""
+        """int64[n_instances]: index of the role of each instance in `(*ROLES, LOADED)`."""
         gradient = ~self.graph.forward[self.graph.producer[self.lifetimes.value]]
         role = np.where(gradient, 2, np.where(self.schedule.first_run[self.lifetimes.made_at], 0, 1))
         role[self.is_load] = len(ROLES)
         return role
 
     def trace_by_role(self) -> dict[str, Int64]:
-        """int64[m] of bytes per step for each of `ROLES`; together they are `memory_trace`.
+        """Live bytes per step, int64[m], for each of `ROLES`; they sum to `memory_trace`.
 
-        Keys: "kept" (forward values of a node's first run), "recomputed" (of a later run), "gradients" (values of the
-        backward part), "workspace"; with loads also "loaded".
+        Keys: "kept" (forward values of a node's first run), "recomputed" (forward values of later runs), "gradients"
+        (values of the backward part), "workspace"; with loads also "loaded".
 
         Examples
         --------
@@ -249,7 +249,7 @@ class Simulation:
         return traces
 
     def breakdown(self, step: int | None = None) -> dict[str, int]:
-        """Bytes during a step, by default the peak's, by role: the keys of `trace_by_role`."""
+        """Live bytes by role, as in `trace_by_role`, during one step; by default at the peak."""
         if step is None:
             step = self.peak_step
         elif len(self.schedule):
@@ -258,11 +258,10 @@ class Simulation:
 
     @property
     def saved(self) -> list[tuple[int, int]]:
-        """(value, instance) of all instances that cross from the forward part to the backward part.
+        """(value, instance) of all instances that are passed from the forward part to the backward part.
 
-        These instances are live when the first backward step begins: computed before it and read in it or later, and
-        the outputs computed before it. Empty if no backward node runs.
-
+        These instances are computed before the first backward step and are outputs or read at this step or later.
+        Empty if no backward node runs.
         Examples
         --------
         >>> reads = {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 0, 1]}
@@ -278,10 +277,10 @@ class Simulation:
         return list(zip(self.lifetimes.value[live].tolist(), live.tolist(), strict=True))
 
     def steps(self) -> Iterator[Step]:
-        """Yield each step with the instances that it reads, makes and frees.
+        """Yield each step with the instances that it reads, creates and frees.
 
-        A read takes the instance of the newest run, or for an output that of its first run, which is pinned to the end
-        and in no `frees`. A later instance of an output is never read and freed after its own step.
+        A step reads the newest instance of a value; for an output, it reads the first, which stays live to the end and
+        is never freed. Later instances of an output are never read, and are freed after their own step.
 
         Yields
         ------
@@ -305,7 +304,8 @@ class Simulation:
             stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
-        serving: dict[int, int] = {}  # by value: the instance that is read
+        # Maps a value to the instance that a step reads.
+        serving: dict[int, int] = {}
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             loads = range(made_by[step], made_by[step] + n_loads[step])
             serving.update((value[i], i) for i in loads)
@@ -319,14 +319,14 @@ class Simulation:
     def frees(self) -> list[list[int]]:
         """Values to free after each step, for callers that execute `actions`.
 
-        Outputs are in no list. If an output is recomputed, its later copy may replace the first one: both are equal.
-        The simulator pins the first; `steps` tells the copies apart, for programs that need that one.
+        Outputs are never freed. If an output is recomputed, the new copy may replace the first one, since both are
+        equal; the simulator keeps the first. Programs that need to distinguish the copies use `steps`.
         """
         value = self.lifetimes.value
         return [value[freed].tolist() for freed in self._freed(~self.graph.output[value])]
 
     def _freed(self, freeable: Bool) -> list[list[int]]:
-        """Freeable instances that are freed after each step, ascending."""
+        """Freeable instances that are freed after each step, in ascending order."""
         freed_after: list[list[int]] = [[] for _ in range(len(self.schedule))]
         freed = np.flatnonzero(freeable)
         for i, at in zip(freed.tolist(), self.lifetimes.end[freed].tolist(), strict=True):
@@ -334,11 +334,11 @@ class Simulation:
         return freed_after
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield the actions of the schedule in the order to execute them; ids, or names on demand.
+        """Yield the actions of the schedule in order of execution, with ids or, if `names`, with names.
 
-        They are ("compute", node) and ("free", value), and where something is loaded also ("store", value), which
-        begins a copy to the host, and ("load", value), which takes memory and begins the copy back. Executing them
-        keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
+        Actions are ("compute", node) and ("free", value); with loads also ("store", value), which begins a copy to the
+        host, and ("load", value), which allocates memory and begins the copy back. Executing them keeps exactly the
+        bytes of `memory_trace` live at each step, with one copy per output.
 
         Examples
         --------
@@ -367,10 +367,11 @@ class Simulation:
 
 @checked_arguments
 def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
-    """Simulate a schedule: live values and bytes of every step, and the cost.
+    """Simulate a schedule: live values and bytes at each step, and the cost.
 
-    A run computes all values of its node, a load brings one back; each lives to its last read before it is made again,
-    an output from its first run to the end. At every step its inputs, all its values and its workspace are live.
+    A run computes all values of its node, and a load copies one value back. Each is live until its last read before it
+    is computed or loaded again, an output from its first run to the end. During a step its inputs, all its values and
+    its workspace are live.
 
     Parameters
     ----------
@@ -384,11 +385,11 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     Raises
     ------
     ScheduleError
-        With the broken rule, the step and the node.
+        If the schedule is invalid; the error has the violated rule, the step and the node.
 
     Examples
     --------
-    Figure 1 of kumar2019: recomputing A saves a unit.
+    Figure 1 of kumar2019: recomputing A saves one unit of memory.
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
@@ -414,7 +415,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
 
 
 def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64) -> Simulation:
-    """Make a simulation from results of the kernel, without a check."""
+    """Return a simulation made of kernel results, without checks."""
     simulation = object.__new__(Simulation)
     for name, part in (
         ("graph", graph),
@@ -428,7 +429,7 @@ def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes,
 
 
 def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> None:
-    """Raise TypeError unless it is a simulation, GraphError unless it is of this graph or an equal one."""
+    """Raise TypeError unless it is a simulation, and GraphError unless its graph equals this one."""
     check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
         if simulation.graph.n_nodes == graph.n_nodes:

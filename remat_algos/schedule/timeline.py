@@ -1,4 +1,4 @@
-"""Times of a schedule: compute, copies to the host and copies back, on three concurrent engines."""
+"""Timelines of schedules: compute, copies to the host and copies back on three concurrent engines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ ENGINES = ("compute", "out", "in")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """Begins of all runs and copies of a schedule, in ticks: `Link.ticks` make a unit of the costs.
+    """Start times of all runs and copies of a schedule, in ticks; `Link.ticks` ticks are one unit of cost.
 
-    `time`, `overhead` and `waiting` are in the unit of the costs. Loads are in the order of `schedule.loads`; `stores`
-    are the values copied to the host, in this order; `last` is the end of the last run or copy. The link has `share` of
-    its rates. `lingering` int32[*, 2] has the place in `stores` and the step at whose begin its memory is freed, and
-    `spared` bool[k] the loads that are not needed, since their value still lingers.
+    `time`, `overhead` and `waiting` are in units of cost. Loads are in the order of `schedule.loads`; `stores` are the
+    values copied to the host, in this order; `last` is the end of the last run or copy. The link runs at `share` of its
+    rates. `lingering`, int32[*, 2], has an index into `stores` and the step at whose start its memory is freed, and
+    `spared`, bool[k], marks loads that are unnecessary because their value is still on the device.
     """
 
     simulation: Simulation
@@ -59,26 +59,26 @@ class Timeline:
 
     @property
     def time(self) -> int | float:
-        """The end of the last run or copy, in the unit of the graph's costs."""
+        """End of the last run or copy, in units of cost."""
         return self.in_units(self.last)
 
     @property
     def overhead(self) -> int | float:
-        """Time beyond running every needed node once, in the unit of the graph's costs."""
+        """Time in excess of running every needed node once, in units of cost."""
         return self.in_units(self.last - self.ticks * self.simulation.graph.needed_compute)
 
     @property
     def waiting(self) -> int | float:
-        """Total time that compute waits for copies, in the unit of the graph's costs."""
+        """Total time that compute waits for copies, in units of cost."""
         return self.in_units(int(self.waits.sum()))
 
     def in_units(self, ticks: int) -> int | float:
-        """Return a time in the unit of the graph's costs."""
+        """Convert a time from ticks to units of cost."""
         return in_units(ticks, self.ticks)
 
     @property
     def end(self) -> Int64:
-        """int64[m]: the end of each step's run."""
+        """int64[m]: the end of the run of each step."""
         return self.begin + self.ticks * self.simulation.graph.compute[self.simulation.schedule.order]
 
     @property
@@ -88,18 +88,18 @@ class Timeline:
 
     @property
     def step_begin(self) -> Int64:
-        """int64[m]: time when memory of each step is allocated: after earlier runs and the stores of what they free."""
+        """int64[m]: time at which each step allocates memory, after earlier runs and the stores of what they free."""
         simulation, lives = self.simulation, self.simulation.lifetimes
-        found, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
+        begin, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
         if self.stores.size:
             waits[simulation.store_instances[0]] = self.store_end
             waits[simulation.is_load] = self.load_end
-        np.maximum.at(found, lives.end, waits)
-        return np.maximum.accumulate(found)[:-1]
+        np.maximum.at(begin, lives.end, waits)
+        return np.maximum.accumulate(begin)[:-1]
 
     @property
     def per_second(self) -> int:
-        """Ticks in a second; costs that are no times, which have no link, count as microseconds."""
+        """Ticks per second; without a link, costs without a time unit count as microseconds."""
         labels = self.simulation.graph.labels
         return PER_SECOND.get(labels.compute_unit, 10**6) * labels.compute_scale * self.ticks
 
@@ -110,7 +110,7 @@ class Timeline:
 
     @property
     def busy(self) -> dict[str, float]:
-        """The share of the time that each of `ENGINES` works."""
+        """Share of the total time during which each of `ENGINES` is busy."""
         busy = (
             self.ticks * self.simulation.compute,
             int((self.store_end - self.store_begin).sum()),
@@ -119,7 +119,7 @@ class Timeline:
         return {engine: amount / self.last if self.last else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows: the time over the link, also at other shares of its rates, and the bytes copied."""
+        """Yield table rows: the time with the link, also at other shares of its rates, and the copied bytes."""
         simulation, graph = self.simulation, self.simulation.graph
         one_pass, loads = graph.needed_compute, self.simulation.schedule.loads[:, 1]
         waits = percent(self.waiting, one_pass)
@@ -140,11 +140,12 @@ class Timeline:
         yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
     def with_late_stores(self, limit: int, trials: int = tuning.STORE_ORDERS) -> "Timeline":
-        """Let memory linger while its store runs, within `limit` bytes, and start stores later where that saves time.
+        """Keep memory live while its store runs, within `limit` bytes, and delay stores if that saves time.
 
-        Lingering spares loads; where memory must be free before its store ends, compute waits. Where compute waits for
-        a store, the stores queued right before it whose memory is freed later are moved behind it: the step of
-        Carlier's algorithm for one machine with release and due dates. Ignores the `lingering` of the schedule.
+        A value that is still on the device needs no load; memory that must be free before its store ends makes compute
+        wait. If compute waits for a store, the stores queued right before it whose memory is freed later are moved
+        behind it: the branching step of Carlier's algorithm for one machine with release and due dates. `lingering` of
+        the schedule is ignored.
         """
         graph, schedule = self.simulation.graph, self.simulation.schedule
 
@@ -166,16 +167,17 @@ class Timeline:
         if best.stores.size < 2:
             return best
         bare = simulate(graph, Schedule(schedule.order, schedule.loads)).lifetimes
-        release = np.zeros(graph.n_values, np.int64)  # where the first instance of each value is freed
+        # Step at which the first instance of each value is freed.
+        release = np.zeros(graph.n_values, np.int64)
         value, first = np.unique(bare.value, return_index=True)
         release[value] = bare.end[first]
         while trials > 0:
             for stores in _moved_back(best, release):
                 trials -= 1
-                found = play(stores)
-                fits = found.simulation.peak_memory <= max(limit, best.simulation.peak_memory)
-                if fits and found.last < best.last:
-                    best = found
+                trial = play(stores)
+                fits = trial.simulation.peak_memory <= max(limit, best.simulation.peak_memory)
+                if fits and trial.last < best.last:
+                    best = trial
                     break
                 if trials <= 0:
                     return best
@@ -187,12 +189,12 @@ class Timeline:
 def timeline(
     simulation: Simulation, link: AnyLink | None = None, share: float = 1.0, limit: int | None = None
 ) -> Timeline:
-    """Play a schedule on three in-order engines (compute, store, load), or without a link on the first alone.
+    """Time a schedule on three in-order engines (compute, store, load); without a link only on the first.
 
-    A store starts after its step in the schedule, a load when its step starts and its store has ended; a run waits for
-    the loads that it reads, and for stores of memory freed before it, unless that may linger within a `limit` in bytes.
-    The link has `share` of its rates; those of plans are at `link.share`. Without a link, loads are a ScheduleError;
-    with one, costs without a time unit a GraphError.
+    A store starts after its step in the schedule. A load starts when its step starts and its store has ended. A run
+    waits for the loads that it reads, and for stores of memory freed before it, unless the memory may linger within
+    `limit` bytes. The link runs at `share` of its rates (`link.share` for plans). Raise ScheduleError for loads without
+    a link, and GraphError for costs without a time unit with a link.
     """
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     link = None if link is None else get_link(link)
@@ -232,7 +234,7 @@ def timeline(
 
 
 def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
-    """Yield rows of stores in which one store is moved behind a later one whose end a node or load waits for."""
+    """Yield store rows in which one store is moved behind a later one whose end a run or load waits for."""
     values, begin, end = played.stores.tolist(), played.store_begin, played.store_end
     steps = played.simulation.store_instances[1].tolist()
     awaited = np.concatenate([played.begin[played.waits > 0], played.load_begin, [played.last]])
@@ -256,10 +258,10 @@ def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
-    """Add loads until each step is within `limit` bytes, if possible: Belady's choice weighted by bytes.
+    """Add loads until each step is within `limit` bytes, if possible: Belady's rule weighted by size.
 
-    At the highest step, evict the value of `leaving` (bool[n_values], by default all but outputs) with the most bytes
-    times steps until its next read. Memory that lingers counts as free. `clock` may raise to end the search.
+    At the highest step, evict the value with the most bytes times steps until its next read, among `leaving`
+    (bool[n_values], by default all except outputs). Lingering memory counts as free. `clock` may raise to stop.
     """
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))
@@ -267,7 +269,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
     trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
     gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
-    # Segment tree over the steps: each gap is in the few nodes that cover its steps; the best gap is last.
+    # Segment tree over the steps: each gap is stored in the few nodes that cover its steps, sorted with the best last.
     n_leaves = len(schedule)
     over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
     for place, (before, after) in enumerate(gaps[:, 1:].tolist()):
@@ -291,7 +293,8 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
                 places.pop()
             best, node = max(best, places[-1] if places else -1), node >> 1
         if best < 0:
-            break  # everything live at the step is used there
+            # Everything live at the step is used by it.
+            break
         gone[best] = True
         instance, before, after = gaps[best].tolist()
         trace[before + 1 : after] -= size[best]
@@ -300,14 +303,14 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
 
 
 def _gaps(simulation: Simulation, leaving: Bool | None) -> Int64:
-    """int64[*, 3]: (instance, before, after) for steps between which it is live and not used; outputs have to stay."""
+    """int64[*, 3]: (instance, before, after), where the instance is live but unused between two steps; no outputs."""
     graph, value = simulation.graph, simulation.lifetimes.value
     movable = ~graph.output[value] & (graph.memory[value] > 0)
     movable = (movable if leaving is None else movable & leaving[value]).tolist()
-    used, found = simulation.lifetimes.made_at.tolist(), list[tuple[int, int, int]]()
-    for step, taken in enumerate(simulation.steps()):
-        for _, i in taken.reads:
+    used, gaps = simulation.lifetimes.made_at.tolist(), list[tuple[int, int, int]]()
+    for step, actions in enumerate(simulation.steps()):
+        for _, i in actions.reads:
             if movable[i] and used[i] + 1 < step:
-                found.append((i, used[i], step))
+                gaps.append((i, used[i], step))
             used[i] = step
-    return np.array(found, np.int64).reshape(-1, 3)
+    return np.array(gaps, np.int64).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""Views of a schedule: a table of its steps, matrices of stages, the graph of its runs, events of a trace viewer."""
+"""Views of a schedule: table of steps, matrices of stages, unrolled graph, and trace events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remat_algos.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
-    """A live value, or the workspace of the node that runs, with its bytes and its role in `Simulation.trace_by_role`.
+    """A live value, or the workspace of the running node, with its bytes and its role as in `trace_by_role`.
 
     `made_at` is the step that computed it, or before which its load began.
     """
@@ -37,28 +37,30 @@ class LiveValue:
 
 
 def live_at(simulation: Simulation, step: int) -> list[tuple[int, int]]:
-    """(value, step that computed or loaded it) of every instance live during a step, the largest first."""
+    """(value, step that computed or loaded it) of every instance live during a step, largest first."""
     lifetimes, live = simulation.lifetimes, _live(simulation, check_place(step, len(simulation.schedule), "step"))
     return list(zip(lifetimes.value[live].tolist(), lifetimes.made_at[live].tolist(), strict=True))
 
 
 def _live(simulation: Simulation, step: int) -> Int64:
-    """Instances live during a step, the largest first."""
+    """Instances live during a step, largest first."""
     lifetimes = simulation.lifetimes
     live = np.flatnonzero((lifetimes.made_at <= step) & (lifetimes.end > step))
     return live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
 
 
 def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
-    """Live values of a step and its workspace, largest first; they add up to the step's entry in `memory_trace`."""
+    """Live values and workspace of a step, largest first; their bytes sum to the entry of `memory_trace`."""
     if step < 0:
         return []
     graph, roles = simulation.graph, simulation.instance_role
     node = int(simulation.schedule.order[step])
-    live, there = [], live_at(simulation, step)
-    # Of many values, naming all at once is faster.
-    names = graph.value_names() if len(there) > 1_000 else {value: graph.value_name(value) for value, _ in there}
-    for (value, made_at), i in zip(there, _live(simulation, step), strict=True):
+    live, instances = [], live_at(simulation, step)
+    # For many values it is faster to compute all names at once.
+    names = (
+        graph.value_names() if len(instances) > 1_000 else {value: graph.value_name(value) for value, _ in instances}
+    )
+    for (value, made_at), i in zip(instances, _live(simulation, step), strict=True):
         live.append(LiveValue(names[value], int(graph.memory[value]), (*ROLES, LOADED)[roles[i]], made_at))
     if graph.workspace[node]:
         live.append(LiveValue(f"workspace of {graph.labels[node]}", int(graph.workspace[node]), "workspace", step))
@@ -72,8 +74,8 @@ COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
 class StepRow(NamedTuple):
     """One action: "compute", "recompute" (a later run), "free", or the start of a "load" or "store".
 
-    `live` are the values live with the action (after a "free", those left), oldest first, perhaps only the first ones;
-    `bytes` is the memory of all `n_live`, with the workspace of a run; `peak` marks the run at which it peaks.
+    `live` are values live during the action (after it, for "free"), oldest first, possibly truncated; `bytes` is the
+    memory of all `n_live` of them, plus the workspace of a run; `peak` is True for the run at the peak.
     """
 
     step: int
@@ -87,7 +89,7 @@ class StepRow(NamedTuple):
 
 @checked_arguments
 def step_table(simulation: Simulation, *, steps: range | None = None, names: int | None = None) -> Iterator[StepRow]:
-    """Return a schedule as a table, a row for each action.
+    """List the actions of a schedule as a table.
 
     Parameters
     ----------
@@ -95,18 +97,18 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
     steps : range, optional
         The steps to list, such as `range(0, 100)`; by default all.
     names : int, optional
-        Number of live values to name in a row; by default all. Of a long schedule all names in all rows are many.
+        Maximum number of live values to name per row; by default all, which is a lot of text for long schedules.
 
     Returns
     -------
     iterator of StepRow
-        The bytes of "compute" and "recompute" are the entries of `memory_trace`. Outputs are never freed; a later copy
-        of one is.
+        The bytes of "compute" and "recompute" rows are the entries of `memory_trace`. The first instance of an output
+        is never freed.
 
     Raises
     ------
     ScheduleError
-        If `steps` are not steps of the schedule.
+        If `steps` are outside the schedule.
     ValueError
         If `names` is negative.
 
@@ -131,7 +133,7 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
 
 
 def checked_steps(steps: range | None, count: int) -> range:
-    """Return the steps of a schedule with `count` of them, by default all; ScheduleError for others."""
+    """Return valid steps of a schedule with `count` steps, by default all; ScheduleError if some are invalid."""
     if steps is None:
         return range(count)
     if not isinstance(steps, range) or steps.step != 1:
@@ -159,11 +161,12 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
     graph, schedule = simulation.graph, simulation.schedule
     value, memory, workspace = simulation.lifetimes.value.tolist(), graph.memory.tolist(), graph.workspace.tolist()
     first, all_names = schedule.first_run.tolist(), graph.value_names()
-    live: dict[int, str] = {}  # instances, in the order in which they were made
+    # Live instances in order of creation.
+    live: dict[int, str] = {}
     total, peak = 0, simulation.peak_memory
 
-    def row(action: str, name: str, beside: int = 0, *, runs: bool = False) -> StepRow:
-        shown, bytes_ = tuple(islice(live.values(), names)), total + beside
+    def row(action: str, name: str, extra: int = 0, *, runs: bool = False) -> StepRow:
+        shown, bytes_ = tuple(islice(live.values(), names)), total + extra
         return StepRow(step, action, name, shown, len(live), bytes_, runs and bytes_ == peak)
 
     for step, each in enumerate(islice(simulation.steps(), steps.stop)):
@@ -190,10 +193,10 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMatrices:
-    """The matrices R and S of jain2020 (Checkmate), section 4: rows are stages, columns nodes by first run.
+    """The matrices R and S of jain2020 (Checkmate), section 4; rows are stages, columns nodes by first run.
 
-    `starts` is the first step of each stage. R: the stage runs the node (row by row, the schedule); S: a value of the
-    node is live when the stage starts.
+    `starts` is the first step of each stage. R is 1 if the stage runs the node; read row by row it is the schedule. S
+    is 1 if a value of the node is live when the stage starts.
     """
 
     nodes: Int64
@@ -206,8 +209,8 @@ class StageMatrices:
 def stage_matrices(simulation: Simulation) -> StageMatrices:
     """Return the matrices R and S of any schedule.
 
-    A stage ends with each first run of a node, as in jain2020. A schedule in another order than theirs has further
-    stages: one also begins where a node runs that does not stand, in the order of first runs, after the node before it.
+    A stage ends with each first run of a node, as in jain2020. If the runs of a stage are not in the order of first
+    runs, the stage is split at each run that does not come after its predecessor in that order.
 
     Parameters
     ----------
@@ -220,7 +223,7 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
     Raises
     ------
     ScheduleError
-        If a matrix would have more than 25 million entries.
+        If a matrix would exceed 25 million entries.
 
     Examples
     --------
@@ -267,8 +270,8 @@ def stage_matrices(simulation: Simulation) -> StageMatrices:
 def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     """Return the graph of the runs of a schedule, for drawing, export, and Chen's mirrored graph.
 
-    Run in id order it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`, the
-    first keeps its name; gradients belong to the first run of their forward node.
+    Executed in id order, it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`,
+    except that the first keeps its name; gradients belong to the first run of their forward node.
 
     Parameters
     ----------
@@ -282,7 +285,7 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     Raises
     ------
     ScheduleError
-        If the schedule cannot be run.
+        If the schedule is invalid.
 
     Examples
     --------
@@ -315,7 +318,7 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
 
 
 def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
-    """Return a name for each run: its node's, with the number of the run if it is not the first."""
+    """Return a name for each run: the name of its node, with a number for recomputations."""
     runs, used = Counter[int](), {graph.labels[v] for v in range(graph.n_nodes)}
     names = []
     for v in order.tolist():
@@ -332,7 +335,7 @@ def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
 def _forward_of(graph: ComputationGraph, order: np.ndarray) -> np.ndarray | None:
     if graph.forward_of is None or not graph.forward[order].any():
         return None
-    # A gradient of a node that never runs gets the first forward step.
+    # A gradient of a node that never runs is assigned to the first forward step.
     first_run = np.full(graph.n_nodes, graph.forward[order].argmax())
     nodes, steps = np.unique(order, return_index=True)
     first_run[nodes] = steps
@@ -352,9 +355,9 @@ FORWARD, RECOMPUTED, BACKWARD = "forward", "recomputed", "backward"
 
 
 class Span(NamedTuple):
-    """The run of a node or the copy of a value, on one engine, in the unit of the costs.
+    """The run of a node or the copy of a value on one engine, in units of cost.
 
-    The kind of a run is "forward", "recomputed" or "backward", that of a copy "store" or "load".
+    `kind` is "forward", "recomputed" or "backward" for a run, "store" or "load" for a copy.
     """
 
     name: str
@@ -365,7 +368,7 @@ class Span(NamedTuple):
 
 
 def spans(played: Timeline) -> dict[str, list[Span]]:
-    """Return the spans of each engine, in order; without a link there is only "compute"."""
+    """Return the spans of each engine in order; without a link there is only "compute"."""
     schedule, graph = played.simulation.schedule, played.simulation.graph
     order, first = schedule.order, schedule.first_run
     kinds = np.where(first, np.where(graph.forward[order], FORWARD, BACKWARD), RECOMPUTED).tolist()
@@ -390,7 +393,7 @@ def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -
 
 
 def clock(played: Timeline) -> str:
-    """Return the time axis in words, with the cost of a microsecond if costs are not times."""
+    """Describe the time axis, including the cost of a microsecond if costs have no time unit."""
     labels = played.simulation.graph.labels
     if labels.compute_unit in PER_SECOND:
         return "simulated time"
@@ -398,10 +401,10 @@ def clock(played: Timeline) -> str:
 
 
 def trace_events(played: Timeline) -> dict[str, Any]:
-    """Trace events, as Perfetto and `chrome://tracing` read them; costs without a time unit count as microseconds.
+    """Trace events for Perfetto and `chrome://tracing`; costs without a time unit count as microseconds.
 
-    Each run and copy is a complete event on its engine's thread, runs below one event per phase (forward, recomputed,
-    backward). Counters give the bytes on device (without residents) and host.
+    Each run and copy is a complete event in its engine's thread; runs are grouped under one event per phase (forward,
+    recomputed, backward). Counters show the bytes on the device (without residents) and on the host.
     """
     events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
     for thread, (engine, row) in enumerate(spans(played).items()):
@@ -416,7 +419,7 @@ def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
 
 
 def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
-    """Yield a complete event for each span, and one around neighbours of a kind on the engine that computes."""
+    """Yield a complete event for each span and, on the compute engine, one around consecutive spans of a kind."""
     scale = played.tick_microseconds
 
     def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:
@@ -432,7 +435,7 @@ def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str
 
 
 def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
-    """Yield the bytes on the device and the host, at each step and at the end."""
+    """Yield the bytes on the device and the host at each step and at the end."""
     simulation, scale = played.simulation, played.tick_microseconds
     times = [*played.step_begin.tolist(), played.last]
     last = int(simulation.graph.memory[simulation.graph.output].sum())
