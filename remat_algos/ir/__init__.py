@@ -1,4 +1,4 @@
-"""The data: graphs, their costs and labels, and the kinds of operations."""
+"""Graphs with their costs and labels, and the kinds of operations."""
 
 import lazy_loader
 

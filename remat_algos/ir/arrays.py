@@ -1,4 +1,4 @@
-"""Checked, read-only arrays, and rows of entries in two of them (CSR): row i is `indices[indptr[i]:indptr[i + 1]]`."""
+"""Checked read-only arrays, and CSR arrays, in which row i is `indices[indptr[i]:indptr[i + 1]]`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -22,16 +22,16 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 PerName = ArrayLike | Mapping[Any, Any]
-"""An entry for each node or value: by position, or by name."""
+"""One entry per node or value, by position or by name."""
 
 
 def frozen(
     values: ArrayLike, dtype: type[np.generic], what: str = "array", size: int | None = None, per: str = ""
 ) -> NDArray[Any]:
-    """Return a contiguous read-only array of whole numbers, a copy; a scalar fills `size` entries, one per node, ...
+    """Copy integers to a contiguous read-only array; a scalar is broadcast to `size` entries.
 
-    The caller's array is copied even if it is read-only: its owner may make it writable again. Raises GraphError if the
-    values do not fit `dtype` exactly, or their number is not `size`.
+    A read-only argument is copied too, because its owner may make it writable again. Raise GraphError if the values do
+    not fit `dtype` exactly, or their number is not `size` (`per` says what an entry is for).
     """
     array = as_array(values, what)
     if array.ndim == 0 and size is not None:
@@ -48,7 +48,8 @@ def frozen(
         raise _not_a_number(what, values, array, np.dtype(dtype))
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
-            return array  # already immutable: no copy
+            # Already immutable: no copy is needed.
+            return array
         return _over_bytes(array)
     with np.errstate(invalid="ignore"):
         result = array.astype(dtype)
@@ -60,9 +61,9 @@ def frozen(
 
 
 def entry_names(values: Any) -> list[Any] | None:
-    """Names of the entries of a mapping, or of an array with an index (pandas, xarray); None if positions count.
+    """Names of the entries of a mapping, or of an array with an index (pandas, xarray); None if entries have positions.
 
-    An index that numbers the entries from 0 names none.
+    An index that numbers the entries from 0 counts as positions.
     """
     names = list(values) if isinstance(values, Mapping) else index_of(values)
     return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
@@ -70,14 +71,15 @@ def entry_names(values: Any) -> list[Any] | None:
 
 def index_of(values: Any) -> list[Any] | None:
     """Return the index of a pandas Series or of an xarray DataArray; None for other types."""
-    index = getattr(values, "index", None)  # a method of lists and texts
+    # In lists and strings `index` is a method.
+    index = getattr(values, "index", None)
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
     return None if index is None or callable(index) or not isinstance(index, Iterable) else list(index)
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:
-    """The array that NumPy makes of an argument; GraphError if its rows differ in length, or its entries have names."""
+    """Convert an argument to a NumPy array; GraphError if it is ragged, or its entries have names."""
     if (names := entry_names(values)) is not None:
         wrong = "{what!w} has entries by name ({names!f}); give a list or an array, in the order of the ids"
         raise GraphError(wrong, what=what, names=list(map(str, names)))
@@ -88,13 +90,13 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
-    """Bytes as a read-only array, read as in files: with units ("1.5 kB"), parts of a byte rounded up."""
+    """Read sizes in bytes, also with units ("1.5 kB"), as a read-only array; fractions of a byte are rounded up."""
     amounts = numbers(values, size_of, what, size, per)
     return amounts if isinstance(amounts, np.ndarray) else frozen(_within(whole_bytes(amounts, what)), np.int64, what)
 
 
 def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tuple[Int64, int]:
-    """Costs as a read-only array of whole numbers, and the factor by which the arguments were scaled."""
+    """Read costs as a read-only array of integers, and the factor by which they were scaled."""
     amounts = numbers(values, cost_of, what, size, per)
     if isinstance(amounts, np.ndarray):
         return amounts, 1
@@ -103,9 +105,9 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 
 
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
-    """Return a read-only array if all entries are whole, without a loop; else a list of exact numbers.
+    """Return a read-only array if all entries are integers (vectorized); otherwise a list of exact numbers.
 
-    Raises GraphError, with the place, for an entry that `read` refuses, or a negative fraction.
+    Raise GraphError, with the position, for an entry that `read` rejects, or a negative fraction.
     """
     array = as_array(values, what)
     listed = isinstance(values, list | tuple)
@@ -131,31 +133,31 @@ def _read(entry: Any, read: Reading, what: str) -> Any:
 
 
 def _all_whole(array: NDArray[Any]) -> bool:
-    """True if the entries are whole numbers that an int64 can hold, or there are none."""
+    """True if all entries are integers that fit in an int64."""
     if array.dtype.kind != "f":
         return array.dtype.kind in "iu" or not array.size
     return bool((np.abs(array) <= LARGEST_SUM).all() and np.array_equal(array, np.rint(array)))
 
 
 def _within(amounts: Sequence[int]) -> list[int]:
-    """Amounts clipped to what an array holds; a sum with a clipped one is too large in any case."""
+    """Clip amounts to the range of an int64; a sum with a clipped amount is too large in any case."""
     return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
 def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy in the memory of a bytes object, which NumPy never makes writable."""
+    """Return a copy backed by a bytes object, which NumPy never makes writable."""
     return np.frombuffer(array.tobytes(), array.dtype)
 
 
 def sealed(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array without other references read-only, without a copy.
 
-    The result is a view: the array that owns the bytes could be made writable again.
+    The result is a view, because the array that owns the memory could be made writable again.
     """
     array.setflags(write=False)
     if array.base is None:
         return array.view()
-    return np.asarray(memoryview(array))  # type: ignore[arg-type]  # only the view is read-only
+    return np.asarray(memoryview(array))  # type: ignore[arg-type]
 
 
 NO_PAIRS = sealed(np.zeros((0, 2), np.int32))
@@ -163,7 +165,7 @@ NO_TRIPLES = sealed(np.zeros((0, 3), np.int32))
 
 
 def check_place(i: int, count: int, what: str) -> int:
-    """Return i as an int; GraphError unless it is between 0 and `count` - 1."""
+    """Return i as an int; raise GraphError unless 0 <= i < `count`."""
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
         wrong = "there is no {what!w} {place}; there are {count}, numbered from 0"
@@ -172,13 +174,13 @@ def check_place(i: int, count: int, what: str) -> int:
 
 
 def by_fields(instance: Any) -> tuple[Any, ...]:
-    """`__reduce__` of a dataclass: pickle and copy go through its constructor, which checks and freezes its fields."""
+    """`__reduce__` of a dataclass: pickle and copy call its constructor, which checks and freezes the fields."""
     arguments = (getattr(instance, field.name) for field in fields(instance) if field.init)
     return type(instance), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in arguments)
 
 
 def brief(subject: Any) -> str:
-    """Return a dataclass in one line: arrays by type and shape, collections by length, empty fields left out."""
+    """Describe a dataclass in one line: arrays by type and shape, collections by length, without empty fields."""
     parts = []
     for field in fields(subject):
         entry = getattr(subject, field.name)
@@ -196,14 +198,14 @@ def _brief_entry(entry: Any) -> str:
 
 
 def as_whole(number: Any) -> int | None:
-    """Return a number of any type as an int; None if it is not whole, or not a number (True is not one)."""
+    """Convert a number of any type to an int; None if it is not an integer or not a number (bools are not)."""
     if isinstance(number, Integral):
         return None if isinstance(number, bool) else int(number)
     return int(float(number)) if isinstance(number, Real) and float(number).is_integer() else None
 
 
 def whole(number: Any, what: str) -> int:
-    """Return a number of any type as an int; TypeError if it is not a number, GraphError if it is not whole."""
+    """Convert a number of any type to an int; TypeError if it is not a number, GraphError if not an integer."""
     result = as_whole(number)
     if result is None:
         kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else ArgumentTypeError
@@ -212,12 +214,12 @@ def whole(number: Any, what: str) -> int:
 
 
 def is_count(number: Any) -> TypeGuard[int]:
-    """True if the argument is a whole number from 0 to the largest sum."""
+    """True for an integer from 0 to the largest allowed sum."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) < LARGEST_SUM
 
 
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
-    """Return the error for an array that is too short or too long."""
+    """Return the error for an array of the wrong length."""
     template = "{what!w} has {actual:,} " + ("entry" if actual == 1 else "entries") + ", expected {expected:,}"
     if per:
         template += " (one per {per!w})"
@@ -225,7 +227,7 @@ def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphE
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of objects as numbers, if all are numbers."""
+    """Convert an array of objects to numbers if all entries are numbers."""
     try:
         plain = np.asarray(array.tolist())
     except (TypeError, ValueError):
@@ -234,7 +236,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _not_a_number(what: str, values: ArrayLike, array: NDArray[Any], dtype: np.dtype[Any]) -> GraphError:
-    """The error for an entry that is not a number, shown as it was before NumPy converted it to text or an object."""
+    """Return the error for an entry that is not a number, shown as it was before NumPy converted it."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real) or isinstance(entry, bool):
             return GraphError(
@@ -250,19 +252,19 @@ def _not_a_number(what: str, values: ArrayLike, array: NDArray[Any], dtype: np.d
 
 
 def check_sizes(array: Int64, what: str) -> None:
-    """Raise GraphError unless the entries are at least 0 and their sum is below 2**53."""
+    """Raise GraphError unless all entries are 0 or more and their sum is below 2**53."""
     if not array.size:
         return
     if array.min() < 0:
         at = int(np.argmin(array))
         raise GraphError("{what!w}[{at}] is {array}; sizes and costs are 0 or more", what=what, at=at, array=array[at])
-    # the float sum cannot wrap, and is within a few units of the true one
+    # A float sum cannot overflow, and its error is a few units.
     if array.max() >= LARGEST_SUM or array.sum(dtype=np.float64) >= LARGEST_SUM:
         raise GraphError("the sum of {what!w} is 2**53 or more; give it in a coarser unit", what=what)
 
 
 def indptr_of(counts: ArrayLike) -> Int64:
-    """int64[n + 1]: row pointers from the number of entries in each row."""
+    """int64[n + 1]: row pointers from the number of entries per row."""
     lengths = np.asarray(counts)
     indptr = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -275,7 +277,7 @@ def row_of(indptr: Int64, dtype: type[np.generic] = np.int64) -> NDArray[Any]:
 
 
 def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
-    """Raise GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
+    """Raise GraphError unless `indptr` divides `n_entries` entries into `n_rows` rows."""
     if indptr.shape[0] != n_rows + 1:
         raise wrong_length(what, indptr.shape[0], n_rows + 1, "row, and one more")
     if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
@@ -283,7 +285,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 
 def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 | int, size: int) -> Int64:
-    """int64[size]: at each place the total weight of the intervals begin:end that cover it; empty ones cover none."""
+    """int64[size]: total weight of the intervals begin:end that cover each position; intervals may be empty."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)
     np.subtract.at(change, np.maximum(begin, end), weight)
@@ -291,7 +293,7 @@ def interval_sums(begin: Int64 | Int32, end: Int64 | Int32 | int, weight: Int64 
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Row i; GraphError if i is out of range."""
+    """Return row i; GraphError if i is out of range."""
     i = check_place(i, indptr.shape[0] - 1, what)
     entries: list[int] = indices[indptr[i] : indptr[i + 1]].tolist()
     return entries
@@ -304,24 +306,24 @@ def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
 
 
 def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """(int64[n + 1], int32[k]): pointers and entries of rows given as lists."""
+    """(int64[n + 1], int32[k]): CSR arrays from rows given as lists."""
     return indptr_of(list(map(len, rows))), np.array(list(chain.from_iterable(rows)), np.int32)
 
 
 def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[Int64, NDArray[Any]]:
-    """Group entries into rows by the row number of each, in their order."""
+    """Group entries into rows by their row numbers (stable)."""
     return indptr_of(np.bincount(row, minlength=n_rows)), entries[np.argsort(row, kind="stable")]
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """Select rows in the given order; a repeated row is repeated."""
+    """Select rows in the given order; rows may repeat."""
     gathered = indptr_of(np.diff(indptr)[rows])
     shift = np.repeat(indptr[rows] - gathered[:-1], np.diff(gathered))
     return gathered, indices[np.arange(gathered[-1]) + shift]
 
 
 def select_entries(indptr: Int64, indices: NDArray[Any], selected: Bool) -> tuple[Int64, NDArray[Any]]:
-    """Keep only the selected entries of each row; `selected` has a flag for each entry."""
+    """Keep only the selected entries of each row; `selected` has one flag per entry."""
     return indptr_of(selected)[indptr], indices[selected]
 
 
@@ -334,7 +336,7 @@ def join_rows(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) ->
 
 
 def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
-    """Remove repeated entries from each row; the first one stays."""
+    """Remove repeated entries from each row, keeping the first."""
     if not indices.size:
         return indptr, indices
     minimum = int(indices.min())

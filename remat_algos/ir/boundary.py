@@ -1,4 +1,4 @@
-"""The cut between the forward part and the backward part, as a node."""
+"""A boundary node between the forward part and the backward part of a graph."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,20 +17,20 @@ NAME = "boundary"
 
 @checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
-    """Return a graph whose forward outputs are all computed before a gradient from outside is read.
+    """Add a node that makes all forward outputs precede the first read of a gradient from outside.
 
-    Where a framework calls the forward part, returns its outputs, and calls the backward part with their gradients, no
-    backward node that reads one of these may run before a forward output. The node "boundary" enforces this: `once`,
-    without bytes and cost. It reads all forward outputs and is read by each of the `readers`. It belongs to the
-    backward part, to no single forward node, and is its first node: the ids of forward nodes come first,
-    then the boundary, then the other backward nodes; within both parts the order is kept.
+    A framework calls the forward part, returns its outputs, and calls the backward part with their gradients. So no
+    backward node that reads such a gradient may run before a forward output. The node "boundary" enforces this: it is
+    `once`, has no bytes and no cost, reads all forward outputs, and is read by each of the `readers`. It is the first
+    node of the backward part and belongs to no forward node. Ids: forward nodes, the boundary, the other backward
+    nodes, in their previous order.
 
     Parameters
     ----------
     graph : ComputationGraph
-        With a backward part.
+        A graph with a backward part.
     readers : sequence of int, optional
-        Backward nodes that read a gradient from outside. By default the readers of residents of role input that
+        Backward nodes that read a gradient from outside. By default the nodes that read a resident of role input that
         no forward node reads.
 
     Returns
@@ -44,7 +44,7 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
 
     Examples
     --------
-    Nodes 1 and 2 are outputs. Node 3 reads the gradient of node 1, and might run before node 2 without the boundary.
+    Nodes 1 and 2 are outputs. Without the boundary, node 3, which reads the gradient of node 1, could run before 2.
 
     >>> reads, output = {"read_indptr": [0, 0, 1, 2, 3], "read_indices": [0, 0, 0]}, [False, True, True, True]
     >>> graph = ComputationGraph.from_arrays(**reads, output=output, forward_of=[-1, -1, -1, 0])
@@ -90,7 +90,7 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
 
 
 def _tangent_readers(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that read an input which no forward node reads."""
+    """bool[n]: nodes that read an input that no forward node reads."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     if graph.resident is not None:
         reader, read = row_of(graph.resident.read_indptr), graph.resident.read_indices
@@ -103,7 +103,7 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
 
 
 def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Bool:
-    """bool[n]: the readers; GraphError unless they are backward nodes."""
+    """bool[n]: the readers; raise GraphError unless all are backward nodes."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
     for reader in as_list(readers, "readers"):
         node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)
@@ -116,9 +116,9 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
 
 
 def _labels(graph: ComputationGraph, order: Int64, value_place: Int64) -> Labels:
-    """Return the labels in the new order, with an unused name for the boundary."""
-    labels, known = graph.labels, {*graph.node_names(), *graph.value_names(), *graph.resident_names}
-    name = next(name for k in range(len(known) + 1) if (name := f"{NAME}{k or ''}") not in known)
+    """Return the labels in the new order, with a unique name for the boundary."""
+    labels, used = graph.labels, {*graph.node_names(), *graph.value_names(), *graph.resident_names}
+    name = next(name for k in range(len(used) + 1) if (name := f"{NAME}{k or ''}") not in used)
     names = [*graph.node_names(), name]
     return replace(
         labels,

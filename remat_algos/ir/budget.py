@@ -1,4 +1,4 @@
-"""`Budget`: limits on the memory of a plan, and on its compute beyond one pass."""
+"""`Budget`: limits on the memory of a plan and on its overhead."""
 
 import operator
 import re
@@ -12,7 +12,7 @@ from remat_algos.text.amounts import ABSURD, decimal, parse_bytes
 
 LEAST = "least"
 NEAR_LOWEST = f"{LEAST}+0.1%"
-"""The budget that adapters of frameworks use for "least": the last four bytes may cost a third of the compute."""
+"""The budget that framework adapters use for "least": the last 0.1 % of memory can cost a third of the compute."""
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
 _NEAR_LOWEST = re.compile(LEAST + r"\s*\+" + _SHARE.pattern)
 _BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")
@@ -21,25 +21,25 @@ Amount = int | str
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits on memory and compute; all that are set apply.
+    """Limits on memory and compute; all specified limits apply.
 
     Parameters
     ----------
     memory : int or str, optional
-        Limit on the peak, without resident bytes: bytes, "4GiB", "50%" of the peak without rematerialization, or
-        "least" for the lowest peak that the solver finds, "least+0.1%" for the least compute within 0.1 % of that. With
-        an allocator, the limit is on its reserved bytes.
+        Limit on the peak without residents: bytes, "4GiB", or "50%" of the peak without rematerialization. "least" is
+        the lowest peak that the solver finds, and "least+0.1%" allows 0.1 % more and minimizes the compute within that.
+        With an allocator, the limit is on its reserved bytes.
     overhead : int or str, optional
-        Limit on the compute beyond one pass: in the graph's unit, or "30%" of one pass.
+        Limit on the overhead, the compute in excess of one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
-        Limit on the peak and the resident bytes together: bytes or "16GiB".
+        Limit on the sum of the peak and the resident bytes: bytes or "16GiB".
 
     Raises
     ------
     TypeError
-        For a float: 0.5 could mean bytes or a share.
+        If a limit is a float, since 0.5 could mean bytes or a share.
     ValueError
-        For any other text.
+        If a text is invalid.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Budget:
                 continue
             number: Any = None if isinstance(amount, bool) else amount
             try:
-                # A limit above 64 bits limits nothing, and JSON readers accept no more digits.
+                # Limits above 64 bits have no effect, and JSON readers accept no more digits.
                 object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
                 wrong = "{name!w} budget is {amount!r}; give whole numbers or text such as {example!w}"
@@ -71,7 +71,7 @@ class Budget:
 
     @classmethod
     def of(cls, budget: "Budget | Amount | None") -> "Budget":
-        """Return the budget of an argument; a number or text limits the memory."""
+        """Convert an argument to a budget; a number or text is a limit on memory."""
         return budget if isinstance(budget, Budget) else cls(memory=budget)
 
     @property
@@ -81,13 +81,13 @@ class Budget:
 
     @property
     def above_lowest(self) -> Fraction | None:
-        """The tolerance above the lowest peak, as a share of it: 1/1000 for "least+0.1%"; None for other budgets."""
+        """The tolerance above the lowest peak: 1/1000 for "least+0.1%"; None for other budgets."""
         near = _NEAR_LOWEST.fullmatch(self.memory.strip().lower()) if isinstance(self.memory, str) else None
         return None if near is None else Fraction(near[1]) / 100
 
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Return the limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
+        """Return the limit in bytes, or None; percentages refer to `base`, the peak of one pass, rounded down."""
         if self.above_lowest is not None:
             wrong = "memory budget {memory!r} is for solve; give bytes, a share, or {least!r} here"
             raise ArgumentError(wrong, memory=self.memory, least=LEAST)
@@ -103,7 +103,7 @@ class Budget:
 
     @checked_arguments
     def overhead_limit(self, one_pass: int, scale: int) -> int | None:
-        """The allowed compute beyond one pass; a number is in the unit of the file, `scale` units of the graph."""
+        """Return the allowed overhead; a number is in the unit of the file, which is `scale` units of the graph."""
         if self.overhead is None:
             return None
         if isinstance(self.overhead, int):
@@ -152,9 +152,9 @@ def _amount(amount: Amount, base: int, what: str) -> int:
 
 
 def even_limits(floor: int, base: int, count: int) -> list[int]:
-    """Return a floor, and above it about `count` rising multiples of `base / count`.
+    """Return `floor` and about `count` larger limits, which are multiples of `base / count`.
 
-    If the floor leaves too few multiples, the step is a half, a third, ... of that.
+    If few multiples are above the floor, the step is divided by 2, 3, ....
     """
     parts = count * max(1, round(base / max(1, base - floor)))
     above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))

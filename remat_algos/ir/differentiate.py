@@ -1,4 +1,4 @@
-"""The backward part of a graph: one node per pair of a reader and a value that it reads."""
+"""Differentiation: the backward part has one node per pair of a reader and a value that it reads."""
 
 import inspect
 import math
@@ -21,9 +21,9 @@ from remat_algos.text.amounts import LARGEST_SCALED
 
 PARAMETER = ROLES.index("parameter")
 EXACT, COST_DIGITS = 12, 7
-"""Digits of the least cost of a gradient: at most, and those of one that is no decimal, such as a third.
+"""Maximum decimals of scaled gradient costs: if they are exact, and if they are rounded, such as a third.
 
-More leave no room for the times of copies.
+More decimals would leave no range for the times of copies.
 """
 
 
@@ -39,38 +39,38 @@ def differentiate(
 ) -> ComputationGraph:
     """Add the backward part to a graph.
 
-    For each node w from the last to the first, and each value x that w reads and that has a gradient, one node: it
-    reads the gradients of w's values, what w saves, and the running sum of x's gradient, and computes the new sum. The
-    last node of x is called `grad(x)`, earlier ones `grad(x)@w`. A seed of cost 0, which reads the value itself,
-    begins at each loss. The outputs are then the gradients without readers.
+    For each node w from the last to the first, and each differentiable value x that w reads, one node is added. It
+    reads the gradients of w's values, the values that w saves, and the partial sum of x's gradient, and computes the
+    new sum. The last node of x is called `grad(x)`, earlier ones `grad(x)@w`. At each loss, the first term is a seed of
+    cost 0 that reads the value itself. The outputs of the new graph are the gradients without readers.
 
     Parameters
     ----------
     graph : ComputationGraph
-        Without a backward part. Where it has no `backward`, gradients read all reads and values of their node.
+        A graph without a backward part. Without `backward`, gradients read all reads and values of their node.
     factor : float
-        Cost of a node's gradient, relative to its own (chen2016: about 2), split evenly over the nodes that compute it.
-        Costs without a unit stay whole numbers; with one, all are multiplied by a power of ten where that is needed,
-        and `labels.compute_scale` with them.
+        Cost of a node's gradient relative to its own (about 2, chen2016), split evenly over the nodes that compute it.
+        Costs without a unit remain integers. If they have a unit, all costs are multiplied by a power of ten if
+        necessary, and so is `labels.compute_scale`.
     parameter_gradients : bool
         If True, residents of role `parameter` get gradients too, which are outputs.
     loss : str or sequence of str, optional
-        Names of the values to differentiate; by default every output that has a gradient.
+        Names of the values to differentiate; by default every differentiable output.
     keep_outputs : bool
-        Keep seeded outputs to the end; by default they may be freed.
+        If True, the losses remain outputs; by default they may be freed.
     encode : bool or int
-        First store feature maps as one bit per element where that suffices, as `encode` does; a number is the bits of
-        an element, True means 32.
+        First store feature maps as one bit per element where possible, as `encode` does; a number is the bits per
+        element, True means 32.
 
     Returns
     -------
     ComputationGraph
-        Ids of forward nodes are unchanged, and those of values too if nothing is encoded.
+        Ids of forward nodes are unchanged, and so are those of values unless some are encoded.
 
     Raises
     ------
     GraphError
-        If there is a backward part already, or nothing to differentiate.
+        If the graph already has a backward part, or nothing can be differentiated.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def differentiate(
 
 
 def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """`differentiate` with options from a file or a table; TypeError for a name that is none of them."""
+    """Call `differentiate` with options from a file or a table; TypeError if an option is unknown."""
     known = [parameter for parameter in inspect.signature(differentiate).parameters if parameter != "graph"]
     if unknown := [name for name in options if name not in known]:
         wrong = "differentiate has no option {unknown!r}; its options are {known!l}"
@@ -139,15 +139,16 @@ def _options(
         "loss": list(map(str, loss)) if loss is not None else None,
         "keep_outputs": bool(keep_outputs),
     }
-    return options | ({"encode": int(bits)} if bits else {})  # plans without codes keep their form
+    # Plans of graphs without codes keep their old record.
+    return options | ({"encode": int(bits)} if bits else {})
 
 
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """Return target and reader, int32[g] each, of the gradients that `differentiate` adds, in the order of their nodes.
+    """Return target and reader, int32[g] each, of the gradients that `differentiate` adds, in order of their nodes.
 
-    A target is a value or, from `n_values` on, a resident. A reader is a node, -1 for a seed.
+    Targets from `n_values` on are residents. The reader of a seed is -1.
     """
     backward = graph.backward or everything_saved(graph)
     seeds = _seeds(graph, backward, [loss] if isinstance(loss, str) else loss)
@@ -158,12 +159,12 @@ def _pairs(graph: ComputationGraph, backward: Backward, seeds: Bool, parameter_g
     seeded = np.zeros(graph.n_values + len(graph.resident_names), np.uint8)
     seeded[: graph.n_values] = seeds
     targets = _targets(graph, backward, parameter_gradients)
-    found: tuple[Int32, Int32] = backward_order(graph.value_indptr, *targets, seeded)
-    return found
+    order: tuple[Int32, Int32] = backward_order(graph.value_indptr, *targets, seeded)
+    return order
 
 
 def everything_saved(graph: ComputationGraph) -> Backward:
-    """Gradients that read all reads and values of their node, of the size of the values."""
+    """Gradients that read all reads and values of their node, and have the size of their value."""
     n = graph.n_nodes
     own = np.arange(graph.n_values, dtype=np.int32)
     saved = join_rows(graph.read_indptr, graph.read_indices, graph.value_indptr, own)
@@ -189,7 +190,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
 
 
 def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: bool) -> tuple[Int64, Int32]:
-    """Targets of the gradients of each node: its reads, then its parameters, whose ids follow those of values."""
+    """Targets of the gradients of each node: its reads, then its parameters, numbered from `n_values`."""
     has_gradient = (backward.grad_memory >= 0)[graph.read_indices]
     reads = select_entries(graph.read_indptr, graph.read_indices, has_gradient)
     resident = graph.resident
@@ -201,17 +202,17 @@ def _targets(graph: ComputationGraph, backward: Backward, parameter_gradients: b
 
 
 def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
-    """Return the owner of each gradient: of a value its producer, of a parameter its reader."""
+    """Return the owner of each gradient: the producer of a value, the reader of a parameter."""
     owner, of_value = reader.copy(), target < graph.n_values
     owner[of_value] = graph.producer[target[of_value]]
     return owner
 
 
 def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> tuple[Int64, int]:
-    """int64[g]: the gradients of a node share its cost; and the power of ten by which all costs are multiplied.
+    """int64[g]: the cost of a node's gradient, split over its nodes; and the power of ten that scales all costs.
 
-    Costs with a unit are multiplied until each share is whole, or has some digits, the same in every unit. The first
-    gradient of a node gets what others lose by rounding.
+    Costs with a unit are scaled until each share is an integer or has enough digits, equally many in every unit. The
+    first node of each gradient gets the rounding remainder.
     """
     shares = np.flatnonzero(reader >= 0)
     first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
@@ -219,7 +220,8 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     node, times = reader[shares[first]], _ratio(factor)
     p, q = times.numerator, times.denominator
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
-    cost = [q * given if given >= 0 else p * forward for given, forward in own]  # in q-ths
+    # In units of 1 / q.
+    cost = [q * gradient if gradient >= 0 else p * forward for gradient, forward in own]
     if max(cost, default=0) >= q * LARGEST_SUM:
         raise GraphError("factor {factor!r} takes the sum of compute past 2**53; give a smaller one", factor=factor)
     finer = step = 1
@@ -230,7 +232,8 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     whole = []
     for each, n in zip(cost, count, strict=True):
         sum_of_parts, beyond = divmod(finer * each, q)
-        if beyond:  # rounded to even, as `round` does
+        # Rounded half to even, like `round`.
+        if beyond:
             sum_of_parts = step * round(Fraction(finer * each, q * step))
         part = sum_of_parts // (n * step) * step
         whole.append((part, sum_of_parts - n * part))
@@ -242,7 +245,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
 
 
 def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
-    """Decimals of parts cost/(q count): enough to make them whole, or `COST_DIGITS` of the least; below 0, zeros."""
+    """Decimals that make the shares cost/(q count) integers, or give the smallest `COST_DIGITS`; negative for zeros."""
     positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
     if not positive:
         return 0
@@ -253,7 +256,7 @@ def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
 
 
 def _ratio(factor: float) -> Fraction:
-    """The ratio of small numbers that a float was made from, such as 2/3 and 0.3; else the decimal as it is printed."""
+    """Recover the fraction that a float stands for, such as 2/3 or 0.3; otherwise the decimal that it prints as."""
     printed = Fraction(str(factor))
     near = printed.limit_denominator(10**6)
     return near if abs(near - printed) <= printed / 10**12 else printed
@@ -264,7 +267,8 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
     last[whole[whole >= 0]] = OF_ALL
     names, ops = GradientNames(graph.labels, graph.value_indptr, graph.resident_names, target, last), graph.labels.ops
     if ops is not None:
-        gradient = [*(f"grad({op})" if op else "" for op in ops), ""]  # last: a seed
+        # The last entry, index -1, is for seeds.
+        gradient = [*(f"grad({op})" if op else "" for op in ops), ""]
         ops = (*ops, *(gradient[w] for w in reader.tolist()))
     if not names.distinct:
         _check_names(names, reader)
@@ -274,24 +278,25 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
 def _check_names(names: GradientNames, reader: Int32) -> None:
     """Raise GraphError if a gradient has the name of a node or of another gradient."""
     labels, all_names = names.labels, list(names)
-    taken = set(all_names[: names.n_nodes])
+    used = set(all_names[: names.n_nodes])
     for i, name in enumerate(all_names[names.n_nodes :]):
-        if name in taken:
+        if name in used:
             raise GraphError(
                 "the gradient {name} clashes with another name; rename {reader!r} or {value!r}",
                 name=name,
                 reader=labels[reader[i]] if reader[i] >= 0 else "loss",
                 value=names.of(i),
             )
-        taken.add(name)
+        used.add(name)
 
 
 def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
-    """Residents, read by the gradients of a node as by the node."""
+    """Residents, read by a node's gradients as by the node itself."""
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices
-    with_seed = np.append(indptr, indptr[-1])  # last row: a seed, reader -1
+    # The last row, index -1, is for seeds.
+    with_seed = np.append(indptr, indptr[-1])
     read_indptr, read_indices = gather_rows(with_seed, indices, np.append(np.arange(indptr.size - 1), reader))
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 

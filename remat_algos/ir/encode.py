@@ -1,4 +1,4 @@
-"""Encode feature maps as one bit per element where the gradient needs no more."""
+"""Encode feature maps as one bit per element if their gradients need no more."""
 
 from __future__ import annotations
 
@@ -19,37 +19,36 @@ MASK, MASKED = "DropoutMask", "Dropout"
 
 @checked_arguments
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
-    """Store feature maps as one bit per element where gradients need no more.
+    """Store feature maps as one bit per element if their gradients need no more.
 
-    The method of echo2020 [1]_; for ReLU, that of Gist [2]_.
+    This is the method of echo2020 [1]_; for ReLU, that of Gist [2]_.
 
-    The gradient of a ReLU needs only where its output is above 0 (of a ReLU6 or HardTanh: where it is not clipped). If
-    no other gradient reads that output, its node stores those bits as an extra value, `relu:sign`, and its gradient
-    reads them instead. A ReLU before a convolution stays as it is, since the convolution's gradient reads all of it.
+    The gradient of a ReLU only needs to know where its output is positive (for ReLU6 and HardTanh: not clipped). If no
+    other gradient reads the output, the node stores these bits as an extra value, `relu:sign`, which its gradient reads
+    instead. A ReLU before a convolution is unchanged, since the gradient of the convolution reads the whole output.
 
-    A dropout mask becomes one bit per element for all that read it, so that a dropout may be recomputed.
+    A dropout mask becomes one bit per element for all its readers, so that the dropout may be recomputed.
 
-    A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. No step needs more
-    memory than before, except for the bits of values that are live in full as well, 1/32 of these (1/8 of a mask of
-    bytes), and where a ReLU is live because a node that reads it is recomputed later: then the decoded value is live
-    beside it.
+    A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. Memory increases at a
+    step only in two cases: bits of values that are also live in full (1/32 of their size, or 1/8 of a mask of bytes),
+    and a ReLU that is live because one of its readers is recomputed later, in addition to the decoded value.
 
     Parameters
     ----------
     graph : ComputationGraph
-        Without a backward part, and with `backward`: else gradients read everything, and nothing changes.
+        A graph without a backward part. Without `backward` gradients read everything, and nothing changes.
     bits : int
-        Bits of an element: 32 for float32, 16 for float16.
+        Bits per element: 32 for float32, 16 for float16.
 
     Returns
     -------
     ComputationGraph
-        Ids of nodes are unchanged. The same graph if no gradient can use bits, for example after encoding.
+        Ids of nodes are unchanged. The input itself if no gradient can use bits, for example if already encoded.
 
     Raises
     ------
     GraphError
-        If there is a backward part already, or `bits` is invalid.
+        If the graph already has a backward part, or `bits` is invalid.
 
     References
     ----------
@@ -58,7 +57,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
     Examples
     --------
-    A ReLU before a pooling that stores the places of its maxima: 400 bytes are kept as 13.
+    A ReLU before a pooling that stores the indices of its maxima: 13 bytes are kept instead of 400.
 
     >>> from remat_algos.ir.parts import Backward, Labels
     >>> kept = Backward([0, 0, 1, 1], [1], [400, 400, 100], [-1, -1, -1], [0, 0, 0])
@@ -85,10 +84,10 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """Values that are stored as one bit per element of `bits` bits.
+    """Values stored as one bit per element, where elements have `bits` bits.
 
-    The gradients of `nodes`, ascending, read bits of the first value instead of `decoded` bytes. The values `masks`
-    become bits of `mask_memory` bytes.
+    The gradients of `nodes`, ascending, read bits instead of the first value and decode them to `decoded` bytes. The
+    values `masks` become bits of `mask_memory` bytes.
     """
 
     nodes: Int64
@@ -99,7 +98,7 @@ class Codes:
 
     @classmethod
     def of(cls, graph: ComputationGraph, backward: Backward, bits: int) -> Codes:
-        """All values that allow it."""
+        """Return the codes of all values that can be encoded."""
         kinds = [operation_kind(op) for op in graph.labels.ops or ()]
         masks: dict[int, int] = {}
         binarizable = set()
@@ -116,7 +115,7 @@ class Codes:
         return len(self.nodes) + len(self.masks)
 
     def written(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """Return the graph with the encoded values."""
+        """Return the graph with these values encoded."""
         memory, workspace, grad_workspace = (a.copy() for a in (graph.memory, graph.workspace, backward.grad_workspace))
         readers, indptr = graph.readers[1], graph.readers[0]
         saver = row_of(backward.saved_indptr)
@@ -156,27 +155,28 @@ class Codes:
 
 
 def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int], bits: int) -> dict[int, int]:
-    """Allowed nodes whose gradient reads bits, ascending, with the bytes that it decodes.
+    """Allowed nodes whose gradient can read bits, ascending, with the bytes that it decodes.
 
-    A value that one of them no longer reads may release another node, whose gradient is then its last reader.
+    Iterate: if one of them no longer reads a value, another gradient may be the last reader of that value.
     """
-    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
+    # Number of gradients that read each value.
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)
     indptr, readers = graph.readers
-    found: dict[int, int] = {}
+    decoded: dict[int, int] = {}
     waiting = allowed
     while waiting:
-        new = {v: size for v in waiting if v not in found and (size := _released(graph, backward, saving, v, bits))}
-        found |= new
+        new = {v: size for v in waiting if v not in decoded and (size := _released(graph, backward, saving, v, bits))}
+        decoded |= new
         gone = [x for v in new for x in backward.saved(v)]
         np.subtract.at(saving, np.array(gone, np.int64), 1)
         left = {x for x in gone if saving[x] == 1}
         waiting = {w for x in left for w in (int(graph.producer[x]), *readers[indptr[x] : indptr[x + 1]].tolist())}
         waiting &= allowed
-    return dict(sorted(found.items()))
+    return dict(sorted(decoded.items()))
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Bytes of the largest value without a reading gradient once that of the node reads bits; 0 if not worth it."""
+    """Bytes of the largest value that no gradient reads if this node's gradient reads bits; 0 if not worth it."""
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -187,9 +187,9 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Bytes of each encoded mask of a node: one drawn only for dropouts, or that of a dropout."""
+    """Bytes of each encoded mask of a node: a random draw read only by dropouts, or the mask of a dropout."""
     indptr, readers = graph.readers
-    found, drawn = {}, getattr(kinds[node], "name", "") == MASK
+    bytes_of, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:
         by = readers[indptr[x] : indptr[x + 1]].tolist()
         if drawn:
@@ -199,24 +199,24 @@ def _masks(
         if fits and backward.grad_memory[x] < 0 and not graph.output[x]:
             size = max(-(-int(graph.memory[graph.value_indptr[w]]) // bits) for w in by)
             if size < graph.memory[x]:
-                found[x] = size
-    return found
+                bytes_of[x] = size
+    return bytes_of
 
 
 def _moved(values: Int32, ends: Int64) -> Int32:
-    """Ids of values after insertions at the ends."""
+    """Return the ids of values after insertions at `ends`."""
     return (values + np.searchsorted(ends, values, side="right")).astype(np.int32)
 
 
 def _labels(graph: ComputationGraph, nodes: Int64, new: Int64, ends: Int64) -> Labels:
-    """Labels with value names moved to the new ids, and names for the new values."""
+    """Return labels with value names at their new ids, and names for the new values."""
     labels = graph.labels
     old = np.array(sorted(labels.value_names), np.int32)
     names = {x: labels.value_names[k] for x, k in zip(_moved(old, ends).tolist(), old.tolist(), strict=True)}
-    taken = {*graph.value_names(), *graph.node_names(), *graph.resident_names, *labels.views}
+    used = {*graph.value_names(), *graph.node_names(), *graph.resident_names, *labels.views}
     for v, x in zip(nodes.tolist(), new.tolist(), strict=True):
         name = f"{labels[v]}:{'sign' if _is_relu(labels.op(v)) else 'inside'}"
-        if name not in taken:
+        if name not in used:
             names[x] = name
     return replace(labels, value_names=names)
 
@@ -227,7 +227,7 @@ def _is_relu(op: str) -> bool:
 
 
 def n_encoded(graph: ComputationGraph, bits: int) -> int:
-    """Number of feature maps that `encode` stores as bits."""
+    """Number of feature maps that `encode` would store as bits."""
     if graph.backward is None or graph.labels.ops is None:
         return 0
     return len(Codes.of(graph, graph.backward, bits))

@@ -1,4 +1,4 @@
-"""`ComputationGraph`, the graph that everything else works on."""
+"""`ComputationGraph`, the input of every algorithm."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -63,48 +63,48 @@ from remat_algos.wording import counted, did_you_mean, format_bytes, one_line, s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputationGraph:
-    """Nodes, the values they compute and read, bytes and costs: a directed acyclic graph in CSR arrays.
+    """A directed acyclic graph of nodes and values, with bytes and costs, in CSR arrays.
 
-    Ids are topological: a node reads values of nodes with smaller ids only. The id order is the run without
-    rematerialization. Values of node v are the range `value_indptr[v]:value_indptr[v + 1]`.
+    Ids are topological: a node reads only values of nodes with smaller ids. Running nodes once in id order is the run
+    without rematerialization. Node v computes the values `value_indptr[v]:value_indptr[v + 1]`.
 
-    Make one with `from_edges`, `from_arrays` or `remat_algos.read_graph`.
+    Create graphs with `from_edges`, `from_arrays` or `remat_algos.read_graph`.
 
     Parameters
     ----------
     value_indptr : int64[n + 1]
-        Every node has at least one value.
+        CSR pointers; every node has at least one value.
     read_indptr : int64[n + 1]
     read_indices : int32[k]
-        Row v: values that node v reads, all different, in argument order.
+        Row v has the values that node v reads, without duplicates, in argument order.
     memory : int64[n_values]
-        Bytes.
+        Bytes of each value.
     compute : int64[n]
-        Cost of running each node once, in the unit that `labels` names.
+        Cost of one run of each node, in the unit given by `labels`.
     workspace : int64[n]
-        Scratch bytes live while the node runs.
+        Scratch bytes that are live while the node runs.
     once : bool[n]
-        The node must not run a second time.
+        True if the node must not run a second time.
     output : bool[n_values]
-        The value is live from the first run of its node to the end.
+        True if the value is live from the first run of its node to the end.
     forward_of : int32[n], optional
-        -1 in the forward part, else the forward node that a gradient belongs to; -2 for a backward node that belongs to
-        no one node, such as a sum of gradients.
+        -1 in the forward part; for a gradient its forward node; -2 for a backward node without a single forward node,
+        such as a sum of gradients.
     backward : Backward, optional
-        Gradients, before `differentiate`; by default they read all reads and values of the node.
+        Gradients, for `differentiate`; by default they read all reads and values of their node.
     resident : Resident, optional
-        Inputs, parameters, states.
+        Inputs, parameters and states.
     mark : int8[n], optional
-        1 keep, 2 recompute, 0 unmarked.
+        1 keep, 2 recompute, 0 none.
     derivation : Derivation, optional
         Set by `differentiate`.
     labels : Labels
-        Names.
+        Names and units.
 
     Raises
     ------
     GraphError
-        The rule that is broken, and where.
+        If a rule is violated; the error names the rule and the node or value.
 
     Examples
     --------
@@ -195,13 +195,13 @@ class ComputationGraph:
         derivation: Derivation | None = None,
         labels: Labels | None = None,
     ) -> "ComputationGraph":
-        """Return a graph whose ids are topological already; scalars serve all nodes or values.
+        """Create a graph from arrays with topological ids; scalars apply to all nodes or values.
 
-        Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB"; decimals of `compute` are scaled, with
-        the costs of gradients. Mappings, and arrays with an index of names such as a pandas Series, go by the names of
-        `labels`: those of values for `memory` and `output`, else those of nodes. Without `value_indptr` each node has
-        one value. Without `output` the outputs are the first values of the nodes none of whose values is read. See the
-        class for shapes and units.
+        Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB". If `compute` has decimals, all costs are
+        scaled, including those of gradients. Mappings, and arrays with an index of names such as a pandas Series, are
+        matched by the names in `labels`: value names for `memory` and `output`, node names otherwise. By default each
+        node has one value, and the outputs are the first values of nodes whose values are all unread. See the class for
+        shapes and units.
 
         Examples
         --------
@@ -236,7 +236,7 @@ class ComputationGraph:
             workspace=sizes(workspace, "workspace", n, "node"),
             once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n, "node"),  # type: ignore[arg-type]
             output=frozen(output, np.bool_, "output", n_values, "value"),  # type: ignore[arg-type]
-            forward_of=forward_of,  # type: ignore[arg-type]  # the constructor makes arrays of these
+            forward_of=forward_of,  # type: ignore[arg-type]  # `__post_init__` converts
             backward=backward,
             resident=resident,
             mark=mark,  # type: ignore[arg-type]
@@ -254,25 +254,24 @@ class ComputationGraph:
         n_nodes: int | None = None,
         **arrays: Any,
     ) -> "ComputationGraph":
-        """Return a graph of nodes with one value each, from pairs (u, v): v reads u.
+        """Create a graph of nodes with one value each from pairs (u, v), where v reads u.
 
-        Ids that are topological, 0 to n - 1, are kept. Others are numbered topologically, the smallest first, and so
-        are names, first named first; `labels` then has the caller's id or name of each node. A repeated pair
-        counts once.
+        Ids 0 to n - 1 that are topological are kept. Other ids are renumbered topologically, smallest first, and names
+        in order of appearance; `labels` then has the original id or name of each node. Repeated pairs count once.
 
         Parameters
         ----------
         edges : pairs of int or str
         memory, compute : scalar, array or mapping
-            Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id, or follow the order
-            in which names first appear; mappings, and arrays with an index of names such as a pandas Series, have an
-            entry for every node, by its id or name.
+            Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id or, for names, by
+            order of appearance. Mappings, and arrays with an index of names such as a pandas Series, have an entry for
+            every node by id or name.
         n_nodes : int, optional
-            With ids: the number of nodes, if the last ones have no edge. By default the length of an array, or only
-            the nodes that edges name.
+            Number of nodes, for ids whose last nodes have no edge. By default the length of an array, or the nodes that
+            occur in edges.
         **arrays
-            Further arguments of `from_arrays`; with names or ids that are renumbered only `workspace`, `once`, `output`
-            and `mark`.
+            Further arguments of `from_arrays`; for names or renumbered ids only `workspace`, `once`, `output` and
+            `mark`.
 
         Examples
         --------
@@ -308,7 +307,7 @@ class ComputationGraph:
     @classmethod
     @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
-        """Return a graph from rows that use names, as in files; numbered topologically, the earliest row first."""
+        """Create a graph from rows with names, as in files; ids are topological, the earliest possible row first."""
         arguments = assemble(tables)
         derivation = arguments.pop("derivation")
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
@@ -316,10 +315,11 @@ class ComputationGraph:
     def with_costs(
         self, memory: PerName | None = None, compute: PerName | None = None, workspace: PerName | None = None
     ) -> "ComputationGraph":
-        """Return a copy with other bytes or costs, read as in `from_arrays`.
+        """Return a copy with other sizes or costs, read as in `from_arrays`.
 
-        Gradients that were as large as their values stay so. Costs are in the unit of `compute`, `labels.compute_scale`
-        of which make one of `labels.compute_unit`. A mapping has an entry for every value (`memory`) or node, by name.
+        Gradients with the size of their value keep the size of their value. `compute` is in units of the graph, of
+        which `labels.compute_scale` make one `labels.compute_unit`. Mappings need an entry for every value (`memory`)
+        or node, by name.
         """
         labels, backward, n = self.labels, self.backward, self.n_nodes
         memory = in_order("memory", memory, self.value_names)
@@ -345,7 +345,7 @@ class ComputationGraph:
 
     @checked_arguments
     def refined(self, scale: int) -> "ComputationGraph":
-        """Return the graph with the same costs in a unit that is `scale` times finer.
+        """Return the graph with its costs expressed in a unit that is `scale` times finer.
 
         Raises
         ------
@@ -369,7 +369,7 @@ class ComputationGraph:
 
     @property
     def arrays(self) -> GraphArrays:
-        """The arrays of the graph that kernels take."""
+        """The arrays of the graph, for kernels."""
         return derived(
             self,
             "arrays",
@@ -431,7 +431,7 @@ class ComputationGraph:
 
     @property
     def needed(self) -> Bool:
-        """bool[n]: nodes that an output depends on."""
+        """bool[n]: nodes on which an output depends, and which therefore run."""
         return derived(
             self,
             "needed",
@@ -446,7 +446,7 @@ class ComputationGraph:
 
     @property
     def updates(self) -> Bool:
-        """bool[n]: nodes that change a parameter or a state; what reads it must have run for the last time by then."""
+        """bool[n]: nodes that update a parameter or a state; they run after the last run of its readers."""
         return derived(self, "updates", lambda: _updates(self))
 
     @property
@@ -458,10 +458,10 @@ class ComputationGraph:
 
     @property
     def owner(self) -> Int32:
-        """int32[n]: the forward node with which a backward node runs in orders by blocks; -1 in the forward part.
+        """int32[n]: the forward node whose block each backward node belongs to; -1 in the forward part.
 
-        Its `forward_of`. A backward node without an owner runs as soon as its reads are there: with the
-        earliest owner of the backward nodes that it reads, else the latest forward node that it reads, else the last.
+        This is `forward_of` if it is a node. Other backward nodes run as early as possible: they get the earliest owner
+        of the backward nodes that they read, otherwise the latest forward node that they read, otherwise the last.
         """
         return derived(self, "owner", lambda: _owners(self))
 
@@ -476,7 +476,7 @@ class ComputationGraph:
 
     @property
     def depth(self) -> int:
-        """Nodes on the longest path."""
+        """Number of nodes on the longest path."""
         return int(depths(self.read_indptr, self.read_indices, self.producer).max(initial=0))
 
     @property
@@ -491,7 +491,7 @@ class ComputationGraph:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of arrays and names, whatever file they came from."""
+        """SHA-256 of arrays and names; independent of the file format."""
         return derived(self, "hash", lambda: _hash(self))
 
     @property
@@ -509,26 +509,26 @@ class ComputationGraph:
         return range(int(self.value_indptr[node]), int(self.value_indptr[node + 1]))
 
     def value_name(self, value: int) -> str:
-        """Return the name of a value: its node's name for the first, `name:k` for the others, unless it has its own."""
+        """Return the name of a value: its own, or the node's name for the first value, and `name:k` for value k."""
         value = check_place(value, self.n_values, "value")
         node = int(self.producer[value])
         return self.labels.value(value, node, value - int(self.value_indptr[node]))
 
     def node_names(self) -> list[str]:
-        """Return the names of all nodes, by id."""
+        """Return the names of all nodes in id order."""
         return self.labels.of_nodes(self.n_nodes)
 
     def value_names(self) -> list[str]:
-        """Return the names of all values, by id."""
+        """Return the names of all values in id order."""
         return self.labels.of_values(self.value_indptr)
 
     @property
     def resident_names(self) -> tuple[str, ...]:
-        """The names of inputs, parameters and states."""
+        """Names of inputs, parameters and states."""
         return self.resident.names if self.resident is not None else ()
 
     def node_id(self, name: str | int) -> int:
-        """Return the id of a node by its name; GraphError for an unknown name."""
+        """Return the id of the node with a name; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
@@ -537,7 +537,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
-        """Return the id of a value, or of the base of a view, by its name; GraphError for an unknown name."""
+        """Return the id of the value with a name, or of the base of that view; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
@@ -547,36 +547,37 @@ class ComputationGraph:
 
 
 def _as_name(name: Any) -> str:
-    """Return a name, or a whole number spelled as a name."""
+    """Return a name, or an integer as text."""
     return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
 def check_graph(graph: Any) -> None:
-    """TypeError unless it is a graph."""
+    """Raise TypeError unless it is a graph."""
     check_kind(graph, ComputationGraph, "graph")
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
-    """Return an attribute derived from a graph on first use; arrays are read-only."""
+    """Return an attribute of a graph that is computed on first use; arrays are read-only."""
     return remembered(graph._derived, name, make)
 
 
 def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """Return an entry that is made on first use; arrays are read-only."""
+    """Return an entry that is computed on first use; arrays are read-only."""
     if name not in kept:
-        made = make()
-        if type(made) is tuple:
-            made = tuple(map(sealed, made))
-        kept[name] = sealed(made) if isinstance(made, np.ndarray) else made
+        result = make()
+        if type(result) is tuple:
+            result = tuple(map(sealed, result))
+        kept[name] = sealed(result) if isinstance(result, np.ndarray) else result
     return kept[name]
 
 
 def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:
-    """Labels and gradients beside costs that were multiplied by a scale."""
+    """Scale the unit of labels, and the costs of gradients."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
     if backward is not None:
-        given = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # too large in any case
-        backward = replace(backward, grad_compute=np.where(given < 0, given, given * scale))
+        # Clip costs that are too large in any case.
+        costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)
+        backward = replace(backward, grad_compute=np.where(costs < 0, costs, costs * scale))
     return labels, backward
 
 
@@ -596,12 +597,12 @@ def _updates(graph: ComputationGraph) -> Bool:
     silent = graph.output & (graph.memory == 0)
     silent[graph.read_indices] = False
     loud = np.bincount(graph.producer[~silent], minlength=graph.n_nodes) > 0
-    found = graph.once & ~graph.forward & ~loud
-    if graph.resident is None or not found.any():
+    update = graph.once & ~graph.forward & ~loud
+    if graph.resident is None or not update.any():
         return np.zeros(graph.n_nodes, bool)
     touching = np.zeros(graph.n_nodes, bool)
     touching[graph.resident.changeable_reads()[0]] = True
-    return found & touching
+    return update & touching
 
 
 def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
@@ -612,12 +613,12 @@ def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
 
 
 def runs_once(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that no schedule runs twice: `once` nodes, and those marked to be kept."""
+    """bool[n]: nodes that may run only once: `once` nodes and nodes marked keep."""
     return graph.once | (graph.mark == KEEP) if graph.mark is not None else graph.once
 
 
 def updates_and_readers(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """(int32[k], int32[k]): pairs of an update and a node whose runs must all come before it."""
+    """(int32[k], int32[k]): pairs of an update and a node whose runs must all precede it."""
     pairs = set[tuple[int, int]]()
     if graph.updates.any():
         readers: dict[int, list[int]] = {}
@@ -657,9 +658,9 @@ def _check_arrays(graph: ComputationGraph) -> None:
     for name, size in (("compute", n), ("workspace", n), ("once", n), ("output", n_values)):
         if getattr(graph, name).shape[0] != size:
             raise wrong_length(name, getattr(graph, name).shape[0], size, "value" if name == "output" else "node")
-    for what, given in (("names", graph.labels.names), ("ops", graph.labels.ops)):
-        if given is not None and len(given) != n:
-            raise wrong_length(what, len(given), n, "node")
+    for what, entries in (("names", graph.labels.names), ("ops", graph.labels.ops)):
+        if entries is not None and len(entries) != n:
+            raise wrong_length(what, len(entries), n, "node")
     check_indptr(graph.value_indptr, n, n_values, "value_indptr")
     if n and np.diff(graph.value_indptr).min() < 1:
         wrong = "node {node} has no value; give it one of 0 bytes"
@@ -712,7 +713,8 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
     backward = forward_of != -1
     outside = (forward_of < -2) | (forward_of >= graph.n_nodes)
     if not outside.any():
-        outside = (forward_of >= 0) & backward[forward_of]  # -1 reads any entry: masked
+        # A value of -1 indexes the last entry and is masked.
+        outside = (forward_of >= 0) & backward[forward_of]
     if outside.any():
         at = int(np.argmax(outside))
         wrong = (

@@ -1,4 +1,4 @@
-"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place."""
+"""Kinds of operations: what their gradients read, what they cost, and whether they may run in place."""
 
 from __future__ import annotations
 
@@ -10,46 +10,44 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import ArgumentError
 
 FIRST, EITHER = (0,), (0, 1)
-"""Places of reads."""
+"""Indices of reads that may be overwritten."""
 
 OTHER = "other"
-"""The default type of layer."""
+"""The default layer type."""
 
 SAVED = {"inputs", "output"}
 
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """Properties of every operation of a kind.
+    """Properties shared by all operations of a kind.
 
     Parameters
     ----------
     name : str
-        As `Labels.ops` has it.
+        The name, as in `Labels.ops`.
     saves : str
-        Reads of the gradient: "inputs", all reads of the operation; "output", its first value; "inputs output" or "".
-        Residents are always read.
+        What the gradient reads: "inputs", all reads of the operation; "output", its first value; "inputs output" or "".
+        Gradients always read residents.
     aliases : tuple of str
-        Other names for it.
+        Other names of the kind.
     flops : int
         Floating-point operations per element, if the builder method counts elements.
     layer : str
-        The default type of its layer, unless its name implies another.
+        Default layer type, unless the name implies another.
     extra : tuple of str
-        Values beside the first one that frameworks store only for the gradient.
+        Values after the first one that frameworks store only for the gradient.
     saves_alone : str
-        `saves` if the operation has only its first value, as the graphs of kusumoto2019 have it.
+        `saves` if the operation has only its first value, as in the graphs of kusumoto2019.
     heavy : bool
-        A product of matrices or a convolution: too expensive to recompute in chen2016 and echo2020.
+        True for matrix products and convolutions, which chen2016 and echo2020 never recompute.
     in_place : tuple of int
-        Places of the reads whose memory the first value may take if nothing reads them later, in order of preference:
-        for an element-wise sum either one, as in NNVM.
+        Indices of the reads that the first value may overwrite if nothing reads them later, in order of preference; an
+        element-wise sum may overwrite either, as in NNVM.
     gradient_in_place : bool
-        True if its element-wise gradient may take the memory of the gradient that it reads first; true for all
-        in-place kinds.
+        True if its element-wise gradient may overwrite the gradient that it reads first; True for all in-place kinds.
     binarizable : bool
         True if gradients need only one bit per element of the first value (echo2020, algorithm 1).
-
     Raises
     ------
     ValueError
@@ -85,13 +83,13 @@ class OperationKind:
 
     @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
-        """True if the gradient reads the inputs, and the first value; `alone`: of an operation with no other value."""
+        """Return whether the gradient reads the inputs, and the first value; `alone` if there is no other value."""
         words = self.saves_alone if alone else self.saves
         return "inputs" in words, "output" in words
 
     @property
     def gradient_places(self) -> tuple[int, ...]:
-        """Places of the reads whose memory its gradient may take."""
+        """Indices of the reads that its gradient may overwrite."""
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
@@ -114,7 +112,7 @@ KINDS = (
     # experts
     OperationKind("Route", saves_alone=""),
     # losses
-    # FLOPs per score: the largest, a difference, an exponential, two sums.
+    # FLOPs per score: maximum, difference, exponential, two sums.
     OperationKind(
         "SoftmaxCrossEntropy", "", ("SoftmaxOutput", "SoftmaxCrossEntropyLoss"), 5, "output", ("probabilities",)
     ),
@@ -184,12 +182,12 @@ KINDS = (
     ),
     OperationKind("Upsample", aliases=("ResizeImages", "Interpolate", "Resize")),
 )
-"""The kinds that are known, family by family, until `register_kinds` adds others."""
+"""The built-in kinds, family by family; `register_kinds` adds others."""
 
 
 @checked_arguments
 def register_kinds(*kinds: OperationKind) -> None:
-    """Register kinds of operations; one replaces an earlier kind of the same name, with its aliases.
+    """Register kinds of operations; a kind with an existing name replaces the earlier one and its aliases.
 
     Parameters
     ----------
@@ -214,7 +212,7 @@ def register_kinds(*kinds: OperationKind) -> None:
 
 
 def operation_kinds() -> tuple[OperationKind, ...]:
-    """List all kinds, family by family.
+    """Return all kinds, family by family.
 
     Returns
     -------
@@ -230,7 +228,7 @@ def operation_kinds() -> tuple[OperationKind, ...]:
 
 @checked_arguments
 def operation_kind(name: str) -> OperationKind | None:
-    """Look up a kind by name or alias; None for an unknown operation.
+    """Return the kind with a name or alias; None for an unknown operation.
 
     Parameters
     ----------
@@ -249,7 +247,7 @@ def operation_kind(name: str) -> OperationKind | None:
 
 
 def kind_name(op: str) -> str:
-    """Return the name of the kind of an operation; an unknown operation keeps its name."""
+    """Return the name of an operation's kind; an unknown operation keeps its name."""
     kind = operation_kind(op)
     return kind.name if kind is not None else op
 
@@ -277,8 +275,8 @@ class _Known(NamedTuple):
 
 @cache
 def _known() -> _Known:
-    """Return the kinds of the table, until `register_kinds` adds others."""
-    known = _Known({}, {})
+    """Return the built-in kinds, and those added by `register_kinds`."""
+    kinds = _Known({}, {})
     for kind in KINDS:
-        known.add(kind)
-    return known
+        kinds.add(kind)
+    return kinds

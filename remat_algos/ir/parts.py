@@ -1,4 +1,4 @@
-"""Parts of a graph beside its arrays: labels, residents, what gradients save and cost, and where the graph is from."""
+"""Optional parts of a graph: labels, residents, what gradients save and cost, and the origin of a derived graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from remat_algos.ir.arrays import (
 )
 from remat_algos.text.amounts import format_compute
 
-KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
+# Marks that users put on nodes.
+KEEP, RECOMPUTE = 1, 2
 
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 _NO_VIEWS: Mapping[str, str] = MappingProxyType({})
@@ -42,25 +43,25 @@ OF_LOSS, OF_ALL = -1, -2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Names of nodes and values, operations, views that were contracted, and the unit of compute.
+    """Names of nodes and values, operations, names of contracted views, and the unit of compute.
 
-    Without names a node is called by its id. Value 0 has the name of its node `v`, value k is `v:k`,
-    unless `value_names` has another name.
+    Without names, a node is called by its id. The first value of node `v` has the same name and value k is called
+    `v:k`, unless `value_names` has another name.
 
     Parameters
     ----------
     names : tuple of str or GradientNames, optional
-        One per node, all different.
+        One per node, without duplicates.
     value_names : mapping of int to str
-        Names of values, by value id, where they differ from the rule.
+        Names by value id, for values whose name differs from the default.
     ops : tuple of str, optional
-        The kind of operation of each node, "" where unknown.
+        Operation of each node, "" if unknown.
     views : mapping of str to str
-        Name of each view that was contracted, to the name of its base value or resident.
+        From the name of each contracted view to the name of its base, a value or resident.
     compute_unit : str
         "ns", "FLOPs", ...; "" if unknown.
     compute_scale : int
-        The graph's compute is this many times the number that was read.
+        Factor by which the compute in the input was multiplied.
 
     Examples
     --------
@@ -85,15 +86,15 @@ class Labels:
             check_kind(getattr(self, name), Mapping, name)  # type: ignore[type-abstract]
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         names = () if isinstance(self.names, GradientNames) else self.names
-        for what, given in (
+        for what, texts in (
             ("names", names),
             ("ops", self.ops),
             ("value_names", self.value_names.values()),
             ("views", (*self.views, *self.views.values())),
             ("compute_unit", (self.compute_unit,)),
         ):
-            entries = [] if given is None else as_list(given, what, letters=True)
-            if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, entries))):
+            entries = [] if texts is None else as_list(texts, what, letters=True)
+            if isinstance(texts, str) or not all(issubclass(each, str) for each in set(map(type, entries))):
                 raise GraphError("the {what!w} of labels are not all text; give a sequence of str", what=what)
         if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
             wrong = "compute_scale is {compute_scale!r}; give a whole number, 1 or more"
@@ -104,7 +105,7 @@ class Labels:
 
     @checked_arguments
     def names_of(self, nodes: Iterable[int]) -> list[str]:
-        """Return the names of the given nodes; an empty list if nodes have only ids.
+        """Return the names of these nodes; an empty list if nodes have only ids.
 
         Examples
         --------
@@ -114,17 +115,17 @@ class Labels:
         return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
-        """Return the name of the value at `place` among those of its node."""
+        """Return the name of a value, the one with index `place` of its node."""
         if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
 
     def of_nodes(self, n_nodes: int) -> list[str]:
-        """Return the names of all nodes, by id."""
+        """Return the names of all nodes in id order."""
         return list(map(str, range(n_nodes)) if self.names is None else self.names)
 
     def of_values(self, value_indptr: Int64) -> list[str]:
-        """Return the names of all values, by id."""
+        """Return the names of all values in id order."""
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
@@ -137,12 +138,12 @@ class Labels:
         return names
 
     def op(self, node: int) -> str:
-        """Return the kind of operation of a node, "" if unknown."""
+        """Return the operation of a node, "" if unknown."""
         return self.ops[node] if self.ops is not None else ""
 
     @checked_arguments
     def compute(self, amount: float) -> str:
-        """Compute in the unit that was read, scaled for reading."""
+        """Format an amount of compute in its original unit, with a readable prefix."""
         if not math.isfinite(amount):
             raise ArgumentError("amount is {amount}; give a number", amount=amount)
         return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)
@@ -150,10 +151,10 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientNames:
-    """Names of the nodes of a graph and, after them, of its gradients, made on first use.
+    """Names of a graph's nodes followed by those of its gradients, computed on first use.
 
-    `labels` and `value_indptr` are those of the forward part. A target is a value or, from `n_values` on, a resident.
-    The reader is the node w that is last in a sum, `grad(x)@w`; `OF_LOSS` gives `grad(x)@loss`, and `OF_ALL`, the whole
+    `labels` and `value_indptr` belong to the forward part. Targets are values or, from `n_values` on, residents. The
+    reader is the last node w of a partial sum, `grad(x)@w`; `OF_LOSS` gives `grad(x)@loss`, and `OF_ALL`, the complete
     sum, `grad(x)`.
     """
 
@@ -185,13 +186,14 @@ class GradientNames:
     def __iter__(self) -> Iterator[str]:
         nodes = self.labels.of_nodes(self.n_nodes)
         of = [*self.labels.of_values(self.value_indptr), *self.residents]
-        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # OF_ALL and OF_LOSS are places from the end
+        # OF_ALL and OF_LOSS are negative indices.
+        last = [*(f"@{name}" for name in nodes), "", "@loss"]
         yield from nodes
         for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
             yield f"grad({of[x]}){last[w]}"
 
     def of(self, gradient: int) -> str:
-        """Return the value or parameter that a gradient is of."""
+        """Return the name of the value or parameter that a gradient belongs to."""
         x, n_values = int(self.target[gradient]), int(self.value_indptr[-1])
         if x >= n_values:
             return self.residents[x - n_values]
@@ -200,22 +202,22 @@ class GradientNames:
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the forward part."""
+        """Number of nodes in the forward part."""
         return int(self.value_indptr.shape[0] - 1)
 
     @property
     def distinct(self) -> bool:
-        """True if no gradient can share a name: no other name has their form, and no node is called `loss`."""
+        """True if gradient names are unique: no other name has their form, and no node is called `loss`."""
         labels = self.labels
-        given = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
-        lines = "\n".join(given)
+        names = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
+        lines = "\n".join(names)
         begun = np.isin(self.target, self.target[self.reader == OF_LOSS])
         readers = self.reader[begun & (self.reader >= 0)].tolist()
         return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
 
 
 def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
-    """Labels without names that only repeat ids or the rule, so that equal graphs hash alike, and without empty ops."""
+    """Remove default names and empty ops, so that equal graphs have equal hashes."""
     names = labels.names
     if not isinstance(names, GradientNames | None):
         names = tuple(names)
@@ -233,7 +235,7 @@ def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
 
 
 def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) -> None:
-    """Raise GraphError unless all names of nodes, values, residents and views are printable and distinct."""
+    """Raise GraphError unless names of nodes, values, residents and views are printable and distinct."""
     n, n_values = value_indptr.shape[0] - 1, int(value_indptr[-1])
     if not all(op.isprintable() for op in labels.ops or ()):
         op = next(op for op in labels.ops or () if not op.isprintable())
@@ -269,7 +271,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
 
 
 def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
-    """True if names cannot clash: they are only ids, or come from a checked graph and its gradients."""
+    """True if names cannot clash: they are ids, or belong to a checked graph and its gradients."""
     names = labels.names
     others = (labels.value_names, labels.views, tuple(residents))
     if not isinstance(names, GradientNames):
@@ -278,7 +280,7 @@ def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
 
 
 def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int], seen: Container[str]) -> None:
-    """Check that bases are known; a view may share a node's name only if no value has that name."""
+    """Check that bases of views exist; a view may share a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
             wrong = "{name!r} is a view of {base!r}, which is no node, value or resident"
@@ -295,19 +297,19 @@ INPUT = ROLES.index("input")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
-    """Inputs, parameters and states: in memory throughout, whatever the plan.
+    """Inputs, parameters and states, which stay in memory throughout, regardless of the plan.
 
     Parameters
     ----------
     memory : int64[r]
-        Bytes.
+        Bytes of each resident.
     role : int8[r]
-        Place in `ROLES`.
+        Index into `ROLES`.
     read_indptr : int64[n + 1]
     read_indices : int32[k]
-        Residents that each of the n nodes reads; rows are sorted.
+        Row v has the residents that node v reads, sorted.
     names : tuple of str
-        One per resident, all different.
+        One per resident, without duplicates.
     """
 
     memory: Int64
@@ -359,13 +361,13 @@ class Backward:
     ----------
     saved_indptr : int64[n + 1]
     saved_indices : int32[k]
-        Row v: reads and values of v that its gradient reads; rows are sorted.
+        Row v has the reads and values of v that its gradient reads, sorted.
     grad_memory : int64[n_values]
-        Bytes of the gradient of each value, -1 for values without one.
+        Bytes of the gradient of each value, -1 if it has none.
     grad_compute : int64[n]
         Cost of the gradient of each node, -1 for `factor` times its compute.
     grad_workspace : int64[n]
-        Scratch bytes of each node that computes a gradient of v.
+        Scratch bytes of every node that computes a gradient of v.
     """
 
     saved_indptr: Int64
@@ -407,7 +409,7 @@ class Backward:
 
 
 def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, producer: Int32, labels: Labels) -> None:
-    """Raise GraphError unless gradients save values that their node reads or makes."""
+    """Raise GraphError unless each gradient saves only reads and values of its node."""
     n_values = producer.shape[0]
     if backward.grad_memory.shape[0] != n_values:
         raise wrong_length("grad_memory", backward.grad_memory.shape[0], n_values, "value")
@@ -427,14 +429,14 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The hash of its source, and the options of `differentiate`."""
+    """Origin of a differentiated graph: the hash of its source, and the options of `differentiate`."""
 
     source_hash: str
     options: Mapping[str, Any]
 
     @classmethod
     def of(cls, record: Any, source: str) -> Derivation:
-        """Read the result of `record`; GraphError, with the file, for anything else."""
+        """Read a JSON record; GraphError, with the file, if it is invalid."""
         if (
             not isinstance(record, dict)
             or record.keys() != {"source_hash", "options"}
@@ -451,7 +453,7 @@ class Derivation:
 
 
 def _without_decimals(entry: Any) -> Any:
-    """Return a JSON entry with nested decimals as floats."""
+    """Return a JSON entry with decimals converted to floats, recursively."""
     if isinstance(entry, dict):
         return {name: _without_decimals(each) for name, each in entry.items()}
     if isinstance(entry, list):

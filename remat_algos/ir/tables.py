@@ -1,4 +1,4 @@
-"""A graph as rows that use names, which every text format reads and writes, or as pairs; their assembly into arrays."""
+"""Graphs as rows with names, which all text formats use, or as edge pairs; and their assembly into arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Number = int | Decimal
 
 @dataclass(slots=True)
 class ValueRow:
-    """A value of a node; `name` defaults to its place, `grad_memory` to its own size."""
+    """A value of a node; `name` defaults to that by index, `grad_memory` to its own size."""
 
     memory: Number = 1
     name: str | None = None
@@ -52,9 +52,9 @@ class ValueRow:
 
 @dataclass(slots=True)
 class NodeRow:
-    """A node; `saved` None: its gradient reads all its reads and values.
+    """A node; if `saved` is None its gradient reads all its reads and values.
 
-    `backward`: it belongs to the backward part, but to no single forward node.
+    `backward` marks nodes of the backward part that belong to no single forward node.
     """
 
     name: str
@@ -73,7 +73,7 @@ class NodeRow:
     line: int = 0
 
     def value_name(self, place: int) -> str:
-        """Return the name of the value at a place."""
+        """Return the name of the value at an index."""
         return self.values[place].name or (f"{self.name}:{place}" if place else self.name)
 
 
@@ -90,12 +90,12 @@ class ResidentRow:
 
 @dataclass(slots=True)
 class Tables:
-    """Rows of a graph, in any order.
+    """The rows of a graph, in any order.
 
     Gradients are absent ("none"), described by the rows ("to come"), or nodes themselves ("present"). `views` maps
-    views contracted before to their bases. `compute_scale` is the factor between the rows' compute and the true one, by
-    default from their decimals. `unsized` and `uncosted` are nodes without a size or a cost in the file, `ignored` its
-    columns, keys or attributes without a meaning here.
+    views contracted earlier to their bases. `compute_scale` is the factor by which costs were multiplied, by default
+    derived from their decimals. `unsized` and `uncosted` are nodes without size or cost in the file; `ignored` are its
+    unused columns, keys or attributes.
     """
 
     nodes: list[NodeRow]
@@ -112,12 +112,12 @@ class Tables:
 
 
 def assemble(tables: Tables) -> dict[str, Any]:
-    """Arguments for `from_arrays`; GraphError, with file, line and node, for unknown or duplicate names, and cycles."""
+    """Return arguments for `from_arrays`; GraphError, with file and line, for bad names, duplicates and cycles."""
     return _Assembly(tables).arrays()
 
 
 class _NameIndex:
-    """Names to numbers: values by their place in the file, 0 and up, residents -1 and down."""
+    """Maps names to numbers: values by position in the file, from 0; residents from -1 downwards."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -142,7 +142,7 @@ class _NameIndex:
         self.views = {name: self._base(name, view_of) for name in view_of}
 
     def fail(self, row: Any, template: str, **fields: Any) -> NoReturn:
-        """Raise GraphError with the file, and the line of the row if it has one."""
+        """Raise GraphError with the file and, if the row has one, the line."""
         if row is not None and row.line:
             place = {"source": self.tables.source, "line": row.line}
             raise GraphError("{source!p}, line {line}: " + template, **place, **fields)
@@ -182,34 +182,35 @@ class _NameIndex:
             seen.append(canonical)
 
     def resolve(self, row: Any, names: Iterable[str]) -> list[int]:
-        """Numbers of names, views replaced by their bases."""
-        found = []
+        """Return the numbers of names; views are replaced by their bases."""
+        numbers = []
         for name in names:
             if name not in self.place and name not in self.views:
                 missing = "node {node!r} reads {value!r}, which is no node, value or resident"
                 self.fail(row, missing, node=row.name, value=name)
             canonical = self._canonical(name, self.views)
-            found.append(self.views[canonical] if canonical in self.views else self.place[name])
-        return found
+            numbers.append(self.views[canonical] if canonical in self.views else self.place[name])
+        return numbers
 
     def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
-        """Return the name of a view unchanged, otherwise the name of the value that it stands for."""
+        """Return the name of a view unchanged, and any other name as the name of its value."""
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
-        """Distinct numbers of the names of each row, as CSR rows."""
+        """Return the distinct numbers of the names in each row, in CSR form."""
         indptr = indptr_of([len(names) for names in named])
         try:
             if self.views:
                 raise KeyError
-            found = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
-        except KeyError:  # a view or an unknown name
-            found = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
-        return unique_rows(indptr, found.astype(np.int64))
+            numbers = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
+        except KeyError:
+            # A view or an unknown name.
+            numbers = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
+        return unique_rows(indptr, numbers.astype(np.int64))
 
 
 class _Assembly:
-    """Rows are in file order; new ids are topological, earliest row first, without nodes that are only views."""
+    """Assembly of rows in file order into arrays; ids are topological, earliest row first, without pure views."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -241,7 +242,7 @@ class _Assembly:
                 self.names.fail(node, "{node!r} is a view with compute or workspace; set both to 0", node=node.name)
 
     def _topological(self) -> Int64:
-        """Return the remaining rows in topological order, the earliest row first."""
+        """Return the remaining rows in topological order, earliest row first."""
         indptr, read = self.reads
         reader = row_of(indptr)
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
@@ -272,7 +273,8 @@ class _Assembly:
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
-        self._checked(costs, nodes, "compute")  # before they are rounded
+        # Checked before rounding.
+        self._checked(costs, nodes, "compute")
         grad_costs = self._read([node.grad_compute for node in nodes], nodes, "grad_compute", cost_of)
         self._checked(grad_costs, nodes, "grad_compute", -1)
         whole, scale = self._whole_costs([*costs, *grad_costs])
@@ -308,19 +310,19 @@ class _Assembly:
         return arrays
 
     def _read(self, amounts: Sequence[Any], rows: Sequence[Any], what: str, read: Reading) -> Sequence[Number]:
-        """Convert amounts of rows made in Python to exact numbers; file readers have done so already."""
+        """Convert amounts in rows built in Python to exact numbers; file readers have already done this."""
         if {*map(type, amounts)} <= {int, Decimal}:
             return amounts
-        found = []
+        amounts_read = []
         for amount, row in zip(amounts, rows, strict=True):
             try:
-                found.append(read(amount))
+                amounts_read.append(read(amount))
             except ValueError as error:
                 self.names.fail(row, "{what!w} of {name!r}: {error!w}", what=what, name=row.name, error=error)
-        return found
+        return amounts_read
 
     def _whole_costs(self, costs: Sequence[Number]) -> tuple[Sequence[int], int]:
-        """Costs and their scale, which follows from their decimals unless the rows specify it."""
+        """Return integer costs and their scale, which follows from the decimals unless the rows specify it."""
         scale = self.tables.compute_scale
         if scale is None:
             return whole_costs(costs, self.tables.source)
@@ -330,13 +332,13 @@ class _Assembly:
         return whole, scale
 
     def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """Whole bytes, checked before they are rounded."""
+        """Return integer sizes in bytes, checked before rounding."""
         sizes = self._read(sizes, rows, what, size_of)
         self._checked(sizes, rows, what, minimum)
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """The amounts as an array, checked as sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
+        """Return amounts as an array after checking sign and sum exactly; `minimum` -1 allows -1 for none."""
         lowest = min((amount for amount in amounts if amount != minimum), default=0)
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
@@ -352,19 +354,19 @@ class _Assembly:
         return np.array(amounts, np.int64)
 
     def _outputs(self) -> Bool | None:
-        """Output flags, or None for the default."""
-        output, found = np.zeros(self.flat.size, bool), False
+        """Return the output flags, or None for the default."""
+        output, any_output = np.zeros(self.flat.size, bool), False
         for node in self.tables.nodes:
             for k, value in enumerate(node.values):
                 if value.output:
-                    found = True
+                    any_output = True
                     place = self.names.resolve(node, [node.value_name(k)])[0]
                     if place >= 0:
                         output[self.value_id[place]] = True
-        return output if found else None
+        return output if any_output else None
 
     def _labels(self, scale: int) -> Labels:
-        """Labels; values keep their old name where the rule would give another in their new place."""
+        """Return the labels; a value keeps its name if its default name changes with its new index."""
         names: dict[int, str] = {}
         place = 0
         for x, (old, v) in enumerate(zip(self.flat.tolist(), self.value_node.tolist(), strict=True)):
@@ -384,14 +386,14 @@ class _Assembly:
     def _forward_of(self, node: NodeRow) -> int:
         if node.gradient_of is None:
             return -2 if node.backward else -1
-        found = self.names.resolve(node, [node.gradient_of])[0]
-        if found < 0 or not self.kept[self.owner[found]]:
+        number = self.names.resolve(node, [node.gradient_of])[0]
+        if number < 0 or not self.kept[self.owner[number]]:
             missing = "{node!r} is a gradient of {owner!r}, which is no node"
             self.names.fail(node, missing, node=node.name, owner=node.gradient_of)
-        return int(self.node_id[self.owner[found]])
+        return int(self.node_id[self.owner[number]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
-        """Reads of the gradient of each node; by default all reads and values of the node."""
+        """Return the reads of the gradient of each node; by default all reads and values of the node."""
         has_saved = [node.saved is not None for node in self.nodes]
         indptr, places = self.names.resolve_rows(self.nodes, [node.saved or () for node in self.nodes])
         node, value = row_of(indptr)[places >= 0], self.value_id[places[places >= 0]]
@@ -429,12 +431,13 @@ class _Assembly:
 
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
-"""Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""
+"""Arrays with one entry per node that may accompany edges between names, in addition to `AMOUNTS`."""
 
 NAMED_AMOUNTS = AMOUNTS.keys() | OF_NAMED.keys()
-"""Arrays that are taken by name too."""
+"""Arrays whose entries may be given by name."""
 
-COMPLETE = ("memory", "compute")  # mappings without defaults
+# Mappings that must have an entry for every node.
+COMPLETE = ("memory", "compute")
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
 
 
@@ -443,7 +446,8 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     try:
         listed_edges = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
         pairs = np.asarray(listed_edges)
-    except (TypeError, ValueError) as error:  # not a list, or rows of different lengths
+    except (TypeError, ValueError) as error:
+        # Not iterable, or ragged.
         raise GraphError(NO_PAIRS) from error
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
@@ -453,13 +457,14 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "O" and (empty := [i for i, pair in enumerate(pairs.tolist()) if None in pair]):
         raise GraphError("edge {empty} has None for a node; give two ids or names", empty=empty[0])
-    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
+    # Unsigned 64-bit ids, such as hashes.
+    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 
 
 def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
-    """Whole floats as integers; 64-bit integers that NumPy converted to floats, unchanged."""
+    """Convert integral floats to integers; restore 64-bit integers that NumPy converted to floats."""
     if (np.abs(pairs) < LARGEST_SUM).all() and np.array_equal(pairs, np.rint(pairs)):
         return pairs.astype(np.int64)
     exact = np.asarray(edges, object)
@@ -467,7 +472,7 @@ def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
 
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
-    """The ids of the nodes, ascending: 0 to n - 1 where an array or `n_nodes` counts them, else those in edges."""
+    """Return the node ids, ascending: 0 to n - 1 if an array or `n_nodes` counts them, otherwise those in edges."""
     positional = [a for a in arrays.values() if entry_names(a) is None]
     rows = [a if isinstance(a, list | tuple) else np.asarray(a) for a in positional]
     sizes = [len(a) for a in rows if isinstance(a, list | tuple) or a.ndim == 1]
@@ -483,20 +488,20 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
 
 
 def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
-    """True if ids are 0 to n - 1, and every edge goes to a larger one."""
+    """True if ids are 0 to n - 1, and every edge leads to a larger id."""
     dense = not ids.size or (ids[0] == 0 and int(ids[-1]) == ids.size - 1)
     return bool(dense and (pairs[:, 0] < pairs[:, 1]).all())
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): CSR rows of the reads of each node, in order of appearance, without duplicates."""
+    """(int64[n + 1], [<= k]): reads of each node in CSR form, in order of appearance, without duplicates."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     return group_rows(pairs[:, 1], pairs[:, 0], n)
 
 
 def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
-    """Default outputs: the first value of every node none of whose values is read."""
+    """Default outputs: the first value of each node whose values are all unread."""
     n_values = int(value_indptr[-1])
     read = np.zeros(n_values + 1, np.int64)
     read[read_indices[(read_indices >= 0) & (read_indices < n_values)] + 1] = 1
@@ -508,13 +513,13 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 
 
 def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
-    """Return the entries of a mapping, or of an array with an index of names, as a list in the order of the names.
+    """Convert a mapping, or an array with an index of names, to a list in the order of the names.
 
-    Anything else is returned unchanged. Raises GraphError for an unknown or repeated name and, if sizes or costs, for a
-    node without an entry.
+    Other arguments are returned unchanged. Raise GraphError for an unknown or repeated name and, for sizes and costs,
+    for a node without an entry.
     """
-    given = entry_names(entries)
-    if given is None:
+    keys = entry_names(entries)
+    if keys is None:
         if index := index_of(entries):
             own, numbers = list(map(str, names())), list(map(str, index))
             if own != numbers and {*own} == {*numbers}:
@@ -524,45 +529,45 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
                     what=what,
                 )
         return entries
-    given = list(map(str, given))
-    if twice := [name for name, count in Counter(given).items() if count > 1]:
+    keys = list(map(str, keys))
+    if twice := [name for name, count in Counter(keys).items() if count > 1]:
         raise GraphError("{what!w} has several entries for {twice!r}; give one", what=what, twice=twice[0])
     amounts = list(entries.values()) if isinstance(entries, Mapping) else list(np.asarray(entries))
-    if len(amounts) != len(given):
+    if len(amounts) != len(keys):
         raise GraphError(
             "{what!w} has {n_given:,} names for {n_amounts:,} entries; give one for each",
             what=what,
-            n_given=len(given),
+            n_given=len(keys),
             n_amounts=len(amounts),
         )
-    entries = dict(zip(given, amounts, strict=True))
-    known = dict.fromkeys(map(str, names()))
-    for name in entries.keys() - known.keys():
-        remedy = did_you_mean(name, known) or "; the nodes are those of the edges or labels"
+    entries = dict(zip(keys, amounts, strict=True))
+    expected = dict.fromkeys(map(str, names()))
+    for name in entries.keys() - expected.keys():
+        remedy = did_you_mean(name, expected) or "; the nodes are those of the edges or labels"
         raise GraphError(
             "{what!w} has an entry for {name!r}, which is no node{remedy!w}", what=what, name=name, remedy=remedy
         )
-    missing = [name for name in known if name not in entries]
+    missing = [name for name in expected if name not in entries]
     if missing and what in COMPLETE:
         raise GraphError(
             "{what!w} has no entry for {missing!f}; give one for each of the {n_known:node}",
             what=what,
             missing=missing,
-            n_known=len(known),
+            n_known=len(expected),
         )
-    return [entries.get(name, 0) for name in known]
+    return [entries.get(name, 0) for name in expected]
 
 
 def _column(what: str, entries: Any, n: int) -> Any:
-    """Return an entry per node, sizes and costs read as in files."""
+    """Return one entry per node; sizes and costs are read as in files."""
     if what in AMOUNTS:
-        found = numbers(entries, AMOUNTS[what], what, n, "node")
-        return found.tolist() if isinstance(found, np.ndarray) else found
+        column = numbers(entries, AMOUNTS[what], what, n, "node")
+        return column.tolist() if isinstance(column, np.ndarray) else column
     return frozen(entries, OF_NAMED[what], what, n, "node").tolist()
 
 
 def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays: Mapping[str, Any]) -> Tables:
-    """Rows from pairs of names or ids; arrays follow the order of the names, scalars apply to all nodes."""
+    """Make rows from pairs of names or ids; arrays follow the order of the names, scalars apply to all nodes."""
     known = [*AMOUNTS, *OF_NAMED]
     if unknown := sorted(arrays.keys() - known):
         raise GraphError(
