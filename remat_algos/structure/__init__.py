@@ -1,4 +1,4 @@
-"""Structure of graphs: lower sets, articulation values, tree decompositions."""
+"""Structure of graphs: lower sets, articulation values, tree and path decompositions."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Cuts of the forward part, by articulation values or into segments; minimum vertex cuts of directed graphs."""
+"""Cuts of the forward part at articulation values or into segments; minimum vertex cuts of directed graphs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from remat_algos.kernels.regions import keep_depths, segment_cuts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPart:
-    """The needed forward nodes in id order, and the values alive between them; cut p comes after the node at place p.
+    """The needed forward nodes in id order, and the values live between them; cut p is after the node at position p.
 
-    By place: `until` is the last place that reads a value of the node (its own if unread); `width` counts the values
-    alive across the cut, and `alone` is the only one, -1 if there are several or none. `lives` has the values that pass
-    a cut, the place of their node, and the last place that reads them.
+    Arrays are by position. `until` is the last position that reads a value of the node (its own if unread), `width` the
+    number of values live across the cut, and `alone` the value if it is the only one, else -1. `lives` has the values
+    that cross a cut, the position of their node, and the last position that reads them.
     """
 
     graph: ComputationGraph
@@ -37,12 +37,12 @@ class ForwardPart:
         place = np.full(graph.n_nodes, -1, np.int64)
         place[nodes] = np.arange(nodes.size)
         reader = row_of(graph.read_indptr)
-        made = place[graph.producer]
-        value_until = made.copy()
+        first = place[graph.producer]
+        value_until = first.copy()
         inside = member[reader]
         np.maximum.at(value_until, graph.read_indices[inside], place[reader[inside]])
-        alive = np.flatnonzero((made >= 0) & (value_until > made))
-        begin, end = made[alive], value_until[alive]
+        alive = np.flatnonzero((first >= 0) & (value_until > first))
+        begin, end = first[alive], value_until[alive]
         until = np.arange(nodes.size)
         np.maximum.at(until, begin, end)
         width = interval_sums(begin, end, 1, nodes.size)
@@ -51,15 +51,15 @@ class ForwardPart:
 
     @property
     def memory(self) -> Int64:
-        """int64[f]: bytes of all values of the node at each place."""
+        """int64[f]: bytes of all values of the node at each position."""
         return self.graph.node_memory[self.nodes]
 
     def articulations(self) -> Int64:
-        """Places p with only one value alive across the cut at p (chen2016's places to cut)."""
+        """Positions p with a single value live across cut p, where chen2016 cuts."""
         return np.flatnonzero(self.width == 1)
 
     def boundary(self, cuts: ArrayLike) -> Bool:
-        """bool[n]: nodes with a value alive across one of the cuts."""
+        """bool[n]: nodes with a value that is live across one of the cuts."""
         ends = np.append(np.sort(np.asarray(cuts, np.int64)), self.nodes.size)
         places = np.arange(self.nodes.size)
         first_cut = ends[np.searchsorted(ends, places)]
@@ -73,7 +73,7 @@ UNCUTTABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexCut:
-    """A minimum vertex cut, ascending ids; `beyond`, bool[n], has the vertices on the sinks' side, without the cut."""
+    """A minimum vertex cut, ascending ids; `beyond`, bool[n], marks the vertices on the sink side, without the cut."""
 
     vertices: Int32
     weight: int
@@ -83,20 +83,23 @@ class VertexCut:
 def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
-    """Find a minimum vertex cut between sources and sinks by preflow-push; None if some path has no vertex to cut.
+    """Minimum vertex cut between sources and sinks by preflow-push; None if a path has no vertex that may be cut.
 
-    Arcs go from `tail` to `head`. A vertex of weight -1 must not be cut, sources and sinks may; the other weights sum
-    to less than 2**53. Of all minimum cuts, the one closest to the sinks has the fewest vertices beyond it, which are
-    beyond every other one too; the one closest to the sources has the most.
+    Arcs go from `tail` to `head`. Vertices of weight -1 must not be cut; sources and sinks may be. The other weights
+    sum to less than 2**53. Among all minimum cuts, the one closest to the sinks has the fewest vertices beyond it, and
+    they are beyond every other minimum cut too; the one closest to the sources has the most.
     """
     if closest not in ("sink", "source"):
         raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
-    free = int(weights[cuttable].sum()) + 1  # above the weight of any cut
-    leave = np.arange(n)  # a vertex that may be cut is entered by its own half and left by a second one
+    # Greater than the weight of any cut.
+    free = int(weights[cuttable].sum()) + 1
+    # Split each vertex that may be cut: arcs enter its own half and leave the other half.
+    leave = np.arange(n)
     leave[cuttable] = n + np.arange(cuttable.size)
-    source, gate, sink = (n + cuttable.size + i for i in range(3))  # all flow passes the gate, so sums stay small
+    # The whole flow passes through the gate, which keeps sums small.
+    source, gate, sink = (n + cuttable.size + i for i in range(3))
     begins, ends = np.asarray(sources, np.int64), np.asarray(sinks, np.int64)
     tails = (cuttable, [source], np.full(begins.size, gate), leave[np.asarray(tail, np.int64)], leave[ends])
     heads = (leave[cuttable], [gate], begins, np.asarray(head, np.int64), np.full(ends.size, sink))
@@ -116,12 +119,12 @@ KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
 def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
-    """Return the kinds of places to try: the requested one, or all."""
+    """Return the kinds of cut positions to try: the requested one, or all."""
     return CANDIDATES if candidates is None else (candidates,)
 
 
 def candidate_places(part: ForwardPart, candidates: str) -> Int64:
-    """Places of the forward part where a cut may fall."""
+    """Positions of the forward part at which a cut of this kind is allowed."""
     if candidates == "articulation":
         return part.articulations()
     if candidates == "all":
@@ -130,7 +133,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
-    """Places of the nodes after which the user wants a cut."""
+    """Positions of the nodes after which the user requests a cut."""
     nodes = np.array([graph.producer[graph.value_id(name)] for name in names], np.int64)
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
@@ -140,28 +143,28 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
 
 
 class Cutter:
-    """Finds cuts into segments of about equal memory: bytes by place, int64[f], and the places where a cut may fall."""
+    """Cuts segments of about equal memory, from the bytes by position, int64[f], and the allowed cut positions."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike) -> None:
         self.reached = np.concatenate([[0], np.cumsum(memory, dtype=np.int64)])
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """Return the first candidates in begin..end - 1 that reach each multiple of their memory / segments."""
+        """Return the first allowed positions in begin..end - 1 that reach each multiple of memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
-        """Depth in the tree of splits at which each place is kept.
+        """Level in the tree of splits at which each position is kept.
 
-        All places are cut `splits` times, each segment again, `depth` times over. A cut keeps its place and the values
-        live across it, `until` a later place. With `keep_last` the last part of a segment, which has just run, is no
-        deeper than the segment itself.
+        All positions are split `splits` times, and each segment again, `depth` levels deep. A cut keeps its position
+        and the values live across it; `until` is their last read. With `keep_last`, the last part of a segment, which
+        has just run, has the same level as the segment.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 
 
 def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64:
-    """Mirror counts int64[n]: 0 for the nodes at the cuts and those that are live across them, else 1."""
+    """Mirror counts, int64[n]: 0 for nodes at the cuts and nodes with values live across them, 1 for other nodes."""
     places = np.asarray(cuts, np.int64)
     kept = part.boundary(places)
     kept[part.nodes[places]] = True

@@ -1,4 +1,4 @@
-"""Tree and path decompositions (kumar2019), the layouts that paths come from, and the spine along one."""
+"""Tree and path decompositions (kumar2019), the vertex layouts that give path decompositions, and spines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from remat_algos.structure.elimination import RULES, Bags, Elimination, Undirect
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeDecomposition(Bags):
-    """A tree of bags of vertices: each edge lies in a bag, and the bags of a vertex are connected.
+    """A tree decomposition: each edge lies within a bag, and the bags that contain a vertex form a subtree.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class TreeDecomposition(Bags):
     bag_indices : int32[total]
         The vertices of each bag, ascending.
     parent : int32[b]
-        The bag that each bag hangs on, -1 for the root; any order.
+        The parent of each bag, -1 for the root; bags may be in any order.
 
     Raises
     ------
     GraphError
-        If the arrays do not fit each other, a bag is not ascending, or the parents are not a tree.
+        If the arrays do not match, a bag is not ascending, or the parents do not form a tree.
 
     Examples
     --------
@@ -89,9 +89,10 @@ class TreeDecomposition(Bags):
     @classmethod
     @checked_arguments
     def of(cls, elimination: Elimination) -> TreeDecomposition:
-        """Return the tree of the bags of an elimination order, one for each vertex.
+        """Return the tree of the bags of an elimination order, one bag per vertex.
 
-        The parent of a bag is that of the first eliminated of its other vertices; other roots get the first root.
+        The parent of a bag is the bag of the other vertex in it that is eliminated first. Further roots become children
+        of the first root.
 
         Parameters
         ----------
@@ -118,7 +119,7 @@ class TreeDecomposition(Bags):
     @classmethod
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
-        """Return the tree of these bags, with edges as pairs of places in the list of bags; bag 0 is the root.
+        """Return the tree of these bags, with edges as pairs of indices into the list of bags; bag 0 is the root.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ class TreeDecomposition(Bags):
         Raises
         ------
         GraphError
-            Unless the edges are a tree of all bags.
+            If the edges do not form a tree of all bags.
 
         Examples
         --------
@@ -145,14 +146,14 @@ class TreeDecomposition(Bags):
         return cls(indptr, indices, _parents(len(rows), list(edges)))
 
     def edges(self) -> Int32:
-        """int32[b - 1, 2]: the tree's edges, i < j, ascending."""
+        """int32[b - 1, 2]: the edges (i, j) of the tree, i < j, ascending."""
         below = np.flatnonzero(self.parent >= 0).astype(np.int32)
         pairs = np.sort(np.stack([below, self.parent[below]], axis=1), axis=1)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
     @checked_arguments
     def check_vertices(self, n_vertices: int) -> None:
-        """Raise GraphError if a bag contains a vertex from `n_vertices` on."""
+        """Raise GraphError if a bag contains a vertex id of `n_vertices` or more."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
@@ -166,9 +167,9 @@ class TreeDecomposition(Bags):
 
     @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
-        """Check the three laws of a decomposition of the graph.
+        """Check the three conditions of a tree decomposition of the graph.
 
-        (i) Each vertex is in a bag. (ii) Each edge has both ends in one bag. (iii) The bags with a vertex are
+        (i) Each vertex is in a bag. (ii) The ends of each edge share a bag. (iii) The bags that contain a vertex are
         connected in the tree.
 
         Parameters
@@ -178,7 +179,7 @@ class TreeDecomposition(Bags):
         Raises
         ------
         GraphError
-            Names a broken law and where it is broken, or a vertex that the graph lacks.
+            If a condition is violated or a vertex is unknown; the error names both.
 
         References
         ----------
@@ -212,7 +213,7 @@ class TreeDecomposition(Bags):
             )
 
     def reduce(self) -> TreeDecomposition:
-        """Drop bags inside a neighbour: the width is unchanged, with at most one bag for each vertex.
+        """Remove bags that are subsets of a neighbour; the width is unchanged, and at most one bag per vertex remains.
 
         The remaining bags keep their order; at least one remains.
 
@@ -234,7 +235,7 @@ class TreeDecomposition(Bags):
 
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
-    """int32[b]: the parents with bag 0 as the root; GraphError if the edges are not a tree."""
+    """int32[b]: the parents with bag 0 as the root; GraphError if the edges do not form a tree."""
     pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
     if any(len(pair) != 2 for pair in pairs):
         raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
@@ -258,20 +259,21 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
 
 
 def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, PathDecomposition]:
-    """A topological order u_1 .. u_n, and a path decomposition of the graph with the edges (u_i, u_(i+1)) as well.
+    """A topological order u_1 .. u_n, and a path decomposition of the graph plus the edges (u_i, u_(i+1)).
 
-    The next node is always the one with the leftmost first bag among those whose inputs have run. Let X be a bag with
-    the bags left of it, w the width (bags inside a neighbour are ignored).
+    The next node is always the node with the leftmost first bag among those whose reads have run. Let X be a bag with
+    a bag to its left, and w the width (bags that are subsets of a neighbour are removed).
 
-    - A step u -> v back over the left edge of X goes to an earlier first bag, so v had to wait for u: v reads u, and
-      shares a bag with it. So v is among the at most w vertices that X shares with the bag before; each of them
-      is reached by at most one such step.
-    - Steps forward over the edge alternate with those, so there are at most w + 1. Their left ends are added to all
-      bags up to the first bag of the right ends, so X grows by at most w + 1: the new width is at most 2 w + 1.
+    - A step u -> v to the left across the left end of X leads to a smaller first bag, so v had to wait for u: v reads u
+      and shares a bag with it. Hence v is one of the at most w vertices that X shares with the previous bag, and each
+      of these is reached by at most one such step.
+    - Steps to the right across this end alternate with steps to the left, so there are at most w + 1. Their left ends
+      are added to all bags up to the first bag of their right ends. So X grows by at most w + 1 vertices, and the new
+      width is at most 2 w + 1.
 
-    Neighbours on the spine share a bag. So on the way from any bag to one, X_c, that holds u_n, each bag holds a node
-    as late on the spine: last(X), the place of the last node of a bag, never falls towards X_c, from either side. The
-    idea is from kumar2019, section 5; the construction and the bound are ours.
+    Neighbours on the spine share a bag. So from any bag towards a bag X_c that contains u_n, last(X), the position on
+    the spine of the last node in a bag, never decreases, from either side. The idea is from kumar2019, section 5; the
+    construction and the bound are original.
     """
     path.verify(UndirectedGraph.of(graph))
     first, last = condensed(*path.spans(graph.n_nodes))
@@ -285,7 +287,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathDecomposition(Bags):
-    """A path of bags: each edge lies in a bag, and a vertex is in all bags from its first to its last.
+    """A path decomposition: each edge lies within a bag, and each vertex is in consecutive bags.
 
     Parameters
     ----------
@@ -297,11 +299,11 @@ class PathDecomposition(Bags):
     Raises
     ------
     GraphError
-        If the arrays do not fit each other or a bag is not ascending.
+        If the arrays do not match, or a bag is not ascending.
 
     Examples
     --------
-    A chain, and a vertex that hangs on its middle:
+    A chain, and a vertex attached to its middle:
 
         0 - 1 - 2 and 1 - 3          bags {0, 1} - {1, 2} - {1, 3}
 
@@ -325,10 +327,10 @@ class PathDecomposition(Bags):
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """Return the bags of a layout: each vertex with the earlier ones that have a neighbour from its place on.
+        """Return the bags of a layout: each vertex with the earlier vertices that have a neighbour at or after it.
 
-        Bags inside a neighbour are left out. The width is the largest boundary: the number of placed vertices with
-        unplaced neighbours.
+        Bags that are subsets of a neighbour are removed. The width is the largest boundary, that is, the maximum number
+        of placed vertices with unplaced neighbours (the vertex separation).
 
         Parameters
         ----------
@@ -342,13 +344,13 @@ class PathDecomposition(Bags):
         Raises
         ------
         GraphError
-            If the layout does not name each vertex once.
+            If the layout is not a permutation of the vertices.
         """
         return cls.from_spans(*kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout)))
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
-        """The path with these first and last bags of vertices, int64[n] each; bags inside a neighbour are left out.
+        """Return the path with these first and last bags of vertices, int64[n] each; redundant bags are removed.
 
         Examples
         --------
@@ -377,24 +379,25 @@ class PathDecomposition(Bags):
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """Return the first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
 
-        Raises GraphError if a bag contains a vertex from `n_vertices` on.
+        Raise GraphError if a bag contains a vertex id of `n_vertices` or more.
         """
         if n_vertices < 0:
             raise GraphError("n_vertices is {n_vertices}; give 0 or more", n_vertices=n_vertices)
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)
-        last[self.bag_indices] = bags  # the last assignment wins
+        # The last assignment to a vertex wins.
+        last[self.bag_indices] = bags
         first[self.bag_indices[::-1]] = bags[::-1]
         return first, last
 
     def tree(self) -> TreeDecomposition:
-        """Return the bags as a tree decomposition, each the child of the one before it."""
+        """Return the bags as a tree decomposition, each bag the child of the previous one."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
     @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
-        """Check the three laws of tree decompositions; GraphError names a broken one and where it is broken."""
+        """Check the three conditions of a tree decomposition; GraphError names a violated condition and where."""
         self.tree().verify(graph)
 
 
@@ -405,13 +408,14 @@ def greedy_layout(
     starts: int = 16,
     look: Callable[[], None] | None = None,
 ) -> Int32:
-    """Find an order of the vertices, int32[n], with small boundaries: the best of many improved ones.
+    """Find an order of the vertices, int32[n], with small boundaries: the best of many orders, each improved locally.
 
-    Starts: the ids, up and down; `starts` breadth-first orders from a vertex of minimum degree, the furthest from it,
-    the first, the last, and random ones; elimination orders by minimum degree and fill-in, also branch by branch down
-    their tree (within (w + 1)(1 + log2 n) for bags of w + 1). Each is improved while that helps, alternately from both
-    ends. Elimination is left out on large graphs where the other orders have more than a sixteenth of the vertices on a
-    boundary: small bags do not exist there. `look` is called between portions of the work; it may raise.
+    The initial orders are the ids, ascending and descending; `starts` breadth-first orders from a vertex of minimum
+    degree, the farthest vertex from it, the first, the last, and random vertices; and elimination orders by minimum
+    degree and fill-in, also branch by branch down their tree (within (w + 1)(1 + log2 n) for bags of w + 1). Each is
+    improved alternately from both ends until nothing changes. Large graphs skip elimination if all other orders have
+    more than a sixteenth of the vertices on a boundary, since their bags cannot be small. `look` is called between
+    portions of the work; it may raise.
     """
     n = graph.n_vertices
     best = _best(graph, _sweeps(graph, _start_vertices(graph, starts, random)), (np.arange(n, dtype=np.int32), n), look)
@@ -423,7 +427,7 @@ def greedy_layout(
 def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
-    """Return the best of a layout and the improved orders, with its largest boundary."""
+    """Return the best of `best` and the improved orders, with its largest boundary."""
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
@@ -453,10 +457,11 @@ def _start_vertices(graph: UndirectedGraph, starts: int, random: np.random.Gener
 
 
 def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
-    """Return a layout that is no worse than the order, and its largest boundary.
+    """Return a layout that is at least as good as `order`, and its largest boundary.
 
-    A vertex that adds nothing does not enlarge later boundaries: with b(S) the boundary of S, b(S | T) + b(S & T) <=
-    b(S) + b(T), so if b(P + v) <= b(P), v may join all later sets of the order. The reversed order has the same bags.
+    A vertex that does not enlarge the boundary may be placed early. The boundary size b is submodular, b(S | T) +
+    b(S & T) <= b(S) + b(T); so if b(P + v) <= b(P), adding v to all later sets of the order does not enlarge their
+    boundaries. The reversed order has the same bags.
     """
     best, least, idle = order, graph.n_vertices, 0
     while idle < tuning.IDLE_ROUNDS:
@@ -472,7 +477,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """Find an order of at most 16 vertices, int32[n], whose largest boundary is minimum: the pathwidth."""
+    """Find an order of at most 16 vertices, int32[n], that minimizes the largest boundary, which is the pathwidth."""
     if graph.n_vertices > tuning.MAX_EXACT:
         raise GraphError(
             "{n_vertices} vertices are too many for the minimum layout, which takes up to {max_exact}; "
@@ -485,7 +490,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """Return the vertex separation of an order, int32[n]: its largest boundary, which is the width of its bags."""
+    """Return the vertex separation of an order, int32[n]: its largest boundary, equal to the width of its bags."""
     first, last = kernel.layout_spans(graph.indptr, graph.indices, _checked(graph, layout))
     n = graph.n_vertices
     return int(np.cumsum(np.bincount(first, minlength=n) - np.bincount(last, minlength=n)).max(initial=0))
@@ -500,9 +505,9 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 
 
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
-    """Renumber the spans of vertices after dropping every bag that is a subset of a neighbour.
+    """Renumber the bags of vertices after removing every bag that is a subset of a neighbour.
 
-    A bag is kept if a vertex ends there, and one begins there or since the previous bag where one ends.
+    A bag is kept if a vertex ends in it, and one begins in it or after the previous bag in which a vertex ends.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

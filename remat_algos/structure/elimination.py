@@ -1,4 +1,4 @@
-"""Undirected graphs and elimination orders of them."""
+"""Undirected graphs and their elimination orders."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from remat_algos.structure import tuning
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndirectedGraph:
-    """Vertices and the edges between them, without loops and parallel edges.
+    """An undirected graph without loops and parallel edges.
 
     Parameters
     ----------
     indptr : int64[n + 1]
     indices : int32[2 m]
-        Row v: the neighbours of vertex v, ascending.
+        Row v has the neighbours of vertex v, ascending.
 
     Raises
     ------
     GraphError
-        The rule that is broken, and where.
+        If a rule is violated; the error names the rule and the vertex.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """Make a graph from pairs in any direction; loops and duplicates are dropped.
+        """Make a graph from pairs in either direction; loops and duplicates are dropped.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class UndirectedGraph:
         Raises
         ------
         GraphError
-            If a pair has an unknown vertex.
+            If a vertex is unknown.
         """
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
@@ -82,7 +82,8 @@ class UndirectedGraph:
             )
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         both = np.concatenate([pairs, pairs[:, ::-1]])
-        keys = np.sort(both[:, 0] << 32 | both[:, 1])  # np.unique hashes: fifty times as slow on a million edges
+        # np.unique hashes, which takes fifty times as long on a million edges.
+        keys = np.sort(both[:, 0] << 32 | both[:, 1])
         keys = keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]
         indptr = np.searchsorted(keys, np.arange(n_vertices + 1) << 32)
         return cls(indptr, (keys & 0xFFFFFFFF).astype(np.int32))
@@ -90,7 +91,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
-        """Return the underlying graph of a computation graph: an edge if one node reads a value of the other.
+        """Return the underlying undirected graph: nodes are adjacent if one reads a value of the other.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ class UndirectedGraph:
 
 
 def check_undirected(graph: Any) -> None:
-    """Raise TypeError unless it is an undirected graph."""
+    """Raise TypeError unless it is an UndirectedGraph."""
     check_kind(graph, UndirectedGraph, "graph")
 
 
@@ -164,7 +165,7 @@ def _check(indptr: Int64, indices: Int32) -> None:
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
-"""Rules that are far better than the others on some graphs, and far worse on others."""
+"""Rules that are much better than the others on some graphs and much worse on others."""
 _CODES = {
     "fill": kernel.FILL,
     "degree": kernel.DEGREE,
@@ -175,7 +176,7 @@ _CODES = {
 
 
 class Bags:
-    """Sets of vertices: bag i is `bag_indices[bag_indptr[i]:bag_indptr[i + 1]]`."""
+    """Sets of vertices; bag i is `bag_indices[bag_indptr[i]:bag_indptr[i + 1]]`."""
 
     __slots__ = ()
     bag_indptr: Int64
@@ -188,7 +189,7 @@ class Bags:
 
     @property
     def width(self) -> int:
-        """Size of the largest bag minus 1; -1 without bags."""
+        """Size of the largest bag minus 1, or -1 without bags."""
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
@@ -203,16 +204,16 @@ class Elimination(Bags):
     Parameters
     ----------
     order : int32[k]
-        The vertices, each once. A search that was cut short may leave some out: they are all in the last bag.
+        The vertices, each once. An interrupted search may omit some; these are all in the last bag.
     bag_indptr : int64[k + 1]
     bag_indices : int32[b]
-        Row i: `order[i]`, then its neighbours when it was eliminated.
+        Row i has `order[i]`, followed by its neighbours at the time of its elimination.
     fill_in : int
         Number of edges added to make the neighbours of each vertex a clique.
 
     Examples
     --------
-    A cycle of four, 0 - 1 - 2 - 3 - 0; without vertex 0 its neighbours 1 and 3 are joined.
+    A cycle of four, 0 - 1 - 2 - 3 - 0; eliminating vertex 0 joins its neighbours 1 and 3.
 
     >>> cycle = UndirectedGraph.from_edges(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
     >>> found = elimination_of(cycle, [0, 1, 2, 3])
@@ -256,19 +257,18 @@ class Elimination(Bags):
 def eliminate(
     graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
 ) -> Elimination:
-    """Eliminate greedily, always the vertex of minimum fill, or of minimum degree.
+    """Eliminate vertices greedily, always the vertex with the minimum score, such as fill or degree.
 
     Parameters
     ----------
     graph : UndirectedGraph
     rule : str
-        Choice of the next vertex, by its degree d and its fill f, the number of pairs of its neighbours that are not
-        joined: minimum "fill" f, "degree" d, "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or
-        "density" f / (d + 1)^2.
+        Score of a vertex of degree d and fill f (the number of non-adjacent pairs of neighbours): "fill" f, "degree" d,
+        "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or "density" f / (d + 1)^2.
     seed : int, optional
-        Ties go by a random rank of the vertices; by default the smallest degree, then the smallest id, wins.
+        Break ties by a random permutation of the vertices; by default by the smallest degree, then the smallest id.
     look : callable, optional
-        Called every few hundredths of a second; an exception ends the elimination.
+        Called every few hundredths of a second; an exception stops the elimination.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def eliminate(
 
     Examples
     --------
-    The leaves of a star with 0 in the middle go first.
+    The leaves of a star with centre 0 go first, until only two vertices remain.
 
     >>> eliminate(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (0, 3)])).order.tolist()
     [1, 2, 0, 3]
@@ -294,7 +294,7 @@ def eliminate(
 
 
 class Run:
-    """An elimination in portions (`eliminate`), with random ties if given, until the width reaches `below`."""
+    """A resumable elimination (`eliminate`), with random ties if given, until the width reaches `below`."""
 
     def __init__(
         self, graph: UndirectedGraph, rule: str, ties: np.random.Generator | None, below: int | None = None
@@ -315,7 +315,7 @@ class Run:
         self.state = kernel.GOING_ON
 
     def go_on(self) -> bool:
-        """Eliminate for some hundredths of a second; return True if unfinished."""
+        """Continue for some hundredths of a second; return True if not finished."""
         self.state = self._kernel.run(tuning.FILL_WORK)
         return self.state == kernel.GOING_ON
 
@@ -325,11 +325,11 @@ class Run:
         return self.state == kernel.DONE
 
     def elimination(self) -> Elimination:
-        """Return the order and the bags after the last step."""
+        """Return the order and the bags up to the last step."""
         return Elimination(*self._kernel.result())
 
     def partial_order(self) -> Int32:
-        """int32[k]: the vertices eliminated so far, and the next one if any."""
+        """int32[k]: the eliminated vertices, and the next one if any."""
         order: Int32 = self._kernel.result()[0]
         left = np.ones(self._n_vertices, bool)
         left[order] = False
@@ -337,7 +337,7 @@ class Run:
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
-    """Return the bags of an order, int32[n], of all vertices; GraphError if it omits or repeats one."""
+    """Return the bags of an order of all vertices, int32[n]; GraphError if it is not a permutation."""
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
     _places(vertices, graph.n_vertices)
@@ -348,12 +348,13 @@ def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
     """Return the bags of an order of some vertices; all others are in the last bag."""
     bag_indptr, bags = kernel.elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
-    joined = bags.size - order.size + left * (left - 1) // 2  # pairs within bags
+    # Number of pairs within bags.
+    joined = bags.size - order.size + left * (left - 1) // 2
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
 
 
 def _places(order: Int32, n: int) -> Int64:
-    """int64[n]: the place of each vertex in an order, missing ones last; GraphError for a repeated one."""
+    """int64[n]: the position of each vertex in an order, missing ones last; GraphError for repeated vertices."""
     place = np.full(n, order.size - 1)
     if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
         raise GraphError("an elimination order must name each of the vertices 0 to {n} once", n=n - 1)

@@ -1,4 +1,4 @@
-"""The graph of a search over sets of live values: only what a schedule needs."""
+"""The reduced graph for a search over live sets: only what schedules need."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +14,7 @@ from remat_algos.kernels.graph import GraphArrays
 
 
 def useful_values(graph: ComputationGraph) -> Bool:
-    """bool[n_values]: values that a needed node reads, and outputs."""
+    """bool[n_values]: outputs, and values that a needed node reads."""
     read = graph.read_indices[graph.needed[row_of(graph.read_indptr)]]
     useful = graph.output.copy()
     useful[read] = True
@@ -23,10 +23,10 @@ def useful_values(graph: ComputationGraph) -> Bool:
 
 @dataclass(frozen=True, eq=False)
 class LiveSetGraph:
-    """Renumbered needed nodes and useful values of a graph.
+    """The needed nodes and useful values of a graph, renumbered.
 
-    `own` are the bytes that a run adds: all values of the node, even unused ones, and its workspace. `spoiled` has, for
-    each node, a row of the nodes that must not run after it.
+    `own` is what a run allocates: the bytes of all values of the node, even unused ones, and of its workspace. Row v of
+    `spoiled` has the nodes that must not run after node v.
     """
 
     value_indptr: Int64
@@ -60,8 +60,8 @@ class LiveSetGraph:
         return ancestors
 
     def start(self, limit: int, ceiling: int, *, lowest: bool = False) -> Any:
-        """Create the search of the kernel, a `LiveSetSearch`."""
-        from remat_algos.kernels.live_sets import LiveSetSearch  # 2 ms
+        """Create the search kernel, a `LiveSetSearch`."""
+        from remat_algos.kernels.live_sets import LiveSetSearch
 
         arrays = GraphArrays(
             value_indptr=self.value_indptr,
@@ -98,7 +98,7 @@ def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
 
 
 def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
-    """Rows of the nodes that read a parameter or a state before each update of it."""
+    """For each update, the nodes that read its parameter or state, which must not run after it, in CSR form."""
     update, reader = (place[nodes] for nodes in updates_and_readers(graph))
     needed = (update >= 0) & (reader >= 0)
     return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])

@@ -1,4 +1,4 @@
-"""Lower sets of the forward part, and families of them."""
+"""Lower sets (down-sets, order ideals) of the forward part, chains of them, and families of them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -35,9 +35,9 @@ from remat_algos.wording import counted, one_line
 
 
 class OnGraph(NamedTuple):
-    """A chain on the nodes of a graph; `block` is the first row whose set has the node, `kept` is True on a boundary.
+    """A chain on the nodes of a graph; `block` is the first row whose set has the node, `kept` marks boundary nodes.
 
-    `successor_from` and `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), or k.
+    `successor_from` and `co_input_from` are the first rows i with the node in d+(L_i) and in d-(d+(L_i)), k if none.
     """
 
     block: Int32
@@ -48,12 +48,12 @@ class OnGraph(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerSets:
-    """A growing chain of lower sets: sets of forward nodes that contain all nodes they read.
+    """An increasing chain of lower sets, which are sets of forward nodes that contain all nodes they read.
 
     Parameters
     ----------
     words : uint64[k, ceil(n / 64)]
-        Row i: the bits of L_(i+1); each row is a proper superset of the one before.
+        Row i has the bits of L_(i+1); each row is a proper superset of the previous one.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class LowerSets:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int | str]]) -> "LowerSets":
-        """Make a chain from ids or names; GraphError unless sets are lower and the last is the needed forward part."""
+        """Make a chain from ids or names; GraphError unless all are lower sets and the last is the whole part."""
         rows: list[list[int]] = []
         for nodes in sets:
             rows.append([])
@@ -112,8 +112,8 @@ class LowerSets:
 
     @checked_arguments
     def on(self, graph: ComputationGraph) -> OnGraph:
-        """Blocks, kept nodes and crossings; GraphError if the chain does not fit the graph."""
-        if not self._seen or self._seen[0][0] is not graph:  # most calls are for the same graph
+        """Blocks, kept nodes and crossings on a graph (cached); GraphError if the chain does not match the graph."""
+        if not self._seen or self._seen[0][0] is not graph:
             self._seen[:] = [(graph, self._fitted(graph))]
         return self._seen[0][1]
 
@@ -149,15 +149,15 @@ class LowerSets:
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 
     def blocks(self, graph: ComputationGraph) -> Int32:
-        """int32[n]: the block V_i of each forward node, from 0; checks that the chain fits the graph."""
+        """int32[n]: the block V_i of each forward node, from 0; GraphError if the chain does not match the graph."""
         return self.on(graph).block
 
     def kept(self, graph: ComputationGraph) -> Bool:
-        """bool[n]: U_k, the nodes on some boundary."""
+        """bool[n]: U_k, the nodes on a boundary."""
         return self.on(graph).kept
 
     def overhead(self, graph: ComputationGraph) -> int:
-        """Formula (1): T(V minus U_k), the last block recomputed like the others."""
+        """Formula (1): T(V minus U_k), where the last block is recomputed like the others."""
         block, kept, *_ = self.on(graph)
         return int(graph.compute[(block >= 0) & ~kept].sum())
 
@@ -167,7 +167,7 @@ class LowerSets:
 
     @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
-        """Terms of formula (2), a row for each block.
+        """Terms of formula (2), one row per block.
 
         Parameters
         ----------
@@ -186,8 +186,8 @@ class LowerSets:
         --------
         A fork and a join:
 
-            0 -> 1 -> 3        L_1 = {0, 1}, whose successors 2 and 3 wait outside;
-            0 -> 2 -> 3        3 reads 2 beside it
+            0 -> 1 -> 3        L_1 = {0, 1}; its successors 2 and 3 are outside,
+            0 -> 2 -> 3        and 3 also reads 2
 
         >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
         >>> LowerSets.of(graph, [[0, 1], [0, 1, 2, 3]]).terms(graph).tolist()
@@ -213,7 +213,7 @@ class LowerSets:
 
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
-    """Copy rows of 64-bit words; GraphError for anything else."""
+    """Copy rows of 64-bit words; GraphError for other arguments."""
     rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
@@ -221,11 +221,11 @@ def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
 
 
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:
-    """Return the chain of the square-root baseline as the authors of kusumoto2019 ran it (section 5, Chen's algorithm).
+    """Return the chain of the square-root baseline of kusumoto2019 (section 5, Chen's algorithm), as in its code.
 
-    Among the lower sets {v and its ancestors} with only v on the boundary, it takes those at which M(L) passes a
-    multiple of M(V) / k, where k is the root of their number plus 2, for {} and V. Everything is rounded down, and
-    sizes are counted in whole `unit` bytes.
+    The candidates are the lower sets {v and its ancestors} with boundary {v}. Those at which M(L) passes a multiple of
+    M(V) / k are chosen, where k is the square root of their number plus 2 (for {} and V). Everything is rounded down,
+    and sizes are counted in whole `unit` bytes.
     """
     part = np.flatnonzero(graph.forward & graph.needed)
     if not part.size:
@@ -234,7 +234,8 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
     candidates = _single_boundaries(graph, part)
     step = max(1, int(size.sum()) // math.isqrt(len(candidates) + 2))
     cuts: list[int] = []
-    passed = 1  # the multiple of the step that M(L) has to pass
+    # The multiple of the step that M(L) has to pass.
+    passed = 1
     for lower_set in candidates:
         n_bytes = int(size[_members(lower_set, graph.n_nodes)].sum())
         if n_bytes > passed * step and not (cuts and cuts[-1] & ~lower_set):
@@ -246,7 +247,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
-    """Lower sets {v and its ancestors} with only v on the boundary, as bits of one integer, ascending."""
+    """Lower sets {v and its ancestors} with boundary {v}, each as the bits of an integer, ascending."""
     indptr, source = graph.predecessors
     rows = {v: source[indptr[v] : indptr[v + 1]].tolist() for v in part.tolist()}
     readers = dict.fromkeys(rows, 0)
@@ -254,7 +255,8 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             readers[u] |= 1 << v
     below = {v: 1 << v for v in rows}
-    readers_below = dict.fromkeys(rows, 0)  # of the ancestors of v
+    # For the ancestors of v.
+    readers_below = dict.fromkeys(rows, 0)
     for v, row in rows.items():
         for u in row:
             below[v] |= below[u]
@@ -273,7 +275,7 @@ FAMILIES = ("pruned", "wide", "exact")
 
 @dataclass(frozen=True, eq=False)
 class LowerSetFamily:
-    """Lower sets of the needed forward part by size, from the empty set to the whole part.
+    """Lower sets of the needed forward part sorted by size, from the empty set to the whole part.
 
     Parameters
     ----------
@@ -281,11 +283,11 @@ class LowerSetFamily:
     nodes : int64[f]
         The needed forward nodes, in id order.
     words : uint64[k, ceil(f / 64)]
-        Row i: the bits of the i-th set; bit j stands for `nodes[j]`.
+        Row i has the bits of set i, where bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
-        For each row, the rows with one more node; None if some lower sets are left out.
+        For each row, the rows with one more node; None if the family does not have all lower sets.
     thinned : bool
-        True if `max_sets` left out some sets of the family.
+        True if `max_sets` omitted some sets of the family.
 
     Examples
     --------
@@ -308,7 +310,7 @@ class LowerSetFamily:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # families built by this module skip these checks
+        # `_unchecked` skips these checks for families built in this module.
         check_fields(self)
         nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
         if not np.array_equal(self.nodes, nodes):
@@ -363,16 +365,16 @@ class LowerSetFamily:
 
     @checked_arguments
     def chain(self, rows: Sequence[int]) -> LowerSets:
-        """Return the chain of these rows, ascending; the whole part ends every chain.
+        """Return the chain of these rows, ascending, followed by the whole part.
 
-        Raises GraphError for an unknown row.
+        Raise GraphError for an unknown row.
         """
         rows = [check_place(place, len(self), "lower set") for place in rows]
-        wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
-        return LowerSets(kernel.pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
+        ascending = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
+        return LowerSets(kernel.pack_rows(self._on_graph(self._members(np.array(ascending, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """Return the family of these rows, ascending, with the first and the last; GraphError for other rows."""
+        """Return the family of these ascending rows, which include the first and the last; GraphError otherwise."""
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
@@ -384,17 +386,17 @@ class LowerSetFamily:
         return LowerSetFamily._unchecked(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
-        """uint64[k, ceil(n / 64)]: the rows in the form of `LowerSets.words`; bit v stands for node v."""
+        """uint64[k, ceil(n / 64)]: the rows in the form of `LowerSets.words`, where bit v stands for node v."""
         return kernel.pack_rows(self._on_graph(self._members(np.arange(len(self)))))
 
     @cached_property
     def edges(self) -> tuple[Int64, Int32, Int64, Int32]:
-        """Predecessors and successors of each place, as CSR rows of places."""
+        """Predecessors and successors of each node by position, in CSR form."""
         return _edges(self.graph, self.nodes)
 
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
-        """(int64[k + 1], int32[p]): the proper supersets of each row; for families of some thousand sets."""
+        """(int64[k + 1], int32[p]): the proper supersets of each row; quadratic, for some thousand sets."""
         return kernel.superset_rows(self.words)
 
     def _members(self, rows: Int64) -> NDArray[np.uint8]:
@@ -417,11 +419,12 @@ def lower_set_family(
     ----------
     graph : ComputationGraph
     family : {"exact", "wide", "pruned"}
-        "exact": all lower sets. "pruned": those of single nodes, L_v = v with its ancestors. "wide": these, the
-        prefixes of the id order, and all without v and its descendants. All have the empty set and the whole part.
+        "exact": all lower sets. "pruned": L_v = v with its ancestors, for each node v. "wide": these, the prefixes of
+        the id order, and for each v all nodes except v and its descendants. Each has the empty set and the whole part.
     cap : int
-        Maximum number of sets that "exact" may list; their number can be exponential in the width of the graph.
+        Maximum number of sets of "exact"; their number can be exponential in the width of the graph.
     max_sets : int, optional
+        Number of evenly spread nodes v for "pruned" and "wide"; by default all nodes.
         Number of nodes of which "pruned" and "wide" make sets, evenly spread; by default all.
 
     Returns
@@ -431,7 +434,7 @@ def lower_set_family(
     Raises
     ------
     GraphError
-        If there are more lower sets than the cap, or the family is too large for the memory.
+        If there are more lower sets than `cap`, or the family does not fit in memory.
     ValueError
         If `family`, `cap` or `max_sets` is invalid.
 
@@ -471,12 +474,12 @@ def lower_set_family(
 
 
 def spread(count: int, n: int) -> Int64:
-    """At most `n` of `count` places, evenly spread, with the first and the last."""
+    """At most `n` of `count` positions, evenly spread, including the first and the last."""
     return np.unique(np.linspace(0, max(0, count - 1), min(n, count)).astype(np.int64))
 
 
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
-    """{}, all, and L_v of each chosen v; with 3 kinds also prefixes of the id order, and all but v's descendants."""
+    """{}, the whole part and L_v for each chosen v; with 3 kinds also prefixes and complements of descendants."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
     below = kernel.closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])
@@ -488,7 +491,7 @@ def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> ND
 
 
 def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
-    """Prefixes of n places with these lengths, as rows of bits."""
+    """Prefixes of n positions with these lengths, as rows of bits."""
     members = np.arange(max(1, -(-n // 64)) * 64) < lengths[:, None]
     return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
 
@@ -509,7 +512,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Distinct rows, sorted by size, then by words."""
+    """Distinct rows, sorted by size, then by their words."""
     size = np.bitwise_count(words).sum(axis=1)
     order = np.lexsort((*words.T, size))
     rows = words[order]
@@ -519,7 +522,7 @@ def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _edges(graph: ComputationGraph, nodes: Int64) -> tuple[Int64, Int32, Int64, Int32]:
-    """Edges among the nodes, by their places: predecessors and successors."""
+    """Edges among the nodes, as positions: predecessors and successors."""
     place = np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     return (*_rows(graph.predecessors, nodes, place), *_rows(graph.successors, nodes, place))

@@ -1,4 +1,4 @@
-"""The ancestors and descendants of a node."""
+"""Ancestors and descendants of nodes."""
 
 from typing import Any
 
@@ -9,30 +9,30 @@ from remat_algos.ir.graph import ComputationGraph
 
 
 def ancestors(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the ancestors of a node, and the node."""
+    """bool[n]: the node and its ancestors."""
     indptr, indices = graph.predecessors
     return reached(row_of(indptr), indices, graph.n_nodes, node)
 
 
 def descendants(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the needed descendants of a node, and the node."""
+    """bool[n]: the node and its needed descendants."""
     indptr, indices = graph.successors
     return reached(row_of(indptr), indices, graph.n_nodes, node) & graph.needed
 
 
 def reached(tail: Any, head: Any, size: int, source: int) -> Bool:
-    """bool[size]: vertices that can be reached from a source along arcs."""
+    """bool[size]: vertices reachable from a source along arcs."""
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
     table = csr_array((np.ones(len(tail), np.int8), (tail, head)), (size, size))
-    found = np.zeros(size, bool)
-    found[breadth_first_order(table, source, return_predecessors=False)] = True
-    return found
+    result = np.zeros(size, bool)
+    result[breadth_first_order(table, source, return_predecessors=False)] = True
+    return result
 
 
 def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
-    """int64[n]: compute of each node of an ancestor-closed set with its ancestors, 0 for others; O(k^2) for k nodes."""
+    """int64[n]: compute of each node and its ancestors, for nodes of an ancestor-closed set, 0 for others; O(k^2)."""
     nodes = np.flatnonzero(within)
     indptr, indices = graph.predecessors
     row = np.full(graph.n_nodes, -1)

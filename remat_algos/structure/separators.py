@@ -16,27 +16,27 @@ from remat_algos.structure.decompositions import PathDecomposition, TreeDecompos
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatorTree:
-    """A tree of all bags: each separates a part of the decomposition, its children the pieces that remain.
+    """A tree of all bags: each bag separates a part of the decomposition, and its children separate the pieces.
 
     Separators are numbered in preorder: s and its descendants are the range s:end[s], so a vertex lies in the part of
-    s if and only if s <= owner < end[s]. The owners of the ends of an edge lie on one path from the root.
+    s if and only if s <= owner < end[s]. The owners of the ends of an edge lie on a path from the root.
 
     Parameters
     ----------
     end : int32[b]
-        One past the last separator below each.
+        End of the range of descendants of each separator.
     child_indptr : int64[b + 1]
     children : int32[b - 1]
-        The separators of the pieces that each leaves, ascending.
+        Row s has the separators of the pieces that s leaves, ascending.
     owner : int32[n]
-        The separator that owns each vertex: the top-most whose bag contains it; -1 for a vertex in no bag.
+        The owner of each vertex: the topmost separator whose bag contains it; -1 for a vertex in no bag.
     own_indptr : int64[b + 1]
     own : int32[n]
-        The vertices that each separator owns, ascending.
+        Row s has the vertices owned by s, ascending.
     n_bags : int32[b]
-        Bags of the part that each separator cuts, its own included.
+        Number of bags in the part that each separator splits, including its own.
     bag : int32[b]
-        The bag of the decomposition that each separator is.
+        The bag of the decomposition that each separator stands for.
 
     Examples
     --------
@@ -92,13 +92,13 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
-        """Choose separators that leave pieces of at most half of their part; ties by smaller id.
+        """Choose separators that leave pieces of at most half of their part; ties go to the smaller id.
 
         Parameters
         ----------
         decomposition : TreeDecomposition
         n_vertices : int
-            Vertices of the graph: more than any vertex of a bag.
+            Number of vertices in the graph: greater than any vertex of a bag.
 
         Returns
         -------
@@ -128,10 +128,10 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
-        """Choose as separator, among balanced bags, the one that adds the fewest bytes to the upper ones.
+        """Choose as separator the balanced bag that adds the fewest bytes to the separators above it.
 
-        Balanced means pieces of at most two thirds of the part. Ties go to the smallest pieces, then to the smaller
-        id.
+        A bag is balanced if its pieces have at most two thirds of the part. Ties go to the smallest pieces, then to the
+        smaller id.
 
         Parameters
         ----------
@@ -169,12 +169,12 @@ class SeparatorTree:
         ----------
         path : PathDecomposition
         n_vertices : int
-            Vertices of the graph: more than any vertex of a bag.
+            Number of vertices in the graph: greater than any vertex of a bag.
 
         Returns
         -------
         SeparatorTree
-            Its separators have at most two children, the left one first.
+            Its separators have at most two children, left first.
 
         Raises
         ------
@@ -188,7 +188,8 @@ class SeparatorTree:
         [1, 0, 2, 3]
         """
         check_kind(path, PathDecomposition, "path")
-        return cls.balanced(path.tree(), n_vertices)  # ties go to the left one, of smaller id
+        # Ties go to the left bag, which has the smaller id.
+        return cls.balanced(path.tree(), n_vertices)
 
     @classmethod
     def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:
@@ -208,7 +209,7 @@ class SeparatorTree:
 
 
 def balanced_separator(decomposition: TreeDecomposition) -> int:
-    """Find a bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3); ties by smaller id."""
+    """Find a bag whose removal leaves pieces of at most half of the bags (kumar2019, lemma 3); ties: smaller id."""
     bag = int(balanced_bag(decomposition.parent))
     if bag < 0:
         raise GraphError("the decomposition has no bag; the graph has no vertex")

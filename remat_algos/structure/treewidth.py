@@ -1,4 +1,4 @@
-"""Upper and lower bounds of treewidth."""
+"""Upper and lower bounds on the treewidth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,19 +24,20 @@ from remat_algos.structure.elimination import (
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
-    """Return a lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
+    """Lower bound on the treewidth: the maximum minimum degree over a sequence of contractions (MMD+).
 
-    Each contracts a vertex of minimum degree into the neighbour that shares the fewest neighbours with it: the graphs
-    are minors, whose treewidth, at least their minimum degree, is no larger. Without vertices the bound is -1.
+    Each step contracts a vertex of minimum degree into the neighbour with the fewest common neighbours. The contracted
+    graphs are minors, so their treewidth, which is at least their minimum degree, is at most that of the graph. The
+    bound is -1 without vertices.
     """
     return contraction_width(graph.indptr, graph.indices) if graph.n_vertices else -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that may be eliminated first without loss, in this order, and the remaining graph with original ids.
+    """Vertices that can safely be eliminated first, in this order, and the remaining graph with original ids.
 
-    The treewidth is the larger of `low` and the treewidth of the remaining graph.
+    The treewidth is the maximum of `low` and the treewidth of the remaining graph.
     """
 
     order: Int32
@@ -50,7 +51,7 @@ class Reduction:
 
 
 def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
-    """Eliminate all simplicial vertices, and almost simplicial ones of degree at most the lower bound `low`."""
+    """Eliminate simplicial vertices, and almost simplicial vertices of degree at most the lower bound `low`."""
     if low is None:
         low = contraction_bound(graph)
     order, low, vertices, edges = reduce_safely(graph.indptr, graph.indices, low)
@@ -58,7 +59,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """Find an elimination order of minimum width by dynamic programming over all sets of at most 16 vertices."""
+    """Find an elimination order of minimum width by dynamic programming over the sets of at most 16 vertices."""
     n = graph.n_vertices
     if n > tuning.MAX_EXACT:
         raise GraphError(
@@ -72,15 +73,15 @@ def minimum_width(graph: UndirectedGraph) -> Elimination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WidthBounds:
-    """The smallest width found, and a lower bound.
+    """The smallest width found, and a lower bound on the treewidth.
 
     Parameters
     ----------
     elimination : Elimination
-        The order of the smallest width found.
+        The order with the smallest width.
     lower_bound : int
     stop : Stop
-        How the search ended; PROVEN where the bounds meet.
+        How the search ended; PROVEN if the bounds are equal.
     details : mapping
         `rule` and `seed` of the best order, and the number of `orders` tried.
     """
@@ -101,12 +102,12 @@ class WidthBounds:
 
     @property
     def width(self) -> int:
-        """The smallest width found."""
+        """The smallest width."""
         return self.elimination.width
 
     @property
     def proven(self) -> bool:
-        """True if the width is proved to be the treewidth."""
+        """True if the width is proved to equal the treewidth."""
         return self.width == self.lower_bound
 
 
@@ -121,10 +122,10 @@ def width_bounds(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> WidthBounds:
-    """Bound the treewidth from above by elimination orders of all rules, and from below by contraction.
+    """Bound the treewidth from above by elimination orders, and from below by contraction.
 
-    Each rule is tried first with its own ties, then the rules in rotation with `seeds` random ties. An order is
-    abandoned as soon as it is no better than the best; the search ends when the bounds meet.
+    Each rule is tried first with deterministic ties, then all rules in rotation with `seeds` random ties. An order is
+    abandoned as soon as it cannot improve on the best; the search ends if the bounds are equal.
 
     Parameters
     ----------
@@ -132,21 +133,21 @@ def width_bounds(
     seeds : int
         Number of orders with random ties.
     exact : bool
-        Require the treewidth itself: it is found if the bounds meet, or at most 16 vertices remain after safe
+        Require the exact treewidth; possible if the bounds are equal, or at most 16 vertices remain after safe
         reductions.
     reduced : bool
-        Apply `reduce` first; up to 16 remaining vertices are solved exactly.
+        Apply `reduce` first; if at most 16 vertices remain, solve them exactly.
     time_limit : float, optional
-        Seconds; if the first order takes longer, its remaining vertices are one bag.
+        Seconds. If the first order takes longer, its remaining vertices form one bag.
     progress : callable, optional
-        A `Progress`: a share of the orders, with the smallest width so far.
+        A `Progress` function, called with the completed share of the orders and the smallest width.
     seed : int
-        Seed `seed + i` breaks the i-th random ties.
+        The i-th random ties use the seed `seed + i`.
 
     Returns
     -------
     WidthBounds
-        If interrupted, the best so far; during the first order, its vertices so far and one bag for all others.
+        After an interrupt, the best result; during the first order, its eliminated vertices and one bag for the rest.
 
     Raises
     ------
@@ -197,7 +198,7 @@ def width_bounds(
 
 
 def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
-    """Return the contraction bound, or the minimum degree if the former, which cannot be stopped, may take too long."""
+    """Return the contraction bound, or the minimum degree if contraction may take too long."""
     work = graph.n_vertices + graph.n_edges
     if clock.left is not None and work > tuning.CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
@@ -209,7 +210,7 @@ Order = tuple[str, int | None]
 
 
 class _Search:
-    """Try elimination orders of a graph one by one until the deadline."""
+    """Try elimination orders of a graph one after another until the deadline."""
 
     def __init__(self, graph: UndirectedGraph, low: int, clock: Clock) -> None:
         self.graph = graph
@@ -217,7 +218,8 @@ class _Search:
         self.clock = clock
         self.best: Elimination | None = None
         self.chosen: Order = ("", None)
-        self.unfinished: Run | None = None  # the first
+        # Only the first run may stay unfinished.
+        self.unfinished: Run | None = None
 
     def run(self, orders: Sequence[Order]) -> WidthBounds:
         n_tried = 0
