@@ -1,4 +1,4 @@
-"""Schedules executed on NumPy or CuPy, and compared with their prediction."""
+"""Execution of schedules on NumPy or CuPy, and comparison with the prediction."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""NumPy and CuPy behind one interface: the library, its device, memory, synchronization, timing and CUDA kernels."""
+"""A common interface to NumPy and CuPy: arrays, device, memory, synchronization, timing and CUDA kernels."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from remat_algos.executor import tuning
 MEMINFO = Path("/proc/meminfo")
 
 Array = Any
-"""uint8[n] of NumPy or of CuPy: neither library has a type for both."""
+"""uint8[n] of NumPy or CuPy; neither library has a type for both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """An array library and its device; made by `backend`.
+    """An array library and its device, as returned by `backend`.
 
-    With CuPy, `pool` has the arrays that are not counted: residents, scratch, temporaries.
+    With CuPy, `pool` provides the arrays that are not counted: residents, scratch, temporaries.
     """
 
     name: str
@@ -40,18 +40,18 @@ class Backend:
     pool: Any = None
 
     def empty(self, nbytes: int) -> Array:
-        """uint8[nbytes], not counted in a run."""
+        """uint8[nbytes], not counted in the measurements of a run."""
         with self.uncounted():
             return self.xp.empty(nbytes, np.uint8)
 
     def host_memory(self, nbytes: int) -> Any:
-        """Memory of the host for copies: uint8[nbytes], or pinned memory with its address `ptr` for a GPU."""
+        """Host memory for copies: uint8[nbytes], or for a GPU pinned memory with its address `ptr`."""
         if self.stream is None:
             return np.empty(nbytes, np.uint8)
         return self.xp.cuda.alloc_pinned_memory(max(nbytes, 1))
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """Return the array as a NumPy array, once it has been computed."""
+        """Return the array as a NumPy array, after waiting for its computation."""
         if self.stream is None:
             return array
         copy = self.xp.asnumpy(array, stream=self.stream)
@@ -63,26 +63,26 @@ class Backend:
             self.stream.synchronize()
 
     def running(self) -> AbstractContextManager[Any]:
-        """Context in which all work goes to the stream."""
+        """Context in which all work is submitted to the stream."""
         return nullcontext() if self.stream is None else self.stream
 
     def uncounted(self) -> AbstractContextManager[Any]:
-        """Context in which memory comes from a separate pool, not the measured one."""
+        """Context in which memory comes from a separate pool that is not measured."""
         return nullcontext() if self.pool is None else self.xp.cuda.using_allocator(self.pool.malloc)
 
     def release(self) -> None:
-        """Release free memory of the separate pool to the device."""
+        """Return free memory of the separate pool to the device."""
         if self.pool is not None:
             self.pool.free_all_blocks()
 
     def keep_busy(self) -> None:
-        """Keep a GPU busy, so that the next kernels are queued completely and start without a gap."""
+        """Occupy a GPU, so that the next kernels are all queued before the first starts."""
         if self.stream is not None:
             (spin,) = cuda_kernels(self.xp, "busy.cu", "keep_busy")
             spin((1,), (1,), (np.int64(tuning.BUSY_TICKS),))
 
     def mark(self) -> Any:
-        """Return a point in time, for `seconds`; does not synchronize."""
+        """Record a point in time for `seconds`, without synchronization."""
         if self.stream is None:
             return perf_counter()
         event = self.xp.cuda.Event()
@@ -90,7 +90,7 @@ class Backend:
         return event
 
     def seconds(self, marks: Sequence[Any]) -> NDArray[np.float64]:
-        """float64[k]: the time within each pair of 2 * k marks: from the first to the second, and so on."""
+        """float64[k]: elapsed time within each consecutive pair of 2 * k marks."""
         self.synchronize()
         pairs = zip(marks[::2], marks[1::2], strict=True)
         if self.stream is None:
@@ -100,7 +100,7 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """Return the backend of that name, "numpy" or "cupy", ready to run on; BackendError if the GPU cannot be used."""
+    """Return the backend "numpy" or "cupy", ready to run; BackendError if the GPU cannot be used."""
     if name not in BACKENDS:
         raise BackendError("no backend is called {name!r}; known: {known!l}", name=name, known=BACKENDS)
     if name == "numpy":
@@ -113,7 +113,7 @@ def backend(name: str) -> Backend:
 
 
 _gpus: dict[tuple[int, int], Backend] = {}
-"""One for each library and device, never dropped: the free memory of a CuPy pool is lost with the pool."""
+"""One per library and device, never dropped, because free memory of a CuPy pool is lost with the pool."""
 
 
 def _gpu(cupy: Any, device: int) -> Backend:
@@ -123,25 +123,26 @@ def _gpu(cupy: Any, device: int) -> Backend:
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Free bytes of a GPU, by its runtime, or of this machine; None if unknown."""
+    """Free bytes on a GPU, according to its runtime, or on this machine; None if unknown."""
     if backend.name == "cupy":
         return int(backend.xp.cuda.runtime.memGetInfo()[0])
     try:
         available = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
         if available is not None:
             return 1024 * int(available[1])
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")  # Linux before 3.14
-    except (OSError, ValueError):  # no Linux
+        # Linux kernels before 3.14 do not report MemAvailable.
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (OSError, ValueError):
         return None
 
 
 def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:
-    """Kernels of a file in kernels/cuda, compiled by CuPy on first use, once for each device."""
+    """Return kernels from a file in kernels/cuda, compiled by CuPy on first use per device."""
     return _built(cupy.RawModule, cupy.cuda.runtime.getDevice(), file, names)
 
 
 def try_kernels(cupy: Any) -> None:
-    """Build the kernels of every file and launch one of each; BackendError if the device does not do what they say."""
+    """Compile the kernels of every file and launch one of each; BackendError if the results are wrong."""
     (checksum,) = cuda_kernels(cupy, "mixing.cu", "checksum")
     (keep_busy,) = cuda_kernels(cupy, "busy.cu", "keep_busy")
     found, word = cupy.zeros(1, "uint32"), cupy.zeros(4, "uint8")
@@ -164,7 +165,8 @@ def _built(raw_module: Any, device: int, file: str, names: tuple[str, ...]) -> l
     module = raw_module(code=source)
     try:
         return [module.get_function(name) for name in names]
-    except Exception as error:  # without a compiler, CuPy raises several kinds
+    # CuPy raises various exceptions if there is no compiler.
+    except Exception as error:
         raise BackendError(
             "CuPy cannot build kernels here ({error!e}); {cuda_parts!w}", error=error, cuda_parts=CUDA_PARTS
         ) from error

@@ -1,4 +1,4 @@
-"""Copies to the host and back during a run: an engine each way, which works beside compute."""
+"""Copies to the host and back during a run, with one engine per direction, concurrent with compute."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.schedule.simulation import Simulation, Step
 
 Action = tuple[str, int]
-"""("store" or "load", value): a copy begins; ("stored" or "loaded", value): it has ended; ("compute", node);
+"""("store" or "load", value): a copy begins; ("stored" or "loaded", value): a copy has ended; ("compute", node);
 ("free", value)."""
 
 
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
-"""For compute and for loads: where the error of a copy comes, or None, when it has ended."""
+"""Two queues, for compute and for loads, that receive the error of a copy, or None, when the copy ends."""
 
 
 class ThreadEngine:
-    """Copies NumPy arrays one way on a thread, in the order of the requests.
+    """Copies NumPy arrays in one direction on a thread, in the order of the requests.
 
-    Each copy takes as long as a link would and moves its bytes at the end, so a free before the end of a store, or a
-    read before that of a load, gives wrong values. Threads talk only through `SimpleQueue` and `Lock`, written in C: an
-    interrupt within an `Event` could leave it locked. `get` has no time limit, since a short one may never return
-    (CPython 3.11).
+    Each copy takes as long as over a link and moves its bytes at the end, so freeing memory before its store ends, or
+    reading it before its load ends, gives wrong values. Threads communicate only through `SimpleQueue` and `Lock`,
+    which are written in C: an interrupt could leave an `Event` locked. `get` has no timeout, since a short one may
+    never return (CPython 3.11).
     """
 
     def __init__(self, host: Array, way: str, latency: float, rate: float, events: list[Action]) -> None:
         self._host, self._way, self._latency, self._rate, self._events = host, way, latency, rate, events
         self._jobs: SimpleQueue[Any] = SimpleQueue()
-        self._running = Lock()  # released to stop
+        # Released to stop the thread.
+        self._running = Lock()
         self._running.acquire()
         self._stopped = False
         self._thread = Thread(target=self._work, daemon=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
-        """Begin a copy between an array and the host memory at an offset, after another copy; return a token."""
+        """Request a copy between an array and host memory at an offset, after another copy; return a token."""
         if self._thread.ident is None:
             self._thread.start()
         ended: Ended = SimpleQueue(), SimpleQueue()
@@ -60,8 +61,9 @@ class ThreadEngine:
             raise error
 
     def close(self) -> None:
-        """Stop: no copy is running when this returns."""
-        with suppress(RuntimeError):  # it has been stopped before
+        """Stop the engine; no copy is running when this returns."""
+        # Raised by a second call.
+        with suppress(RuntimeError):
             self._running.release()
         self._jobs.put(None)
         if self._thread.is_alive():
@@ -75,14 +77,16 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            del job, array  # a waiting thread may free it
+            # Drop the references, so that a waiting thread may free the array.
+            del job, array
             for waiting in ended:
                 waiting.put(error)
 
     def _move(self, value: int, array: Array, offset: int, after: Ended | None) -> None:
         if after is not None:
             error = after[1].get()
-            after[1].put(error)  # for the next load of the value
+            # Put the result back for the next load of the value.
+            after[1].put(error)
             if error is not None:
                 raise error
         self._events.append((self._way, value))
@@ -103,11 +107,12 @@ class StreamEngine:
         self._stream = on.xp.cuda.Stream(non_blocking=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
-        """Launch a copy behind the work that compute has launched; see `ThreadEngine`."""
+        """Enqueue a copy after the work that compute has launched; see `ThreadEngine`."""
         for event in (self._on.mark(), after):
             if event is not None:
                 self._stream.wait_event(event)
-        if array.size:  # an empty array has no address
+        # An empty array has no address.
+        if array.size:
             move = array.data.copy_to_host_async if self._way == "store" else array.data.copy_from_host_async
             move(self._host.ptr + offset, array.size, self._stream)
         ended = self._on.xp.cuda.Event()
@@ -115,7 +120,7 @@ class StreamEngine:
         return ended
 
     def wait(self, copy: Any) -> None:
-        """Let the stream of all operations wait for a copy; see `ThreadEngine`."""
+        """Make the compute stream wait for a copy; see `ThreadEngine`."""
         self._on.stream.wait_event(copy)
 
     def close(self) -> None:
@@ -129,29 +134,32 @@ Engine = ThreadEngine | StreamEngine
 class HostCopies:
     """The stores and loads of a run, by instance, and the bytes on the host.
 
-    `link` limits rates, latency and host memory on NumPy. Entering raises OutOfMemoryError if the host has too little.
+    On NumPy, `link` determines rates and latency. Entering raises OutOfMemoryError if the host has too little memory.
     """
 
     def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:
         steps = list(simulation.steps())
-        self.loads = [step.loads for step in steps]  # instances
+        self.loads = [step.loads for step in steps]
         self.stores = [step.stores for step in steps]
-        self.used = 0  # bytes on the host
+        self.used = 0
         self.events: list[Action] = []
         self._on, self._link, self._peak = on, link, simulation.host_peak
         self._value: list[int] = simulation.lifetimes.value.tolist()
         self._size: list[int] = simulation.graph.memory.tolist()
-        self._gone: list[list[int]] = [[] for _ in steps]  # values that leave the host after a step
+        # By step: values that leave the host after it.
+        self._gone: list[list[int]] = [[] for _ in steps]
         self._offset: dict[int, int] = {}
         self._capacity = self._place(steps)
         self._engines: dict[str, Engine] = {}
-        self._stored: dict[int, Any] = {}  # value: its store
-        self._leaving: dict[int, Any] = {}  # instance: a store that compute has not waited for
-        self._arriving: dict[int, Any] = {}  # instance: a load, likewise
+        # By value: its store. By instance: stores and loads that compute has not waited for yet.
+        self._stored: dict[int, Any] = {}
+        self._leaving: dict[int, Any] = {}
+        self._arriving: dict[int, Any] = {}
 
     def _place(self, steps: list[Step]) -> int:
-        """Give each value a place on the host, and return the bytes of all places."""
-        read: dict[int, int] = {}  # instance: the step that first reads it
+        """Assign each value an offset in host memory; return the total size."""
+        # By instance: the step that first reads it.
+        read: dict[int, int] = {}
         for at, step in enumerate(steps):
             for _, i in step.reads:
                 read.setdefault(i, at)
@@ -159,7 +167,8 @@ class HostCopies:
         last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
         for x, (i, at) in last.items():
             self._gone[read.get(i, at)].append(x)
-        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # unread loads arrive a step later
+        # Loads that are never read arrive a step later.
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:
@@ -183,7 +192,8 @@ class HostCopies:
         try:
             host = self._on.host_memory(self._capacity)
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before
+            # Other RuntimeErrors come from earlier kernels.
+            if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
                 raise
             raise OutOfMemoryError(
                 "the copies take {capacity:,} bytes of the host, which it does not have; take a schedule with "
@@ -198,7 +208,7 @@ class HostCopies:
         self.close()
 
     def close(self) -> None:
-        """Stop both engines, first that of stores, for which loads wait."""
+        """Stop both engines, the stores first, because loads wait for them."""
         for engine in self._engines.values():
             engine.close()
         self._stored.clear()
@@ -214,25 +224,25 @@ class HostCopies:
         return ThreadEngine(host, way, latency, rate, self.events)
 
     def load(self, i: int, array: Array) -> None:
-        """Begin the copy of an instance from the host, when its store has ended."""
+        """Request the copy of an instance from the host, after its store."""
         x = self._value[i]
         self._arriving[i] = self._engines["load"].copy(x, array, self._offset[x], self._stored[x])
 
     def store(self, i: int, array: Array) -> None:
-        """Begin the copy of an instance to the host."""
+        """Request the copy of an instance to the host."""
         x = self._value[i]
         self._stored[x] = self._leaving[i] = self._engines["store"].copy(x, array, self._offset[x], None)
         self.used += self._size[x]
 
     def arrive(self, i: int) -> bool:
-        """Wait for the load of an instance; False if it was not loaded, or has arrived before."""
+        """Wait for the load of an instance; False if it was not loaded or compute has already waited for it."""
         copy = self._arriving.pop(i, None)
         if copy is not None:
             self._engines["load"].wait(copy)
         return copy is not None
 
     def leave(self, i: int) -> None:
-        """Wait for the store of an instance, if there is one."""
+        """Wait for the store of an instance, if it has one."""
         copy = self._leaving.pop(i, None)
         if copy is not None:
             self._engines["store"].wait(copy)
@@ -242,5 +252,5 @@ class HostCopies:
             self.leave(i)
 
     def end_step(self, step: int) -> None:
-        """Subtract the values whose last load a step has read from `used`."""
+        """Subtract the values that leave the host after a step from `used`."""
         self.used -= sum([self._size[x] for x in self._gone[step]])

@@ -19,38 +19,38 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """A schedule that ran: bytes at each step, and a checksum of every instance.
+    """Measurements of a schedule that was executed: bytes at each step, and a checksum of every instance.
 
     Parameters
     ----------
     graph : ComputationGraph
     simulation : Simulation
-        The simulation of the schedule.
+        The prediction.
     backend, device : str
-        Where it ran.
+        Backend and device of the run.
     used, used_raw : int64[m]
-        Bytes allocated during each step, each request rounded up to 512, and exactly.
+        Bytes allocated during each step, with each request rounded up to 512 bytes, and without rounding.
     total : int64[m]
         Bytes reserved on the device during each step, by the pool or the arena.
     resident : int
-        Bytes of the residents, not included in the others.
+        Bytes of the residents, which are not included in the other numbers.
     checksums : uint32[n_instances]
         Checksum of each instance of `simulation.lifetimes`, after its step.
     mismatches : list of (int, int)
         (step, value) of each recomputed value that differs from its first instance, and, with the last step, of each
-        output that has changed since it was computed.
+        output that changed after its computation.
     seconds : float64[m], optional
         Time of the operators at each step.
     allocation : Allocation, optional
-        The arena that it ran in.
+        The arena in which the schedule ran.
     outputs : dict of int to uint8[...]
-        The outputs at the end by value, if requested.
+        Final outputs by value, if requested.
     host : int64[m], optional
         Bytes on the host during each step, if values are copied there.
     events : list of (str, int), optional
-        On NumPy, if values are copied: what happened, in this order. ("compute", node); ("free", value), of outputs
-        too; ("store", value) and ("load", value) where a copy begins, ("stored", value) and ("loaded", value) where it
-        has ended.
+        On NumPy, if values are copied: the events in chronological order. ("compute", node); ("free", value), also for
+        outputs; ("store", value) and ("load", value) when a copy begins, ("stored", value) and ("loaded", value) when
+        it ends.
     """
 
     graph: ComputationGraph
@@ -85,31 +85,31 @@ class Execution:
 
     @property
     def peak_used(self) -> int:
-        """Bytes at the worst step, each request rounded up to 512."""
+        """Maximum bytes allocated at a step, with each request rounded up to 512 bytes."""
         return int(self.used.max(initial=0))
 
     @property
     def peak_raw(self) -> int:
-        """Bytes at the worst step, without rounding."""
+        """Maximum bytes allocated at a step, without rounding."""
         return int(self.used_raw.max(initial=0))
 
     @property
     def peak_total(self) -> int:
-        """Bytes reserved at the worst step."""
+        """Maximum bytes reserved at a step."""
         return int(self.total.max(initial=0))
 
     @property
     def predicted(self) -> Int64:
-        """int64[m]: the expected `used`, counted independently of the frees; see `live_memory`."""
+        """int64[m]: the expected `used`, computed independently of the frees; see `live_memory`."""
         return live_memory(self.simulation, CHUNK) - self._saved(CHUNK)
 
     @property
     def predicted_raw(self) -> Int64:
-        """int64[m]: the expected `used_raw`, likewise."""
+        """int64[m]: the expected `used_raw`, computed in the same way."""
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """int64[m]: bytes of values written over another one, which count once."""
+        """int64[m]: bytes that in-place updates save, since an overwritten value is not counted."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)
@@ -119,7 +119,7 @@ class Execution:
 
     @property
     def buffers(self) -> Buffers:
-        """Buffers of the schedule: the allocation's, or those of the simulation."""
+        """Buffers of the schedule: those of the allocation, if any, or of the simulation."""
         return Buffers.of(self.simulation) if self.allocation is None else self.allocation.buffers
 
     @property
@@ -139,8 +139,8 @@ class Execution:
     def differs_from(self, other: Execution) -> list[tuple[int, int]]:
         """(step, value) of each instance that differs from its first checksum in another run of the same graph.
 
-        Runs of schedules with and without rematerialization, or on NumPy and on a GPU, must not differ at all; values
-        of only one of the runs are left out.
+        Runs with and without rematerialization, or on NumPy and on a GPU, must agree exactly. Values that occur in only
+        one of the runs are ignored.
         """
         check_simulation(other.simulation, self.graph)
         expected = other.first_checksums
@@ -154,7 +154,7 @@ class Execution:
 
 
 def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """Return a read-only copy of times of steps; ValueError for another shape (None is any length)."""
+    """Return a read-only copy of step times; ArgumentError for another shape (None is any length)."""
     try:
         if np.iscomplexobj(seconds):
             raise TypeError
@@ -171,9 +171,10 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
 
 
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
-    """int64[m]: bytes that are live at each step, every size rounded up to whole chunks.
+    """int64[m]: bytes live at each step, with every size rounded up to whole chunks.
 
-    Counted from graph and order, not from `simulation.lifetimes`, by which the run frees: so it shows a wrong lifetime.
+    Computed from the graph and the order, independently of `simulation.lifetimes`, which the run uses to free values.
+    Hence a wrong lifetime shows up as a difference.
     """
     graph, schedule = simulation.graph, simulation.schedule
     order = schedule.order
@@ -181,18 +182,18 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
     value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
-    # at step s loads come first, at time 2 s, then the run, at 2 s + 1
+    # Time 2 s for the loads of step s, and 2 s + 1 for its run.
     value, made = np.concatenate([value, loads[:, 1]]), np.concatenate([2 * made_at + 1, 2 * loads[:, 0]])
     by_value = np.lexsort((made, value))
     value, made = value[by_value], made[by_value]
-    # a read is served by what was made last before it, or first for an output, which is pinned
+    # A read is served by the newest instance, or for an output by the first, which stays live.
     key = 2 * (len(order) + 1)
     served = np.searchsorted(value * key + made, read * key + 2 * read_at + 1) - 1
     first = np.searchsorted(value, np.arange(graph.n_values))
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    # the newest instance that a step has made lingers, and a store copies the newest before its step
+    # A lingering instance is the newest one that its step created; a store copies the newest one before its step.
     stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
     np.maximum.at(last, stays, lingering[:, 2] - 1)
     copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1
@@ -202,11 +203,11 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """(entries of the running node's row, its step), step by step."""
+    """(entries of the running node's row, step of each entry), in order of steps."""
     ends, entries = gather_rows(indptr, indices, order)
     return entries.astype(np.int64), row_of(ends)
 
 
 def live_bytes(buffers: Buffers, n_steps: int) -> Int64:
-    """int64[n_steps]: bytes of the buffers that are needed at each step."""
+    """int64[n_steps]: bytes of the buffers that are live at each step."""
     return interval_sums(buffers.begin, buffers.release_step, buffers.size, n_steps)

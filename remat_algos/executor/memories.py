@@ -1,4 +1,4 @@
-"""Memory of a run: the source of its bytes, and their counting."""
+"""Memory of a run: where its arrays come from, and how their bytes are counted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from remat_algos.allocate.pools import CHUNK
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 
-PATTERN = 0xA5  # over freed bytes in checked runs: as a float32 it is tiny, as an index far outside
-BYTES = range(1, 252)  # in turn over allocated arrays, so that bytes that are never written differ between runs
-WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
+# Overwrites freed bytes in checking mode: tiny as a float32, far out of range as an index.
+PATTERN = 0xA5
+# Fill allocated arrays with these in turn, so that bytes that are never written differ between runs.
+BYTES = range(1, 252)
+# Kernels on a GPU require addresses that are multiples of this.
+WORD = 16
 
 
 def in_chunks(nbytes: int) -> int:
@@ -24,15 +27,15 @@ def in_chunks(nbytes: int) -> int:
 
 
 class Memory(Protocol):
-    """Allocates the arrays of a run, and counts their bytes."""
+    """Allocates the arrays of a run and counts their bytes."""
 
     @property
     def used(self) -> int:
-        """Bytes allocated and not freed, each request rounded up to 512."""
+        """Allocated bytes, with each request rounded up to 512 bytes."""
 
     @property
     def used_raw(self) -> int:
-        """Bytes allocated and not freed, without rounding."""
+        """Allocated bytes, without rounding."""
 
     @property
     def total(self) -> int:
@@ -45,25 +48,25 @@ class Memory(Protocol):
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` frees it. OutOfMemoryError if there is no room."""
+        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError if it does not fit."""
 
     def free(self, key: int) -> None:
-        """Free an array that has no other references."""
+        """Free an array; the caller keeps no references to it."""
 
     def peak(self) -> int:
-        """Maximum of `used` since the last call, with temporaries of operators if they are visible."""
-        # The run calls it once per step, after all allocations and before the frees: `used` is the maximum.
+        """Maximum of `used` since the last call, including temporaries of operators if they are visible."""
+        # The run calls this once per step, after all allocations and before all frees, where `used` is maximum.
         return self.used
 
     def close(self) -> None:
-        """Free everything."""
+        """Free all arrays."""
 
 
 class TrackingMemory(Memory):
-    """NumPy arrays, counted as a GPU allocator would: each request rounded up to 512 bytes.
+    """NumPy arrays, counted like a GPU allocator does: each request is rounded up to 512 bytes.
 
-    An array counts in `used` until it is garbage-collected, so an operator that still refers to a freed one is noticed.
-    With `pattern` each allocated array is filled with another byte, and a freed one is overwritten.
+    An array counts in `used` until it is garbage-collected, which detects operators that keep references to freed
+    arrays. With `pattern`, allocated arrays are filled with varying bytes, and freed arrays are overwritten.
     """
 
     used = used_raw = total = 0
@@ -72,10 +75,11 @@ class TrackingMemory(Memory):
         self._limit = checked_limit(limit)
         self._pattern, self._bytes = pattern, cycle(BYTES)
         self._arrays: dict[int, Array] = {}
-        self._overdue: dict[int, weakref.ref[Any]] = {}  # by id: neither arrays nor weak references to them can be keys
+        # Keyed by a number, because neither arrays nor weak references to them are hashable.
+        self._overdue: dict[int, weakref.ref[Any]] = {}
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit."""
+        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError above the limit."""
         chunk = in_chunks(nbytes)
         if self.used + chunk > self._limit:
             raise OutOfMemoryError("the limit is reached", requested=nbytes, free=max(self._limit - self.used, 0))
@@ -92,12 +96,13 @@ class TrackingMemory(Memory):
         return array
 
     def free(self, key: int) -> None:
-        """Free an array; it counts until its last reference is gone."""
+        """Free an array; it counts as used until its last reference is gone."""
         array = self._arrays.pop(key)
         if self._pattern:
             array.fill(PATTERN)
         number = id(array)
-        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # called at once if unreferenced
+        # The callback runs at once if there are no other references.
+        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))
 
     def close(self) -> None:
         self._arrays.clear()
@@ -106,7 +111,8 @@ class TrackingMemory(Memory):
 
     def _gone(self, number: int, nbytes: int) -> Any:
         def count_out(_: object) -> None:
-            if self._overdue.pop(number, None) is not None:  # None: all have been released
+            # None after `close`, which resets the counts.
+            if self._overdue.pop(number, None) is not None:
                 self.used -= in_chunks(nbytes)
                 self.used_raw -= nbytes
 
@@ -114,10 +120,10 @@ class TrackingMemory(Memory):
 
 
 class PoolMemory(Memory):
-    """Arrays from a separate CuPy memory pool; temporaries of operators come from it too.
+    """Arrays from a separate CuPy memory pool, which also serves the temporaries of operators.
 
-    The pool scans all its chunks to count, so its counts are read once per step, and a memory hook counts in between.
-    `limit` is on the bytes that the pool reserves.
+    The pool scans all its chunks to compute its counts, so they are read once per step, and a memory hook counts in
+    between. `limit` is on the bytes that the pool reserves.
     """
 
     used_raw = 0
@@ -127,7 +133,8 @@ class PoolMemory(Memory):
         bytes_allowed = checked_limit(limit)
         self._pool = backend.xp.cuda.MemoryPool()
         if limit is not None:
-            self._pool.set_limit(size=max(bytes_allowed, 1))  # 0 would be no limit
+            # CuPy reads 0 as no limit.
+            self._pool.set_limit(size=max(bytes_allowed, 1))
         self._limit = limit
         self._hook = _pool_hook(backend.xp.cuda)
         self._arrays: dict[int, Array] = {}
@@ -149,7 +156,7 @@ class PoolMemory(Memory):
         return self
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """uint8[nbytes]; `key` frees it. OutOfMemoryError beyond the limit, or what the device has."""
+        """Allocate uint8[nbytes], to be freed with `key`; OutOfMemoryError above the limit or the device memory."""
         try:
             memory = self._malloc(nbytes)
         except MemoryError:
@@ -161,13 +168,14 @@ class PoolMemory(Memory):
         return array
 
     def free(self, key: int) -> None:
-        """Free an array; the pool counts it until its last reference is gone."""
+        """Free an array; the pool counts it as used until its last reference is gone."""
         array = self._arrays.pop(key)
         self.used_raw -= array.size
         if self._pattern and array.size:
             array.fill(PATTERN)
         del array
-        self._hook.high = self._hook.now  # bytes before the free do not belong to the peak of the next step
+        # Bytes before the free do not count in the peak of the next step.
+        self._hook.high = self._hook.now
 
     def peak(self) -> int:
         """Maximum of `used` since the last call or the last free."""
@@ -176,14 +184,14 @@ class PoolMemory(Memory):
         return high
 
     def close(self) -> None:
-        """Release all arrays, and the memory of the pool to the device."""
+        """Free all arrays, and return the memory of the pool to the device."""
         self._arrays.clear()
         self._inside.close()
         self._pool.free_all_blocks()
         self.used_raw = 0
 
     def _malloc(self, nbytes: int) -> Any:
-        """Allocate from this pool and mark it for the hook: hooks are called for every pool, without its name."""
+        """Allocate from this pool with the hook enabled; hooks are called for every pool, without its name."""
         self._hook.ours = True
         try:
             return self._pool.malloc(nbytes)
@@ -200,7 +208,7 @@ class PoolMemory(Memory):
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """A memory hook that counts requests while `ours` is set, and the frees of their memory; it derives from CuPy's."""
+    """A CuPy memory hook that counts requests while `ours` is set, and the frees of their memory."""
 
     class PoolHook(cuda.MemoryHook):
         name = "remat_algos"
@@ -212,7 +220,8 @@ def _pool_hook(cuda: Any) -> Any:
             self._live: set[int] = set()
 
         def malloc_postprocess(self, *, mem_size: int, mem_ptr: int, pmem_id: int, **_: Any) -> None:
-            if self.ours and mem_ptr:  # no address: 0 bytes were requested, or there was no room
+            # No address: the request was for 0 bytes or failed.
+            if self.ours and mem_ptr:
                 self._live.add(pmem_id)
                 self.now += mem_size
                 self.high = max(self.high, self.now)
@@ -226,11 +235,11 @@ def _pool_hook(cuda: Any) -> Any:
 
 
 class ArenaMemory(Memory):
-    """One slab, with a slice for each buffer of an allocation; a buffer written over another shares its slice.
+    """One slab with a slice for each buffer of an allocation; buffers that overwrite each other share a slice.
 
-    Buffers are filled with a pattern at their begin, unless written over another, and at their end, which destroys a
-    value that is still needed there. Real layers compute the same bits on a GPU as from its pool if 512 divides all
-    offsets; at other offsets libraries may choose kernels that sum in other orders.
+    A buffer is filled with a pattern when it begins, unless it overwrites another one, and when it ends. This destroys
+    any value that still uses these bytes. On a GPU, layers compute the same bits as with a pool if all offsets are
+    multiples of 512; at other offsets libraries may choose kernels that sum in another order.
     """
 
     used = used_raw = total = 0
@@ -254,7 +263,7 @@ class ArenaMemory(Memory):
         return self
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """Return the slice of a buffer: the same array if it is written over another one."""
+        """Return the slice of a buffer; a buffer that overwrites another gets the same array."""
         over = self._over[key]
         if over >= 0 and over in self._arrays:
             array = self._arrays[key] = self._arrays.pop(over)
@@ -267,7 +276,7 @@ class ArenaMemory(Memory):
         return array
 
     def free(self, key: int) -> None:
-        """Free the bytes of a buffer; no effect if another one has been written over it."""
+        """Free the bytes of a buffer; no effect if another buffer has overwritten it."""
         array = self._arrays.pop(key, None)
         if array is None:
             return

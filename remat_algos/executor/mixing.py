@@ -1,8 +1,8 @@
-"""Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and on CUDA.
+"""Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and CUDA.
 
-Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i modulo
-its length, times an odd number for its place; an input longer than the result also adds its checksum times that
-number, so that every byte counts. Then follow rounds of multiplication, addition and xor with the upper bits.
+Word i of a result starts as i times an odd constant, xor the number of the result. Each input adds its word i (modulo
+its length) times an odd number that depends on its position. An input longer than the result also adds its checksum
+times that number, so that every byte counts. Rounds of multiplication, addition and xor with the upper bits follow.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from remat_algos.executor.array_backend import Array, Backend, cuda_kernels
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39
 SHIFT = 15
 
-_MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))  # faster than scalars
+# Arrays are faster than scalars.
+_MULTIPLIER, _ADDEND, _SHIFT = (np.array(c, np.uint32) for c in (MULTIPLIER, ADDEND, SHIFT))
 
 Words = NDArray[np.uint32]
 
 
 @cache
 def _tables() -> tuple[Words, Words]:
-    """i * PLACE and (2 * i + 1) * WEIGHT for the places i of a block, read-only."""
+    """i * PLACE and (2 * i + 1) * WEIGHT for the positions i in a block, read-only."""
     i = np.arange(tuning.BLOCK_WORDS, dtype=np.uint32)
     places, weights = i * PLACE, (2 * i + 1) * WEIGHT
     for table in (places, weights):
@@ -36,7 +37,7 @@ def _tables() -> tuple[Words, Words]:
 
 
 class NumpyMixer:
-    """Mixing on the CPU, block by block; scratch is a few blocks, whatever the sizes."""
+    """Mixing on the CPU, block by block; scratch is a few blocks, regardless of the sizes."""
 
     def __init__(self) -> None:
         self._places, self._weights = _tables()
@@ -44,7 +45,7 @@ class NumpyMixer:
         self._mixed, self._upper = np.empty(tuning.BLOCK_WORDS, np.uint32), np.empty(tuning.BLOCK_WORDS, np.uint32)
 
     def mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
-        """Write the mix of the inputs, or add it to `out`."""
+        """Write the mix of the inputs to `out`, or add it if `add`."""
         n_words = -(-out.size // 4)
         factors = self._factors(len(inputs))
         longer = sum((2 * k + 3) * self.checksum(a) for k, a in enumerate(inputs) if a.size > 4 * n_words)
@@ -74,13 +75,13 @@ class NumpyMixer:
             _store(mixed, out, start)
 
     def _factors(self, count: int) -> list[NDArray[np.uint32]]:
-        """At least `count` factors."""
+        """Return at least `count` factors."""
         while len(self._odd) < count:
             self._odd.append(np.array(2 * len(self._odd) + 3, np.uint32))
         return self._odd
 
     def checksum(self, array: Array) -> int:
-        """The sum of all words, each times the odd weight of its position, modulo 2**32."""
+        """Sum of all words, each times the odd weight of its position, modulo 2**32."""
         n_words = -(-array.size // 4)
         if 0 < n_words <= tuning.BLOCK_WORDS:
             return int(np.dot(_words(array, 0, n_words), self._weights[:n_words]))
@@ -101,7 +102,7 @@ def _store(words: Words, array: Array, start: int) -> None:
 
 
 def _words(array: Array, start: int, count: int) -> Words:
-    """Words `start:start + count` of an array, without a copy if the last one is whole."""
+    """Words `start:start + count` of an array; without a copy if the last word is complete."""
     part = array[4 * start : 4 * (start + count)]
     if part.size % 4 == 0:
         return part.view(np.uint32)
@@ -123,7 +124,7 @@ def _periodic(array: Array, start: int, count: int) -> Words:
 
 
 def _burn(count: int, burn: int) -> None:
-    """Multiply-adds without a result."""
+    """Multiply-adds whose result is discarded."""
     x = np.ones(count, np.float32)
     for _ in range(burn):
         np.multiply(x, np.float32(0.999), out=x)
@@ -131,7 +132,7 @@ def _burn(count: int, burn: int) -> None:
 
 
 class _Slots:
-    """Checksums in the GPU's memory, zero at first, copied to the host on demand."""
+    """Checksums in GPU memory, initially zero, copied to the host on demand."""
 
     def __init__(self, backend: Backend, count: int) -> None:
         self._backend = backend
@@ -152,7 +153,7 @@ class _Slots:
 
 
 class _Later:
-    """A checksum that the GPU still computes; int() waits for it."""
+    """A checksum that the GPU may still be computing; int() waits for it."""
 
     __slots__ = ("_slot", "_slots")
 
@@ -164,7 +165,7 @@ class _Later:
 
 
 class CudaMixer:
-    """Mixing on a GPU by the kernels of `mixing.cu`; it uses no memory of the measured pool."""
+    """Mixing on a GPU by the kernels in `mixing.cu`, which use no memory of the measured pool."""
 
     THREADS = 256
 
@@ -207,7 +208,7 @@ class CudaMixer:
         return _Later(self._slots)
 
     def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
-        """uint32[n_inputs]: checksums of inputs longer than the result, else 0."""
+        """uint32[n_inputs]: checksums of inputs longer than the result, 0 for others."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):
             return self._nothing

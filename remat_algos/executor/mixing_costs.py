@@ -1,4 +1,4 @@
-"""Time of synthetic operators: measured on a few sizes, then estimated for every node."""
+"""Times of synthetic operators: measured for a few sizes, then estimated for every node."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Seconds = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class MixingCosts:
-    """Seconds of a node of `SyntheticOperators`, by its work.
+    """Model of the seconds of a node of `SyntheticOperators`, linear in its work.
 
-    `call` is for each result, workspace and input of a result; `written` per word of a result; `read` per word that a
-    result reads; `wrapped` per word of a result and shorter input, which repeats; `summed` per word of an input longer
-    than a result. `residual` is the largest deviation from the measured times, as a share.
+    `call` is per result, workspace and input of a result; `written` per word of a result; `read` per word read by a
+    result; `wrapped` per word of a result for each shorter input, which repeats; `summed` per word of an input longer
+    than a result. `residual` is the largest relative deviation from the measured times.
     """
 
     call: float
@@ -44,14 +44,15 @@ class MixingCosts:
 
 @cache
 def mixing_costs(backend: str) -> MixingCosts:
-    """Measure synthetic operators on a backend: once per process, within a second."""
+    """Measure synthetic operators on a backend, once per process; takes at most a second."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
     graph = _yardstick(_sizes(backend))
     operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
     n = tuning.TIMED_RUNS + 1
     runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(n)]
-    samples = np.array(runs[1:], np.float64)  # the first compiles and touches memory
+    # The first run compiles and touches memory.
+    samples = np.array(runs[1:], np.float64)
     deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
     seconds = np.array([np.median(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
     shares = deeds / np.maximum(seconds, 1e-9)[:, None]
@@ -61,17 +62,18 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """Return the sizes of `tuning.TIMED_WORDS` for which there is room."""
+    """Return the sizes of `tuning.TIMED_WORDS` that fit in memory."""
     free = free_memory(backend_of(backend))
     most = tuning.TIMED_WORDS[backend][-1] if free is None else max(1, free // (4 * tuning.TIMED_ROOM))
     return tuple(min(size, most) for size in tuning.TIMED_WORDS[backend])
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """For each size: sources, nodes that read one to all of them, a short node that reads one, and two that read it."""
+    """Graph that is timed: for each size sources, nodes that read one or all, a short node, and two readers of it."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
-    for size in (size for size in words for _ in range(2)):  # twice: the first touches memory
+    # Each size twice, since the first pass touches memory.
+    for size in (size for size in words for _ in range(2)):
         first = len(memory)
         memory += [4 * size] * SOURCES
         for reads in READS:
@@ -84,12 +86,13 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)
     output = np.zeros(len(memory), bool)
-    output[-1] = True  # all others are freed after their last read
+    # Other values are freed after their last read.
+    output[-1] = True
     return ComputationGraph.from_edges(edges, memory=memory, output=output)
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n, 5]: calls, words written, read, read again and summed, in a run of each node."""
+    """float64[n, 5]: calls and words written, read, read repeatedly and summed, per run of each node."""
     found = np.zeros((graph.n_nodes, 5))
     resident = graph.resident
     for v in range(graph.n_nodes):

@@ -1,4 +1,4 @@
-"""Operators, which run nodes: the protocol, and synthetic ones that expose any wrong byte."""
+"""Operators, which run nodes: the protocol, and synthetic operators that reveal any wrong byte."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _INPUT = ROLES.index("input")
 class Operators(Protocol):
     """Run the nodes of a graph; `execute` calls `run` for one node at a time.
 
-    Arrays are uint8, to be viewed as their real dtype. Keep no array beyond the call: its bytes are freed.
+    Arrays are uint8; view them as their real dtype. Keep no array after the call, since its memory is freed.
     """
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Prepare a run, before bytes are counted: compile, allocate scratch."""
+        """Prepare a run before bytes are counted: compile kernels, allocate scratch."""
 
     def residents(self, backend: Backend) -> list[Array]:
-        """All inputs, parameters and states, by id; called once per run."""
+        """Return all inputs, parameters and states by id; called once per run."""
 
     def run(
         self,
@@ -46,22 +46,22 @@ class Operators(Protocol):
         ----------
         node : int
         reads : tuple of uint8[...]
-            Its reads, in argument order.
+            Arrays that the node reads, in argument order.
         residents : tuple of uint8[...]
-            The residents that it reads, by id.
+            Residents that the node reads, by id.
         values : tuple of uint8[...]
-            Destinations of its values, to be written completely: `values[k][...] = result`, or through a view. In an
-            arena one may *be* an entry of `reads`, the same array: then it is written over that read.
+            Arrays to write its values to, completely: `values[k][...] = result`, or through a view. In an arena, one
+            may *be* an entry of `reads`, the same array, which is then overwritten in place.
         workspace : uint8[...], optional
-            Scratch.
+            Scratch array.
         """
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32 checksum of the array, or an object convertible with `int()`, so that a GPU can compute it later."""
+        """Return a uint32 checksum of the array, or an object that `int()` converts to it, for asynchronous GPUs."""
 
 
 def check_operators(operators: object) -> None:
-    """Raise TypeError for an object that lacks a method of `Operators`, or a class."""
+    """Raise TypeError for a class, or an object without a method of `Operators`."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         raise ArgumentTypeError(
             "operators are {operators!r}; give an object with the methods of Operators: prepare, residents, run and "
@@ -73,24 +73,24 @@ def check_operators(operators: object) -> None:
 class SyntheticOperators:
     """Operators that mix the bits of all their reads, bit-identical on NumPy and CUDA.
 
-    Every word of a value depends on its place, the node, the value, the seed, and all reads and residents of its node.
-    The workspace is filled before and after. A node that updates parameters or states adds to all of them.
+    Every word of a value depends on its position, the node, the value, the seed, and all reads and residents of the
+    node. The workspace is filled before and after. A node that updates parameters or states adds to all of them.
 
     Parameters
     ----------
     graph : ComputationGraph
     seed : int
     iters : int or int64[n]
-        Rounds of mixing of each node: integer work.
+        Rounds of mixing for each node: integer work.
     burn : int or int64[n]
-        Float multiply-adds for each word, without effect: floating-point work.
+        Float multiply-adds for each word, whose result is discarded: floating-point work.
 
     Raises
     ------
     ValueError
-        If `iters` or `burn` is below 0, or more than an int32.
+        If `iters` or `burn` is negative, or exceeds an int32.
     TypeError
-        If `seed` is not a whole number.
+        If `seed` is not an integer.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class SyntheticOperators:
 
     @checked_arguments
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Compile the kernels, or allocate scratch; GraphError unless they were made for this graph."""
+        """Compile the kernels, or allocate scratch; GraphError if the operators belong to another graph."""
         if graph is not self._graph and graph.hash != self._graph.hash:
             raise GraphError("these operators were made for another graph; make them for the one that is to run")
         resident = graph.resident
@@ -128,7 +128,7 @@ class SyntheticOperators:
 
     @checked_arguments
     def residents(self, backend: Backend) -> list[Array]:
-        """Residents of the graph's sizes, filled from the seed."""
+        """Return residents with the sizes of the graph, filled from the seed."""
         resident = self._graph.resident
         arrays = [] if resident is None else [backend.empty(size) for size in resident.memory.tolist()]
         for array, number in zip(arrays, self._numbers(3, len(arrays)), strict=True):
@@ -160,14 +160,14 @@ class SyntheticOperators:
             mix(workspace, self._scratch[node], [], 1, 0)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32: the sum of all words of the array, each times an odd number for its place."""
-        return self._mixer.checksum(array)  # type: ignore[union-attr]  # prepare has been called
+        """uint32: the sum of all words of the array, each times an odd number that depends on its position."""
+        return self._mixer.checksum(array)  # type: ignore[union-attr]
 
     def _mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _numbers(self, kind: int, count: int) -> list[int]:
-        """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct below 2**30 objects per kind."""
+        """Return a uint32 for each of `count` objects of a kind, 0 to 3; all distinct up to 2**30 objects per kind."""
         numbers = np.arange(count, dtype=np.uint32) + np.uint32(kind << 30)
         # Each step is invertible, so distinct numbers stay distinct.
         for part in (0, self._seed & 0xFFFFFFFF, self._seed >> 32 & 0xFFFFFFFF):
@@ -176,7 +176,7 @@ class SyntheticOperators:
         return numbers.tolist()
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """Compute values written over a read last; if there are several, copy such reads first."""
+        """Compute values that overwrite a read last; if there are several, copy those reads first."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]
@@ -187,7 +187,7 @@ class SyntheticOperators:
 
 
 def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
-    """Rounds of each node; the kernels count them in an int32."""
+    """Return the rounds of each node; kernels count them in an int32."""
     array = frozen(rounds, np.int64, name, n)
     wrong = array[(array < 0) | (array > 2**31 - 1)]
     if wrong.size:
@@ -199,7 +199,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
-    """For each node that updates parameters or states, the places of these among its residents."""
+    """For each node that updates parameters or states, their indices among its residents."""
     if graph.resident is None:
         return {}
     role = graph.resident.role

@@ -45,15 +45,16 @@ from remat_algos.wording import shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferKeys:
-    """Keys of the instances and of the workspace of each step: the numbers of buffers, if there is an allocation."""
+    """Keys of the instances, and of the workspace of each step; with an allocation, these are buffer numbers."""
 
     instance: list[int]
     workspace: list[int]
-    over: list[int]  # by key: the key that it is written over, or -1
+    # By key: the key of the buffer that it overwrites, or -1.
+    over: list[int]
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
-        """Return the keys of a schedule; AllocationError if the allocation is for other buffers."""
+        """Return the keys of a schedule; AllocationError if the allocation has other buffers."""
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)
@@ -65,7 +66,7 @@ class BufferKeys:
 
 
 class RunLoop:
-    """Runs the steps of a schedule in order, and holds its live arrays."""
+    """Runs the steps of a schedule in order, and owns the live arrays."""
 
     def __init__(
         self, on: Backend, simulation: Simulation, operators: Operators, keys: BufferKeys, checking: bool, timed: bool
@@ -73,9 +74,10 @@ class RunLoop:
         self.simulation, self.step, self.node = simulation, -1, -1
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
-        self._arrays: dict[int, Array] = {}  # by live instance
-        self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
-        self._residents: list[tuple[Array, ...]] = []  # by node
+        # By instance; the instance that serves reads of each value; by node.
+        self._arrays: dict[int, Array] = {}
+        self._newest = [-1] * simulation.graph.n_values
+        self._residents: list[tuple[Array, ...]] = []
         self._resident = 0
         self._sums: list[Any] = [None] * simulation.lifetimes.value.size
         self._copies: HostCopies | None = None
@@ -96,7 +98,7 @@ class RunLoop:
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
     def run_schedule(self, memory: Memory, copies: HostCopies | None) -> None:
-        """Run the schedule. The loop does only what cannot be precomputed, and avoids NumPy scalars."""
+        """Run the schedule. For speed, the loop avoids NumPy scalars and everything that can be precomputed."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
         reads_of, residents_of = to_lists(graph.read_indptr, graph.read_indices), self._residents
         indptr, value = lifetimes.instance_indptr.tolist(), lifetimes.value.tolist()
@@ -124,7 +126,8 @@ class RunLoop:
             if self._checking:
                 self._check_reads(reads_of[node])
             if self._timed:
-                self._on.keep_busy()  # launching a kernel from Python is not the kernel's time
+                # Exclude the launch time of kernels, which is spent in Python.
+                self._on.keep_busy()
                 self._marks.append(mark())
             run(node, reads, residents_of[node], values, workspace)
             if self._timed:
@@ -133,15 +136,18 @@ class RunLoop:
             self._used_raw.append(memory.used_raw)
             self._total.append(memory.total)
             if self._checking and workspace is not None:
-                workspace.fill(PATTERN)  # destroys a value at the same address
+                # Destroys a value that overlaps the workspace.
+                workspace.fill(PATTERN)
             for i, array in zip(computed, values, strict=True):
                 sums[i] = _word(checksum(array)) if self._checking else checksum(array)
                 arrays[i] = array
-                if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
+                # Reads of an output are always served by its first instance.
+                if not pinned[value[i]] or newest[value[i]] < 0:
                     newest[value[i]] = i
             if self._checking:
                 self._check_reads_after(reads_of[node], reads, served, computed)
-            reads, values, workspace, array = (), (), None, None  # `memory` must have the only references
+            # Drop the references, so that `memory` has the only ones.
+            reads, values, workspace, array = (), (), None, None
             if scratch[node]:
                 free(scratch_key[step])
             if copies is not None:
@@ -160,7 +166,7 @@ class RunLoop:
             copies.finish()
 
     def _await(self, copies: HostCopies, served: list[int], computed: range) -> None:
-        """Wait for the loads that a step reads, and for stores of what it writes over."""
+        """Wait for the loads that a step reads, and for the stores of values that it overwrites."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in computed}
         for i in served:
@@ -174,7 +180,7 @@ class RunLoop:
             self._sums[i] = _word(checksum) if self._checking else checksum
 
     def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
-        """Return the measurements, and the outputs at the end."""
+        """Return the measurements and, if requested, the final outputs."""
         graph = self.simulation.graph
         checksums = np.array([_word(checksum) for checksum in self._sums], np.uint32)
         seconds = self._on.seconds(self._marks) if self._timed else None
@@ -201,7 +207,7 @@ class RunLoop:
         )
 
     def where(self) -> str:
-        """Return the current step, for messages."""
+        """Describe the current step, for messages."""
         if self.step < 0:
             return "preparing the operators"
         return f"step {self.step} runs {shortened(self.simulation.graph.labels[self.node])}"
@@ -212,10 +218,11 @@ class RunLoop:
         self._residents = []
 
     def _served(self, reads: list[int]) -> tuple[list[int], tuple[Array, ...]]:
-        """Return the instances that serve the reads of a step, and their arrays; StaleValueError if one is not live."""
+        """Return the instances that a step reads, and their arrays; StaleValueError if one is not live."""
         try:
             served = [self._newest[x] for x in reads]
-            return served, tuple([self._arrays[i] for i in served])  # a tuple: operators cannot replace entries
+            # A tuple, so that operators cannot replace entries.
+            return served, tuple([self._arrays[i] for i in served])
         except KeyError:
             raise self._missing(reads) from None
 
@@ -226,7 +233,7 @@ class RunLoop:
         return list(zip(self.simulation.lifetimes.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
-        """Raise StaleValueError if a value has changed since it was computed, before a step reads it."""
+        """Raise StaleValueError if a read of the step changed since it was computed."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
@@ -236,7 +243,7 @@ class RunLoop:
     def _check_reads_after(
         self, values: list[int], reads: tuple[Array, ...], served: list[int], computed: range
     ) -> None:
-        """Raise StaleValueError if a step has changed a read other than by an in-place value."""
+        """Raise StaleValueError if the step changed a read, except by overwriting it in place."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in computed}
         for x, array, i in zip(values, reads, served, strict=True):
@@ -249,7 +256,7 @@ class RunLoop:
         return self._stale(x, "which was freed after step {freed}", freed=freed)
 
     def _stale(self, value: int, became: str, **fields: int) -> StaleValueError:
-        """Return the error for a read of the current step; `became` is the end of the template."""
+        """Return the error for a read of the current step; `became` is the last clause of the template."""
         graph = self.simulation.graph
         names = {"running": graph.labels[self.node], "read": graph.value_name(value)}
         template = "step {step} runs {running}, which reads {read}, " + became
@@ -277,7 +284,7 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
 
 
 def _word(checksum: Any) -> int:
-    """Return a checksum by operators as a uint32; a float would not depend on most bits."""
+    """Convert a checksum of the operators to a uint32; a float is rejected, since it would lose bits."""
     try:
         fraction = isinstance(checksum, float) or getattr(getattr(checksum, "dtype", None), "kind", "u") not in "ui"
         if not fraction and 0 <= (word := int(checksum)) < 2**32:
@@ -305,13 +312,13 @@ def _ended(simulation: Simulation) -> list[list[int]]:
 
 @checked_arguments
 def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
-    """Divide the size of every value, workspace and resident by a whole number, rounding up.
+    """Divide the sizes of all values, workspaces and residents by an integer, rounding up.
 
     Parameters
     ----------
     graph : ComputationGraph
     by : int
-        A whole number from 1 to 2**63 - 1.
+        An integer from 1 to 2**63 - 1.
 
     Returns
     -------
@@ -339,7 +346,7 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
 
 
 Runnable = Plan | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Order
-"""A plan, its record or its file; a schedule, its steps, or its simulation."""
+"""A plan, its record or its file; or a schedule, its node ids or names, or its simulation."""
 
 
 @checked_arguments
@@ -357,40 +364,43 @@ def execute(
     timed: bool = False,
     outputs: bool = False,
 ) -> Execution:
-    """Run a schedule: compute, read, copy and free its values, and count the bytes of every step.
+    """Execute a schedule: compute, copy and free its values, and measure the bytes at every step.
 
-    The values of a node are allocated when it runs, then its workspace; after the step the workspace is freed, then
-    values without later reads. Residents are not counted. Values that the schedule loads are copied to the host and
-    back beside the runs: a run waits for the loads that it reads, a free for the store of its value. The memory of the
-    host is taken before the first step. However the run ends, no copy is running and all its arrays are released.
+    When a node runs, its values are allocated, then its workspace. After the step the workspace is freed, then values
+    without later reads. Residents are not counted. Copies to the host and back are concurrent with the runs: a run
+    waits for the loads that it reads, and a free waits for the store of its value. Host memory is allocated before the
+    first step. Whether the run succeeds or fails, at the end no copy is in progress and all its arrays are released.
 
     Parameters
     ----------
     graph : ComputationGraph
     schedule : Schedule, int32[m], Simulation, Plan, mapping or path
-        A simulation is run as it is, with its graph; the claims of a plan, its record or its file are verified first.
+        A simulation is executed on its own graph; the claims of a plan, record or file are verified first.
     operators : Operators, optional
         The operators of the nodes; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
-        Allocation of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Overlaps of
-        buffers are not checked beforehand: they destroy values. `checking` detects values destroyed before or while
-        they are read, and `differs_from` a run without an arena those destroyed while they were computed. Without both,
-        `mismatches` shows only values destroyed in some runs of a node and not in others, and outputs destroyed later.
+        An allocation of `Buffers.of(simulation, over)`: run in one arena, with each buffer at its offset. Overlaps of
+        buffers are not checked in advance, but destroy values. `checking` detects values destroyed before or while they
+        are read; `differs_from` a run without an arena detects values destroyed during their computation. Without both,
+        `mismatches` only shows values that were destroyed in some runs of a node but not in others, and outputs that
+        were destroyed later.
     backend : {"numpy", "cupy"}
     seed : int
         Seed of the default operators.
     limit : int, optional
-        Maximum bytes: allocated on NumPy, each request rounded up to 512; reserved by the pool on CuPy.
+        Maximum bytes: allocated on NumPy, with each request rounded up to 512; reserved by the pool on CuPy.
     link : Link, Device, mapping, str or path, optional
-        As `solve` takes it. On NumPy, how long the copies of loaded values take, at its full rates; and on any backend
-        the limit of host memory. By default that of the plan; without one, copies take no longer than they need here.
+        A link as for `solve`. On NumPy it determines how long copies take, at its full rates; on all backends it limits
+        host memory. By default the link of the plan; without a link, copies run at the speed of the machine.
     checking : bool, optional
-        By default if there is an allocation. Overwrite freed arrays, and each workspace before the checksums of its
-        node's values, and check before and after each step that its reads are unchanged since they were computed,
-        except those written in place.
+        True by default if there is an allocation. Overwrite freed arrays, and workspaces before the checksums of their
+        node's values are computed; check before and after each step that its reads have not changed since they were
+        computed, except for in-place updates.
     timed : bool
-        Time the operators at each step; on a GPU their kernels, without the launch time of the first 0.1 ms.
+        Measure the time of the operators at each step; on a GPU the time of their kernels, without the launch time of
+        the first 0.1 ms.
     outputs : bool
+        Copy the final outputs to the host.
         Copy the outputs to the host at the end.
 
     Returns
@@ -400,23 +410,23 @@ def execute(
     Raises
     ------
     ScheduleError
-        If the schedule is not sound.
+        If the schedule is invalid.
     PlanError, ClaimError
-        As `verify` does.
+        As for `verify`.
     AllocationError
-        If the allocation is not one of this schedule's buffers.
+        If the allocation does not have this schedule's buffers.
     BackendError
-        If the backend cannot run here, or the operators do not follow `Operators`.
+        If the backend is not available, or the operators violate the protocol `Operators`.
     OutOfMemoryError
-        If memory runs out, with step, node, bytes requested and bytes free; that of the host, before the first step.
+        If memory runs out; the error has the step, node, requested and free bytes. For host memory, before step 0.
     TypeError
-        If the schedule, operators or allocation have a wrong type.
+        If the schedule, operators or allocation have the wrong type.
     StaleValueError
-        If a value is read that is not live or, in checking mode, has changed or is written to by its reader.
+        If a value is read that is not live or, in checking mode, has changed or is changed by its reader.
 
     Examples
     --------
-    Node 0 is recomputed, so its value is not live until node 3. Every value takes a multiple of 512 bytes.
+    Node 0 is recomputed, so its first value is freed before node 3 runs. Sizes are rounded up to 512 bytes.
 
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)], memory=[600, 1000, 1000, 8])
     >>> execution = execute(graph, [0, 1, 2, 0, 3])
@@ -432,7 +442,8 @@ def execute(
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)
     copies = HostCopies(on, simulation, link) if simulation.schedule.loads.size else None
-    del operators  # an error refers to this frame, which would keep their arrays alive
+    # An error refers to this frame, which would keep the arrays of the operators alive.
+    del operators
     memory: Memory | None = None
     try:
         with on.running():
@@ -444,7 +455,8 @@ def execute(
     except BaseException as error:
         loop.release()
         _clear_frames(error, outer)
-        if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
+        # Raised by residents, or by an operator's own arrays.
+        if isinstance(error, MemoryError):
             raise OutOfMemoryError(
                 "{where!w}, which ran out of memory: {error!e}",
                 where=loop.where(),
@@ -455,24 +467,27 @@ def execute(
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= loop.step:
             raise _out_of_memory(error, loop) from None
         if not isinstance(error, RematError):
-            # errors of a GPU are asynchronous
+            # GPU errors are asynchronous, so an earlier step may have caused them.
             before = " or one before it" if on.stream is not None and loop.step >= 0 else ""
             error.add_note(f"{loop.where()}{before} when this came; all memory of the run has been released")
         raise
     finally:
         if copies is not None:
-            copies.close()  # again: an interrupt may have come between its engines and the run
+            # Closed again, in case of an interrupt between starting its engines and the run.
+            copies.close()
         loop.release()
         del loop
-        with suppress(Exception):  # kernels that still run write into freed memory
+        # Kernels that are still running may write to freed memory.
+        with suppress(Exception):
             on.synchronize()
         if memory is not None:
-            memory.close()  # again: only memory without references is released, and the run had some before
+            # Closed again: the first time, the run still had references to memory.
+            memory.close()
         on.release()
 
 
 def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None, Link | None]:
-    """The simulation of a plan, whose claims are verified, or of a bare schedule; its allocation and link, if any."""
+    """Return the simulation of a plan (after verifying its claims) or schedule, with its allocation and link if any."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:
@@ -519,7 +534,8 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(live_memory(loop.simulation, CHUNK).max(initial=0))
-    remedy = "allow more" if error.free >= 0 else "divide all sizes"  # the memory of a machine cannot be changed
+    # The memory of a machine cannot be increased.
+    remedy = "allow more" if error.free >= 0 else "divide all sizes"
     return OutOfMemoryError(
         "{where!w}, which asks for {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "
         "so {remedy!w}, or take one with a lower peak",

@@ -1,4 +1,4 @@
-"""Execution of plans, compared with their prediction: memory, values, runs and times."""
+"""Execution of plans, compared with the prediction: memory, values, runs and times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remat_algos.wording import counted, exact_bytes, format_bytes, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validation(Result):
-    """The predicted and the measured memory, values, runs and times of a schedule.
+    """Predicted and measured memory, values, runs and times of a schedule.
 
     Parameters
     ----------
@@ -42,23 +42,23 @@ class Validation(Result):
     runs : int64[n]
         Number of runs of each node.
     pool_predicted : (int, int)
-        Expected minimum and maximum of the total of CuPy's pool; for an arena both are its size.
+        Expected minimum and maximum of the bytes reserved by CuPy's pool; for an arena both are its size.
     addresses : int64[k] or None
         Addresses of the buffers of `Buffers.of(simulation)` in a GPU's pool; None on NumPy.
     device_peak : int or None
-        Maximum bytes in use on the device during the run, with residents, by its own count in steps of 2 MiB; None on
-        NumPy. For information only: other processes are included.
+        Maximum bytes in use on the device during the run, including residents, as the device counts in steps of 2 MiB;
+        None on NumPy. For information only, since other processes are included.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
-        Predicted time of each step: for synthetic operators from measured costs of other sizes (`MixingCosts`), for
-        others from the first runs of the nodes in the timed runs, so that only recomputation is predicted.
+        Predicted time of each step: for synthetic operators from costs measured at other sizes (`MixingCosts`), for
+        others from the first run of each node in the timed runs, so that only recomputation is predicted.
     arena : bool
-        True if it ran in one arena, every value at a fixed address.
+        True if the run used one arena, with every value at a fixed address.
     differs : list of (int, int)
         (step, value) of each instance that differs from a run without an arena.
     stale : StaleValueError or None
-        The first value found that was overwritten before, or by, a step that reads it.
+        The first value that was overwritten before, or by, a step that reads it; None if there is none.
     """
 
     simulation: Simulation
@@ -85,12 +85,12 @@ class Validation(Result):
 
     @property
     def predicted_peak(self) -> int:
-        """Bytes, each value and workspace rounded up to 512 as by allocators."""
+        """Predicted peak in bytes, with each value and workspace rounded up to 512 as by allocators."""
         return int(self.execution.predicted.max(initial=0))
 
     @property
     def measured_peak(self) -> int:
-        """Bytes allocated at the worst step, rounded in the same way."""
+        """Measured peak of allocated bytes, rounded in the same way."""
         return int(self.execution.peak_used)
 
     @property
@@ -100,12 +100,12 @@ class Validation(Result):
 
     @property
     def residual(self) -> Int64:
-        """int64[m]: measured bytes minus predicted ones, at each step."""
+        """int64[m]: measured minus predicted bytes at each step."""
         return self.execution.used - self.execution.predicted
 
     @property
     def first_difference(self) -> int | None:
-        """The first step at which predicted and measured bytes differ, rounded, exact or on the host; None if never."""
+        """First step at which predicted and measured bytes differ, rounded, exact or on the host; None if none."""
         differs = (self.residual != 0) | (self._residual_raw != 0) | (self._residual_host != 0)
         return int(differs.argmax()) if differs.any() else None
 
@@ -116,16 +116,16 @@ class Validation(Result):
 
     @property
     def _residual_host(self) -> Int64:
-        """int64[m]: measured bytes on the host minus predicted ones, at each step."""
+        """int64[m]: measured minus predicted bytes on the host at each step."""
         predicted = self.simulation.host_trace
         return predicted - predicted if self.execution.host is None else self.execution.host - predicted
 
     @property
     def mismatches(self) -> int | str:
-        """0 if every value was correct, else a node.
+        """0 if every value was correct, otherwise the name of a node.
 
-        A value is correct if it equals its first instance and that of a run without an arena, and is unchanged while it
-        is read; the node is the first that computed a wrong value, or that read or overwrote a lost one.
+        A value is correct if it equals its first instance and its value in a run without an arena, and does not change
+        while it is read. The node is the first that computed a wrong value, or that read or overwrote a lost one.
         """
         if self.stale is not None:
             return self._node(self.stale.step)
@@ -144,9 +144,9 @@ class Validation(Result):
 
     @checked_arguments
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
-        """(predicted, measured) seconds of all recomputations that took at least `shortest`.
+        """(predicted, measured) seconds of all recomputations of at least `shortest` seconds.
 
-        Measured is the median of the timed runs, or NaN without any.
+        The measured time is the median of the timed runs, or NaN without timed runs.
         """
         if not len(self.seconds):
             return float("nan"), float("nan")
@@ -155,21 +155,21 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
-        """True if all bytes were as predicted, all values the same, and each node ran as often as planned."""
+        """True if all bytes were as predicted, all values correct, and each node ran as often as planned."""
         same = self.first_difference is None and self.mismatches == 0
         return same and bool(np.array_equal(self.runs, self.simulation.runs))
 
     @property
     def pool_inside(self) -> bool | None:
-        """True if the total is within the prediction; None without CuPy's pool and arena."""
+        """True if the bytes reserved are within the prediction; None without CuPy's pool or an arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """Return the model of CuPy's pool with the chunks of the real pool; None without one, and if values are loaded.
+        """Model of CuPy's pool replayed with the real addresses; None on NumPy, in an arena, or if values are loaded.
 
-        Its `reserved` should equal `execution.total` at every step. AllocationError if these addresses are impossible.
+        Its `reserved` should equal `execution.total` at every step. AllocationError if the addresses are impossible.
         """
         if self.addresses is None or self.arena or self.execution.host is not None:
             return None
@@ -203,7 +203,7 @@ class Validation(Result):
         return self.simulation.graph.labels[int(self.simulation.schedule.order[step])]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Labels and texts of the report."""
+        """Labels and texts of the report as table rows."""
         verdict = (
             "passed: memory, values and runs match" if self.holds else "failed: memory, values or runs differ from"
         )
@@ -295,23 +295,22 @@ def validate(
 
     The untimed run is in checking mode (`execute`), which detects values that are overwritten before, or by, a step
     that reads them.
-
     Parameters
     ----------
     graph : ComputationGraph
-        The graph that the plan was made for, before or after differentiation.
+        The graph for which the plan was made, before or after differentiation.
     plan : Plan, mapping, path, Schedule, Simulation or int32[m]
-        A plan, its record or its file, whose claims are verified first; or a bare schedule. Copies take as long as over
-        the link of the plan (`execute`).
+        A plan, its record or its file, whose claims are verified first; or a schedule. Copies take as long as over the
+        link of the plan (`execute`).
     backend : {"numpy", "cupy"}
-        Run on the processors, or on a GPU.
+        Run on the CPU or on a GPU.
     operators : Operators, optional
-        The operators of the nodes; by default `SyntheticOperators`, whose values depend on every byte. On a GPU
-        temporary arrays of other operators come from the pool too, so they use more than predicted.
+        The operators of the nodes; by default `SyntheticOperators`, whose values depend on every byte. On a GPU,
+        temporary arrays of other operators also come from the pool, so they use more memory than predicted.
     arena : bool
-        Run in one arena, every value at a fixed address, instead of allocating each. The addresses come from the plan,
-        or from `pack` if it has none. All values must then equal those of a second run without an arena. The budget of
-        the plan is unaffected: it limits the bytes that the `allocator` of `solve` reserves.
+        Run in one arena, with every value at a fixed address. The addresses come from the plan, or from `pack` if it
+        has none. All values must then equal those of a second run without an arena. The budget of the plan is not
+        affected; it limits the bytes reserved by the `allocator` of `solve`.
     repeats : int
         Number of timed runs, after an untimed one.
     seed : int
@@ -324,17 +323,17 @@ def validate(
     Raises
     ------
     BackendError
-        If the backend is not available, or has too little memory for the run.
+        If the backend is not available, or does not have enough memory for the run.
     PlanError, ClaimError
-        As `verify` does.
+        As for `verify`.
     StaleValueError
         If a value is missing when it is read, so that the run cannot continue.
     ScheduleError
-        If a bare schedule cannot be run.
+        If a schedule is invalid.
     ValueError
         If `repeats` is invalid.
     TypeError
-        If an argument has a wrong type.
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -383,22 +382,23 @@ def validate(
 
 
 class MonitoredOperators:
-    """Operators with a count of the runs of each node and, on a GPU, addresses and free memory.
+    """Operators that count the runs of each node and, on a GPU, record addresses and free memory.
 
-    `start` keeps the residents as before the first run, since runs may change them; None if operators reset their own.
+    `start` has the residents as before the first run, since runs may change them; None if the operators reset them.
     """
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
         self.operators, self._start = operators, start
         self.runs: Int64 = np.zeros(n_nodes, np.int64)
         self._backend: Backend | None = None
-        self._values: list[int] = []  # addresses
+        # Addresses of the values.
+        self._values: list[int] = []
         self._workspaces: list[int] = []
         self._free_before = self._min_free = 0
 
     @property
     def device_peak(self) -> int | None:
-        """Maximum bytes in use on the GPU since `prepare`; None without one."""
+        """Maximum bytes in use on the GPU since `prepare`; None without a GPU."""
         return None if self._backend is None else self._free_before - self._min_free
 
     @property
@@ -407,17 +407,18 @@ class MonitoredOperators:
         return None if self._backend is None else np.array(self._values + self._workspaces, np.int64)
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Prepare the operators, and read the free memory before the run."""
+        """Prepare the operators, and record the free memory before the run."""
         self.operators.prepare(backend, graph)
         if backend.name == "cupy":
             self._backend = backend
             self._free_before = self._min_free = free_memory(backend) or 0
 
     def residents(self, backend: Backend) -> list[Array]:
-        """Residents of the operators, restored to their first contents."""
+        """Return the residents of the operators, restored to their initial contents."""
         arrays = self.operators.residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
-            return arrays  # `execute` reports the error
+            # `execute` reports the error.
+            return arrays
         if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
         with backend.uncounted():
@@ -447,7 +448,7 @@ class MonitoredOperators:
 def _checked(
     run: Callable[..., Execution], monitoring: Callable[[], MonitoredOperators], allocation: Allocation | None
 ) -> tuple[MonitoredOperators, Execution, StaleValueError | None]:
-    """Run in checking mode; if a read is stale, run once more without it."""
+    """Run in checking mode; if a read is stale, run again without checking."""
     monitored = monitoring()
     try:
         return monitored, run(monitored, allocation, checking=True), None
@@ -457,14 +458,14 @@ def _checked(
 
 
 def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) -> Allocation:
-    """Return the addresses of a plan, or pack new ones if the backend cannot use them."""
-    if allocation is None or (backend != "numpy" and allocation.alignment % CHUNK):  # a GPU needs it
+    """Return the addresses of the plan, or pack new ones if they are missing or not aligned for a GPU."""
+    if allocation is None or (backend != "numpy" and allocation.alignment % CHUNK):
         return pack(Buffers.of(simulation), alignment=CHUNK)
     return allocation
 
 
 def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
-    """float64[n]: time of the first run of each node, the median of the timed runs."""
+    """float64[n]: time of the first run of each node, as the median of the timed runs."""
     by_node = np.zeros(simulation.graph.n_nodes)
     if len(seconds):
         node, first = np.unique(simulation.schedule.order, return_index=True)
@@ -473,7 +474,7 @@ def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
 
 
 def _check_room(device: Backend, needed: int) -> None:
-    """Raise BackendError before a run without room: running out of memory halfway can bring the machine down."""
+    """Raise BackendError if the run does not fit; running out of memory could disturb the whole machine."""
     free = free_memory(device)
     if free is not None and needed > tuning.MAX_SHARE * free:
         raise BackendError(
