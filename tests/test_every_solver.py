@@ -25,6 +25,8 @@ from remat_algos.questions.compare import compare
 from remat_algos.schedule.emission import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.search.auto import SPECIAL, TABLE, default_solvers
+from remat_algos.search.infeasible import budget_error
+from remat_algos.search.limits import Limits
 from remat_algos.search.solve import solve
 from remat_algos.solvers import registry
 from remat_algos.solvers.methods.no_remat import no_remat
@@ -553,12 +555,17 @@ def test_a_graph_without_a_backward_part_is_no_infeasible_budget(solver):
             solve(graph, budget, solver=solver.name)
 
 
-def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
+def test_auto_names_solvers_that_cannot_serve_unless_none_could_fit():
     graph = graph_of([[], [0], [1]])
     assert solve(graph, "100%").method == "no_remat"
-    first = r"the graph has no backward part; call differentiate\(graph\) first \(no plan from .*chen_sqrt"
-    with pytest.raises(BudgetError, match=first + r".*\); no schedule goes below"):
+    reasons = dict.fromkeys(["chen_sqrt", "echo"], "the graph has no backward part")
+    for limit, named in (2, True), (1, False):
+        error = budget_error(Limits.of(graph, Budget(memory=limit)), [], reasons)
+        assert ("the graph has no backward part (no plan from chen_sqrt, echo)" in str(error)) == named
+        assert bool(error.reasons) == named
+    with pytest.raises(BudgetError) as raised:
         solve(graph, 1)
+    assert not raised.value.reasons
 
 
 @given(graph=served)

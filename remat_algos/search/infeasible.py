@@ -69,6 +69,8 @@ def budget_error(
     violates = _add_violation(message, limits, candidates, dropped)
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violates and reason == RULED_OUT)}
+    if len(reasons) > 1 and _proven(limits, max(bound, *map(_peak_bound, candidates), 0), proof):
+        known = {}  # another solver would not help
     without = [
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())
@@ -145,8 +147,8 @@ def _shortage(
     if limits.limit is None:
         return Message("no schedule was found")
     message = Message("no schedule within {limit!B} was found", limit=limits.limit)
-    exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
-    if bound > limits.limit or (proof is not None and proof.infeasible):
+    exact = max(candidates, key=_peak_bound, default=None)
+    if _proven(limits, bound, proof):
         message.template = "no schedule within {limit!B} exists"
     elif exact is not None and _peak_bound(exact) > limits.limit:
         message.add(", and none of any order exists, which {prover} proved", prover=exact.solver)
@@ -227,6 +229,12 @@ def _is_exact(name: str) -> bool:
     """True if a solver is an exact search over all orders; a graph too large for it explains nothing."""
     found = find_solver(name)
     return found is not None and found.optimal_in == ANY_ORDER
+
+
+def _proven(limits: Limits, bound: int, proof: LowerBound | None) -> bool:
+    """True if no schedule fits within the limit in bytes."""
+    limit = limits.limit
+    return limit is not None and limit >= 0 and (limit < bound or (proof is not None and proof.infeasible))
 
 
 def _peak_bound(candidate: Candidate) -> int:
