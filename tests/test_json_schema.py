@@ -4,7 +4,6 @@ import copy
 import functools
 import json
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import remat_algos as ra
 from remat_algos.formats.graphs import json_text
 from remat_algos.plan.policy import Treatment
 from remat_algos.plan.record import KINDS, LINK_KINDS, shaped
+from tests.formats_page import FILES
 from tests.strategies import graphs, orders
 from tests.test_plan_copies import planned
 
@@ -28,9 +28,7 @@ SCHEMAS = GRAPH, PLAN, POLICY, CHECKPOINTS, EXPLANATION = [
     for name in ("graph", "plan", "policy", "checkpoints", "explanation")
 ]
 IS_GRAPH, IS_PLAN, IS_POLICY, IS_CHECKPOINTS, IS_EXPLANATION = map(jsonschema.Draft202012Validator, SCHEMAS)
-HAND_WRITTEN = re.search(
-    r"^<!-- file: mine.json -->\n```json\n(.*?)^```$", (DOCS / "json.md").read_text("utf-8"), re.S | re.M
-)[1]
+HAND_WRITTEN = FILES["net.json"][2]
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -134,7 +134,7 @@ def _parse(text: str, source: str) -> Tables:
 
 def _tables(record: Any, source: str) -> Tables:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        others = '"nodes" with "edges", "links" or "adjacency", as networkx writes (docs/json.md)'
+        others = '"nodes" with "edges", "links" or "adjacency", as networkx writes (docs/formats.md)'
         raise fault(source, 'not a graph: expected "format": "{known}", or {others!w}', known=FORMAT, others=others)
     version = record.get("version")
     if type(version) is not int or version != VERSION:
