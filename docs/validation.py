@@ -23,18 +23,18 @@ DOCS = Path(__file__).resolve().parent
 RESULTS, PAGE = DOCS / "results", DOCS / "validation.md"
 BUSY = 0.5  # load average from which on the machine was shared
 PARTS = {
-    "small": "20 small plans: bytes beside CuPy's pool, values as on NumPy",
-    "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, time beside prediction",
+    "small": "20 small plans: bytes, CuPy's pool, values as on NumPy",
+    "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, predicted and measured time",
     "torch": "GPT, ResNet-50, U-Net trained by PyTorch at a 50 % budget: the allocator's peak, the time of a step",
     "calibrate": "rates of the card and its link, saved as a device file",
-    "copies": "bandwidth of the link in both directions at once; the networks with copies, beside their timelines",
+    "copies": "bandwidth of the link in both directions at once; predicted and measured time of plans with copies",
 }
 MISSING = """
-On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
-link, and PyTorch's copies are synchronous. **What a GPU has yet to show**: whether CuPy's pool holds
-what is predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to
-the predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget`
-on a GPU, and whether copies hide behind compute as the timeline has it.
+On the CPU there is no pool, no link and no stream: kernels take the time of NumPy, copies the time of an assumed link.
+**A GPU has yet to show** whether CuPy's pool holds the predicted bytes at 64 GB, how close times come to their
+predictions, what PyTorch's caching allocator adds to the predicted peak, how long a step within half of the memory takes
+compared with eager PyTorch and `activation_memory_budget`, and whether copies are hidden by compute as the timeline
+predicts.
 """
 NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from
 tests against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
@@ -176,7 +176,7 @@ def in_parts(records):
     """What runs in parts have found, on the processors and on a GPU."""
     by = {record["backend"]: record for record in records}
     rows = [(name, what, _ran(by.get("numpy"), name), _ran(by.get("cupy"), name)) for name, what in PARTS.items()]
-    text = table(("part", "what it settles", "on the processors", "on a GPU"), rows) + "\n"
+    text = table(("part", "what it checks", "on the CPU", "on a GPU"), rows) + "\n"
     for record in records:
         text += "\n".join(["", *_found(record)])
     return text + ("" if "cupy" in by else MISSING)
@@ -193,11 +193,11 @@ def _found(record):
     """Write what each part of a run has found."""
     on = record["measured_on"]
     loads = [part["measured_on"]["load"] for part in record["parts"].values() if part["measured_on"]]
-    where = "On a GPU" if record["backend"] == "cupy" else "On the processors"
+    where = "On a GPU" if record["backend"] == "cupy" else "On the CPU"
     about = f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores"
     yield f"### {where}"
     yield ""
-    busy = "; other processes ran beside it, so times say little" if max(loads) > BUSY else ""
+    busy = "; other processes ran, so times mean little" if max(loads) > BUSY else ""
     yield f"{about}; load average {max(loads):.1f} before{busy}."
     yield ""
     parts = {name: part["records"] for name, part in record["parts"].items()}
@@ -205,6 +205,10 @@ def _found(record):
     if small:
         held = f"{sum(r['holds'] for r in small)} of {len(small)}"
         yield f"{held} small plans took the predicted bytes at every step, with equal values in all runs.{_pool(small)}"
+    if record["backend"] == "numpy":
+        runs = [row for row in parts["networks"] if "network" in row]
+        yield f"So did {sum(row['holds'] for row in runs)} of {len(runs)} runs of networks."
+        return
     for shown, rows in ((_network, parts["networks"]), (_trained, parts["torch"]), (_copied, parts["copies"])):
         cells = [shown(row) for row in rows]
         some = [row for row in cells if row is not None]
