@@ -117,6 +117,23 @@ def test_the_first_page_leads_to_plan_checkpoints_in_one_click():
     assert "plan = plan_checkpoints(" in first
 
 
+QUESTIONS = {
+    "make a graph file": "bring.md#an-edge-list-or-tables",
+    "choose a solver": "solvers/index.md#which-solver",
+    "a bound": "faq.md#how-good-is-the-plan",
+    "a PyTorch model": "torch_training.md",
+    "add a solver": "contributing.md#a-solver-is-one-file",
+    "FSDP": "torch_training.md#fsdp2",
+}
+
+
+@pytest.mark.parametrize(("question", "place"), QUESTIONS.items())
+def test_the_first_page_answers_first_questions_in_one_click(question, place):
+    rows = PAGES["index.md"].partition("\n## First questions\n")[2].partition("\n## ")[0].splitlines()
+    (row,) = (line for line in rows if question in line.partition("](")[0])
+    assert f"]({place})" in row
+
+
 @pytest.mark.parametrize("page", ["../README.md", "start.md"])
 def test_bound_and_gap_are_explained_below_the_first_plan_that_is_printed(page):
     text = (DOCS / page).read_text(encoding="utf-8")
