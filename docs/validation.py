@@ -33,8 +33,8 @@ MISSING = """
 On the CPU there is no pool, no link and no stream: kernels take the time of NumPy, copies the time of an assumed link.
 **A GPU has yet to show** whether CuPy's pool holds the predicted bytes at 64 GB, how close times come to their
 predictions, what PyTorch's caching allocator adds to the predicted peak, how long a step within half of the memory
-takes compared with eager PyTorch and `activation_memory_budget`, and whether copies are hidden by compute as the timeline
-predicts.
+takes compared with eager PyTorch and `activation_memory_budget`, and whether copies are hidden by compute as the
+timeline predicts.
 """
 NOTHING = """**Nothing has been recorded on a GPU yet.** Statements about CuPy on these pages come from its source, from
 tests against stubs and, by hand, from CuPy 14.2 itself on a device emulated by a processor; none was measured on a GPU.
