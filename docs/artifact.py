@@ -230,7 +230,7 @@ ITEMS = (
         "compiled",
         "dense loops for each kind of vector unit, beside Numba",
         "python -m tests.benchmarks.compiled --write",
-        pages=("docs/algorithms/compiled.md",),
+        pages=("docs/compiled.md",),
         times=rf"{ROWS}|(?<=takes )\d+(?= ms)",
         needs=("numba",),
     ),

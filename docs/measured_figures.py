@@ -154,7 +154,7 @@ def seconds_for_moments():
 
 SENTENCES = (
     (
-        "algorithms/closure_bound.md",
+        "theory/closure_bound.md",
         "The order of ids of `layered_graph(250, 0.43, seed=0)` of `tests/benchmarks` needs {ids} bytes. From {share} "
         "% of that on the bound is 0: at every step, the nodes that need not have run before it can be chosen so that "
         "what is live fits without a second run. And `lowest_pass(graph, search=True)` is an order of one pass in "
@@ -162,7 +162,7 @@ SENTENCES = (
         one_pass_of_a_layered_graph,
     ),
     (
-        "algorithms/moment_bound.md",
+        "theory/moment_bound.md",
         "They stop after {default} s by effort default, and after {best} s by best.",
         seconds_for_moments,
     ),

@@ -114,7 +114,7 @@ tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `t
 - *workspace*: bytes needed only while it runs.
 - *gradient reads*: the values that its gradient reads. Residents (inputs, parameters, states) are always in memory.
 - *heavy*: a matrix product or a convolution.
-- *in place*: the operation may [overwrite](algorithms/sharing.md) its first read, a sum or a difference either of its
+- *in place*: the operation may [overwrite](theory/sharing.md) its first read, a sum or a difference either of its
   first two, if no later node reads that; its gradient may overwrite the gradient that it reads. *Gradient in place*:
   only the gradient may.
 - *one bit*: gradients need only one bit per element of its value, which is what `--encode` keeps.

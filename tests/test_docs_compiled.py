@@ -1,4 +1,4 @@
-"""docs/algorithms/compiled.md lists the kernels that are there."""
+"""docs/compiled.md lists the kernels that are there."""
 
 import re
 from pathlib import Path

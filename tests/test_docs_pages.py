@@ -98,9 +98,9 @@ NAMES = {
     "activation checkpointing": ("policies.md", *(page for page in TECHNIQUE if page != "jax.md")),
     "rematerialization": tuple(page for page in TECHNIQUE if page != "torch_training.md"),
     "selective activation checkpointing": ("torch_training.md",),
-    "maximum closure": ("theory/closure_bound.md", "algorithms/closure_bound.md", "notation.md"),
-    "uniform-cost search": ("algorithms/live_set_search.md",),
-    "vertex separation number": ("algorithms/pathremat.md", "notation.md"),
+    "maximum closure": ("theory/closure_bound.md", "notation.md"),
+    "uniform-cost search": ("theory/live_sets.md",),
+    "vertex separation number": ("theory/path_decompositions.md", "notation.md"),
     "cpu offloading": ("offload.md", "notation.md"),
 }
 

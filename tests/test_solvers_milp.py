@@ -23,7 +23,7 @@ small = strategies.graphs(max_nodes=6, min_nodes=1, room=14) | strategies.traini
 
 
 def test_an_order_may_cost_more_than_another():
-    """Two branches, listed in turn: docs/algorithms/milp.md."""
+    """Two branches, listed in turn: docs/theory/fixed_order.md."""
     edges = [(0, 2), (2, 4), (4, 6), (1, 3), (3, 5), (5, 6)]
     graph = ra.ComputationGraph.from_edges(edges, memory=[4, 4, 4, 4, 1, 1, 1], compute=[9, 9, 1, 1, 1, 1, 1])
     assert best(graph, 9).figures == (9, 52)

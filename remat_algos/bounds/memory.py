@@ -130,7 +130,7 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     If no pair improves on the maximum of `forced_bytes`, return that maximum and [].
 
     If one node runs before the other, every path from the first to a third node has a live value until the third one
-    runs, in addition to the bytes that the other node needs (docs/algorithms/closure_bound.md, "Two paths, and
+    runs, in addition to the bytes that the other node needs (docs/theory/closure_bound.md, "Two paths, and
     results"). Within the work limit, pairs of nodes with the most bytes are tried, with the widest paths to every third
     node.
     """
@@ -141,7 +141,7 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple[int, Int64 | None]:
     """Lower bound on the peak of every one-pass order, and an order that attains it if it improves on id order.
 
-    The bound is the largest minimum cut at the run of a node (docs/algorithms/closure_bound.md), or `least_peak_bound`
+    The bound is the largest minimum cut at the run of a node (docs/theory/closure_bound.md), or `least_peak_bound`
     if no node may run twice. On graphs of up to 128 values `lowest_one_pass` follows; with at most 30 nodes the bound
     is then nearly always exact. At the deadline of `clock` the best bound so far is returned.
     """

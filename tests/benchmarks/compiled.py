@@ -1,6 +1,6 @@
 """Dense loops compiled ahead of time, for each kind of vector unit, beside Numba.
 
-`python -m tests.benchmarks.compiled` prints the tables of docs/algorithms/compiled.md, with `--write` it writes them;
+`python -m tests.benchmarks.compiled` prints the tables of docs/compiled.md, with `--write` it writes them;
 with `--only` one part: "kernels", "later calls" or "first calls".
 Seconds of the processor: medians of rounds in which all variants run one after the other, so that what else runs on the
 cores disturbs them alike. The loops are those of kernels/vectors.pxd and bitsets.pxd, compiled here for one unit at a
@@ -32,7 +32,7 @@ from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "algorithms" / "compiled.md"
+PAGE = ROOT / "docs" / "compiled.md"
 UNITS = {"plain": (), "AVX2": ("-mavx2",), "AVX-512": ("-mavx512f",)}
 ROUNDS, ENTRIES = 11, 6_000_000
 LENGTHS = 16, 64, 256, 1024, 4096

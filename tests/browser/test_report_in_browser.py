@@ -45,8 +45,8 @@ FRAMES = """() => new Promise((done) => {
 SERIOUS = ("serious", "critical")
 DOCS = Path(__file__).parents[2] / "build" / "docs"
 PAGES = (  # of each kind one
-    *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/search", "algorithms/offsets"),
-    *("theory/root_n", "theory/live_sets", "papers/kusumoto2019"),
+    *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/search", "theory/offsets"),
+    *("theory/segments", "theory/live_sets", "papers/kusumoto2019"),
     *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "gallery"),
 )
 COLOURS = """(() => {

@@ -26,7 +26,7 @@ def pathremat(
     """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
 
     The algorithm of the paper's section 5 is in a supplement that could not be found; this one follows the same plan,
-    with only the guarantees that docs/algorithms/pathremat.md states.
+    with only the guarantees that docs/theory/path_decompositions.md states.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def twremat(
 
     References
     ----------
-    kumar2019, algorithm 1, as corrected in docs/algorithms/twremat.md, and section 4.3.
+    kumar2019, algorithm 1, as corrected in docs/theory/separators.md, and section 4.3.
     """
     if orders is None:
         orders = max(2, min(tuning.MAX_ORDERS, graph.n_nodes // 8, tuning.MAX_TREE_NODES // max(1, graph.n_nodes)))
