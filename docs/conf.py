@@ -31,6 +31,7 @@ version = release = remat_algos.__version__
 extensions = [
     "docs.notebook_kernels",
     "docs.sphinx_cache",
+    "docs.steps.pages",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
