@@ -14,8 +14,9 @@ from docs.steps import pages as steps
 from remat_algos.bounds.bound import LowerBound, Prices
 from remat_algos.bounds.closure import closure_cut, cuts_of, overhead_bound
 from remat_algos.structure.elimination import elimination_of
-from tests.browser.test_report_in_browser import CHROMIUM, QUIET, serious, sync_api
+from tests.browser import CHROMIUM, QUIET, serious
 
+sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="browser: NOT RUN, there is no Chromium")
 NAMES = sorted(steps.PAGES)
 GRAPHS = 50
