@@ -1,15 +1,18 @@
 """The page on which plans are stepped through: its data, its text, its command."""
 
+import itertools
 import json
 import re
 import zlib
 from base64 import b64decode
 
+import numpy as np
 import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
-from remat_algos.plot.pictures.report import report
+from remat_algos.plot.axes import byte_ticks
+from remat_algos.plot.pictures.report import common_clock, report
 from remat_algos.questions.explain import explain
 from remat_algos.schedule.emission import baseline
 from remat_algos.wording import format_bytes
@@ -62,11 +65,61 @@ def test_what_is_said_is_what_explain_and_the_plan_say(plan):
     assert {"peak", "compute", "schedule"} <= {label for label, _ in ours["facts"]}
     assert (plain["title"], plain["order"]) == ("no rematerialization", baseline(plan.graph).schedule.order.tolist())
     assert ours["limit"][0] == plan.limit
-    edge, said = data["top"]
-    assert max(plan.limit, *ours["trace"], *plain["trace"]) < edge
-    assert data["texts"][said] == format_bytes(edge)
+    assert max(plan.limit, *ours["trace"], *plain["trace"]) < data["top"]
+    assert [data["texts"][place] for _, place in data["bytes"]] == [format_bytes(tick) for tick, _ in data["bytes"]]
+    assert 2 <= len(data["bytes"]) <= 6
+    assert data["bytes"][0][0] == 0
+    assert data["bytes"][-1][0] <= data["top"]
+    assert data["clock"] == list(map(list, common_clock(ours["order"], plain["order"])))
     assert plain["limit"] is None
     assert ours["floor"][0] <= min(ours["trace"][ours["peak_step"]], plain["trace"][plain["peak_step"]])
+
+
+def longest_common(first, second):
+    """Length of the longest common subsequence, by the textbook's table."""
+    row = [0] * (len(second) + 1)
+    for a in first:
+        above = row
+        row = [0]
+        for j, b in enumerate(second):
+            row.append(above[j] + 1 if a == b else max(above[j + 1], row[j]))
+    return row[-1]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_orders_share_a_clock_on_which_as_many_equal_runs_as_possible_coincide(seed):
+    rng = np.random.default_rng(seed)
+    first, second = (rng.integers(0, 1 + seed % 7, rng.integers(0, 15)).tolist() for _ in range(2))
+    clock = common_clock(first, second)
+    for steps, order in zip(clock, (first, second), strict=True):
+        changed = [step for last, step in itertools.pairwise([-1, *steps]) if step != last]
+        assert changed == list(range(len(order)))
+    moves = [
+        (a, b)
+        for (last_a, last_b), (a, b) in itertools.pairwise([(-1, -1), *zip(*clock, strict=True)])
+        if a > last_a and b > last_b
+    ]
+    firsts = [[v for step, v in enumerate(order) if v not in order[:step]] for order in (first, second)]
+    equal = [(a, b) for a, b in moves if first[a] == second[b]]
+    coincide = sum(first[a] not in first[:a] and second[b] not in second[:b] for a, b in equal)
+    assert coincide >= longest_common(*firsts)
+    # A clock has no tick at which both wait.
+    assert len({*zip(*clock, strict=True)}) == len(clock[0])
+
+
+def test_a_plan_waits_while_the_other_one_recomputes():
+    assert common_clock([0, 1, 2, 1, 3], [0, 1, 2, 3]) == ([0, 1, 2, 3, 4], [0, 1, 2, 2, 3])
+    assert common_clock([1, 0], [0]) == ([0, 1], [-1, 0])
+    assert common_clock([], []) == ([], [])
+
+
+@pytest.mark.parametrize("top", [1, 2, 7, 13, 1000, 3 << 20, 1_117_782_016, 10**15])
+def test_labels_of_bytes_are_few_and_short(top):
+    ticks = byte_ticks(top)
+    assert ticks[0] == 0
+    assert ticks[-1] <= top < ticks[-1] + ticks[1]
+    assert min(top, 3) + 1 <= len(ticks) <= 6
+    assert all(len(format_bytes(tick).split()[0]) <= 4 for tick in ticks)
 
 
 def test_with_copies_the_page_has_the_engines():

@@ -88,6 +88,11 @@ def byte_axis(axis: Axis, top: int, what: str) -> None:
     unit_axis(axis, 1024**power, f"{what} ({name})", integer=power == 0)
 
 
+def byte_ticks(top: int, most: int = 5) -> list[int]:
+    """Multiples of a power of two from 0 to `top` bytes: short in every binary unit, and at most `most` above 0."""
+    return list(range(0, top + 1, 1 << (top // (most + 1)).bit_length()))
+
+
 def unit_axis(axis: Axis, unit: float, what: str, *, integer: bool = False) -> None:
     """Ticks at round numbers of a unit, which is that many units of the data."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator

@@ -4,6 +4,7 @@ Of the documentation, where it is built, ten pages and more are read by axe, and
 """
 
 import os
+import re
 import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -44,10 +45,13 @@ FRAMES = """() => new Promise((done) => {
 })"""  # frames in a second while the plan plays
 SERIOUS = ("serious", "critical")
 DOCS = Path(__file__).parents[2] / "build" / "docs"
-PAGES = (  # of each kind one
+# One page of each kind, and all plans.
+PAGES = (
     *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/search", "theory/offsets"),
     *("theory/segments", "theory/live_sets", "papers/kusumoto2019"),
-    *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "gallery"),
+    *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "plans"),
+    *(f"plans/{name}" for name in ("chain_segments", "chain_recursion", "chain_optimum")),
+    *(f"plans/{name}" for name in ("residual_blocks", "ladder_twremat", "unet")),
 )
 COLOURS = """(() => {
     const canvas = document.querySelector("canvas"), copy = document.createElement("canvas"), found = [];
@@ -58,6 +62,7 @@ COLOURS = """(() => {
     for (let i = 0; i < pixels.length; i += 4) found.push(...pixels.slice(i, i + 3));
     return found;
 })()"""  # of the pixels
+SHAPES = ("area", "other")
 DRAWN = "document.querySelector('canvas').toDataURL()"
 
 
@@ -74,6 +79,8 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     chain = ra.differentiate(ra.ComputationGraph.from_edges([(f"n{i}", f"n{i + 1}") for i in range(9)], memory=1000))
     (folder / "chain.html").write_text(report(ra.solve(chain, "60%"), title="a chain"), encoding="utf-8")
+    segments, recursion = (ra.solve(chain, "least", solver=name) for name in ("chen_sqrt", "chen_recursive"))
+    (folder / "two.html").write_text(report(segments, recursion), encoding="utf-8")
     net = ra.differentiate(ra.zoo.build("unet", cost="roofline", batch=8).graph)
     plan = ra.solve(net, "50%", link="pcie5", effort="fast")
     (folder / "copies.html").write_text(report(plan), encoding="utf-8")
@@ -189,7 +196,56 @@ def test_a_link_opens_a_step_and_a_node(opened):
     page.wait_for_url("**#step=6&node=n3")  # browsers limit how often an address may change
 
 
-@pytest.mark.parametrize("name", ["chain", "copies"])
+def test_an_unknown_name_is_told_in_the_status_line(opened):
+    page = opened("chain", at="#step=5&node=m3")
+    status = page.locator("[role=status].status")
+    assert status.inner_text() == 'No node is named "m3".'
+    page.click("text=▶")
+    assert status.inner_text().startswith("Step 6 of ")
+    page.fill("#node", "m4")
+    page.keyboard.press("Enter")
+    assert status.inner_text() == 'No node is named "m4".'
+    assert page.get_attribute("#node", "aria-invalid") == "true"
+
+
+def test_each_plan_has_a_button_to_its_peak(opened):
+    page = opened("two")
+    for place, button in enumerate(page.locator(".peak").all()):
+        button.click()
+        status = page.inner_text(f".status >> nth={place}")
+        assert status.startswith(f"Step {button.inner_text().split()[-1]} of ")
+        assert ", the peak" in status
+
+
+def test_both_curves_are_on_one_axis_and_equal_runs_coincide(opened):
+    page = opened("two")
+    paths = [page.get_attribute(f"section >> nth={place} >> path.{name}", "d") for place in (0, 1) for name in SHAPES]
+    assert paths[0].removesuffix("V200Z") == paths[3]
+    assert paths[2].removesuffix("V200Z") == paths[1]
+    labels = [page.locator(f"section >> nth={place} >> .axis.up span").all_inner_texts() for place in (0, 1)]
+    assert labels[0] == labels[1]
+    assert len(labels[0]) >= 3
+    assert labels[0][0] == "0 B"
+    said, waits = [], 0
+    for _ in range(page.evaluate("Number(document.getElementById('scrub').max)")):
+        said.append(page.locator(".status").all_inner_texts())
+        waits += any(text.startswith("Waits") for text in said[-1])
+        page.click("text=▶")
+    gradients = [[re.findall(r"(?<= computes )grad\(n\d\)", text) for text in both] for both in said]
+    assert all(a == b for a, b in gradients)
+    assert waits > 0
+    tick = next(tick for tick, both in enumerate(said) if both[0].startswith("Waits"))
+    page.evaluate(f"document.getElementById('scrub').value = {tick}")
+    page.dispatch_event("#scrub", "input")
+    page.wait_for_url("**&other=*")
+    address = page.url
+    page.evaluate("remat.go(0)")
+    page.wait_for_url("**#step=0")
+    page.goto(address)
+    sync_api.expect(page.locator("#scrub")).to_have_value(str(tick))
+
+
+@pytest.mark.parametrize("name", ["chain", "copies", "two"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (420, "light")])
 def test_nothing_is_wider_than_the_screen(opened, name, width, scheme):
     page = opened(name, width, scheme)
@@ -262,7 +318,7 @@ def test_what_is_said_goes_away_and_hides_nothing_that_is_pointed_at(opened):
     assert not page.is_visible("#about")
 
 
-@pytest.mark.parametrize("name", ["chain", "resnet50", "copies"])
+@pytest.mark.parametrize("name", ["chain", "two", "resnet50", "copies"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (420, "light"), (420, "dark")])
 def test_axe_finds_nothing_serious(opened, axe, name, width, scheme):
     page = opened(name, width, scheme, at="#step=9")

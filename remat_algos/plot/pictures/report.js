@@ -8,29 +8,31 @@
   const data = JSON.parse(written.type === "application/zlib" ? await unpacked(written.textContent) : written.textContent);
   const { graph, layout, texts } = data;
   const n = graph.names.length;
-  graph.full = graph.names.map((name, v) => graph.long[v] ?? name); // long names are shown shortened
+  // `names` has long names shortened; search and links need them whole.
+  graph.full = graph.names.map((name, v) => graph.long[v] ?? name);
   const plans = data.plans.filter((plan) => plan.order.length);
-  const steps = plans.reduce((found, plan) => Math.max(found, plan.order.length), 1);
+  // A tick of the common clock is a step of every plan, or of one while the other waits.
+  const ticks = Math.max(1, data.clock[0].length);
   const ROLES = ["first run", "recomputed", "gradient", "loaded"];
   const NODES = [["kept", "first run, live"], ["again", "recomputed"], ["loaded", "loaded from the host"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
   const CELLS = [["kept", "first run"], ["again", "recomputed"], ["loaded", "loaded"], ["span", "live"]];
-  const NONE = ROLES.length, HIDDEN = -1; // what a node holds beside a role: nothing; not drawn yet
+  // States of a node besides its role: without a live value; not drawn yet.
+  const NONE = ROLES.length, HIDDEN = -1;
   const NS = "http://www.w3.org/2000/svg";
   let now = 0, chosen = -1, playing = false, spoken = 0;
 
   // ------------------------------------------------------------ elements
 
   const make = (tag, attributes = {}, ...children) => {
-    const found = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-    found.append(...children);
-    return found;
+    const element = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
   };
-  const drawn = (tag, attributes, text) => {
-    const found = document.createElementNS(NS, tag);
-    for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-    if (text !== undefined) found.textContent = text;
-    return found;
+  const drawn = (tag, attributes) => {
+    const element = document.createElementNS(NS, tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
   };
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   let colours = {};
@@ -40,34 +42,39 @@
 
   const previous = make("button", { type: "button", "aria-label": "one step back" }, "◀");
   const play = make("button", { type: "button", id: "play" }, "Play");
-  const next = make("button", { type: "button", "aria-label": "one step on" }, "▶");
-  const scrub = make("input", { type: "range", id: "scrub", min: 0, max: steps - 1, value: 0, "aria-label": "step" });
-  const field = make("input", { type: "number", id: "step", min: 0, max: steps - 1, value: 0, "aria-label": "number of the step" });
-  const speed = make("select", { id: "speed", "aria-label": "steps in a second" });
+  const next = make("button", { type: "button", "aria-label": "one step forward" }, "▶");
+  const scrub = make("input", { type: "range", id: "scrub", min: 0, max: ticks - 1, value: 0, "aria-label": "step" });
+  const field = make("input", { type: "number", id: "step", min: 0, max: (plans[0]?.order.length ?? 1) - 1, value: 0, "aria-label": "step of the first plan" });
+  const speed = make("select", { id: "speed", "aria-label": "steps per second" });
   for (const rate of [1, 4, 12, 30, 60, 240]) speed.append(make("option", { value: rate }, `${rate} steps/s`));
-  speed.value = steps > 400 ? "60" : steps > 60 ? "12" : "4";
+  speed.value = ticks > 400 ? "60" : ticks > 60 ? "12" : "4";
   const names = make("datalist", { id: "names" });
-  const finder = make("input", { id: "node", list: "names", placeholder: "a node", "aria-label": "name of a node" });
+  const finder = make("input", { id: "node", list: "names", placeholder: "find a node", "aria-label": "name of a node" });
   finder.addEventListener("focus", () => names.append(...graph.full.map((name) => make("option", { value: name }))), { once: true });
-  const zoom = [make("button", { type: "button", "aria-label": "draw the graphs smaller" }, "−"), make("button", { type: "button", "aria-label": "draw the graphs larger" }, "+")];
+  const zoom = [make("button", { type: "button", "aria-label": "shrink the graphs" }, "−"), make("button", { type: "button", "aria-label": "enlarge the graphs" }, "+")];
   const title = make("h1", {}, document.title);
   const bar = make("div", { id: "bar", role: "group", "aria-label": "steps" }, previous, play, next, scrub, field, speed, finder, ...zoom);
   const grid = make("div", { id: "plans" });
-  const about = make("div", { id: "about", role: "region", tabindex: 0, "aria-label": "the chosen node" });
-  const announced = make("p", { id: "announced", role: "status" }); // of nodes that are clicked or typed, not of all that are pointed at
-  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; space: play; in this bar Page Up and Page Down: a tenth of the steps, Home and End: the ends. Click the curve or the schedule to go to a step; point at a node or a cell, or type a name, to see why; Escape puts that away.");
+  const about = make("div", { id: "about", role: "region", tabindex: 0, "aria-label": "selected node" });
+  // Screen readers announce nodes that are clicked or typed, not each one under the pointer.
+  const announced = make("p", { id: "announced", role: "status" });
+  const help = make("p", { id: "help" }, "Steps count from 0. Both plans advance together: equal runs coincide, and a plan waits while the other one does more. Arrow keys: one step; space: play; in this bar, Page Up and Page Down: a tenth of the steps, Home and End: first and last step. Click a curve or a schedule to go to a step. Point at a node or a cell, or type a name, to see why a node is kept or recomputed; Escape closes this.");
   document.body.append(make("main", {}, title, bar, help, grid, announced), about);
 
   // ------------------------------------------------------------ graph
 
   const xs = [], ys = [];
-  for (let v = 0; v < n; v++) { xs.push(layout.points[2 * v + 1]); ys.push(layout.points[2 * v]); } // layers from left to right
+  // Layers from left to right.
+  for (let v = 0; v < n; v++) { xs.push(layout.points[2 * v + 1]); ys.push(layout.points[2 * v]); }
   const most = (all, least = -Infinity) => all.reduce((a, b) => Math.max(a, b), least);
   const spans = (all) => [-most(all.map((each) => -each)), most(all)];
   const flat = (pieces, at) => pieces.filter((_, i) => i % 2 === at);
   const [left, right] = spans([...xs, 0]);
   const [top, bottom] = spans([...ys, ...flat(layout.inside, 0), 0]);
-  const margin = n <= 25 ? 40 : 20; // names need room
+  // Names of the outer nodes need room.
+  const margin = n <= 25 ? 40 : 20;
+  // Smallest distance of layers, so that names do not overlap; units are hundredths of a node.
+  const apart = n <= 25 ? 0.065 * Math.min(14, most(graph.names.map((name) => name.length), 0)) : 0;
   let scale = 1;
 
   function sizeOf(canvas, width, height) {
@@ -82,6 +89,9 @@
   class View {
     constructor(plan, place) {
       Object.assign(this, { plan, place, m: plan.order.length, live: new Set(), at: -1, from: [], until: [] });
+      this.steps = data.clock[place];
+      this.tick = new Int32Array(this.m);
+      for (let t = ticks - 1; t >= 0; t--) if (this.steps[t] >= 0) this.tick[this.steps[t]] = t;
       this.again = new Set(plan.again);
       this.instances = Array.from({ length: n }, () => []);
       for (let s = 0; s <= this.m; s++) { this.from.push([]); this.until.push([]); }
@@ -98,40 +108,48 @@
     build() {
       const { plan } = this;
       const facts = make("dl");
-      for (const [word, said] of plan.facts) facts.append(make("dt", {}, word), make("dd", {}, said));
+      for (const [word, text] of plan.facts) facts.append(make("dt", {}, word), make("dd", {}, text));
       this.status = make("p", { class: "status" });
       if (!this.place) this.status.setAttribute("role", "status");
-      this.graph = make("canvas", { role: "img", "aria-label": `graph of ${plan.title}; the table of live values says the same` });
+      this.graph = make("canvas", { role: "img", "aria-label": `graph of ${plan.title}; the table of live values has the same data` });
       this.matrix = make("canvas", { role: "img", "aria-label": `schedule of ${plan.title}: steps down, nodes across` });
       this.cursor = make("i", { class: "cursor", "aria-hidden": "true" });
+      this.other = plans[1 - this.place];
       this.curve = this.drawCurve();
       this.hint = make("p", { class: "hint" }, "");
       const lines = make("ul", { class: "legend" });
-      for (const name of ["limit", "floor"]) if (plan[name]) lines.append(make("li", {}, make("i", { class: `rule ${name}`, "aria-hidden": "true" }), texts[plan[name][1]]));
+      const line = (name, text) => lines.append(make("li", {}, make("i", { class: `rule ${name}`, "aria-hidden": "true" }), text));
+      if (this.other) line("other", `other plan: ${this.other.title}`);
+      for (const name of ["limit", "floor"]) if (plan[name]) line(name, texts[plan[name][1]]);
+      const peak = make("button", { type: "button", class: "peak" }, `Go to the peak, step ${plan.peak_step}`);
+      peak.addEventListener("click", () => { stop(); go(this.tick[plan.peak_step]); });
       this.rows = make("tbody");
       const head = make("thead", {}, make("tr", {}, ...["value", "bytes", "made at step", "last live step", "kind"].map((word) => make("th", { scope: "col" }, word))));
       this.count = make("h3", {}, "live values");
       const region = (name, child) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name}, ${plan.title}` }, child);
-      this.section = make("section", { "aria-label": plan.title }, make("h2", {}, plan.title), facts, this.status,
-        make("h3", {}, "graph"), legend(NODES), region("graph", this.graph), make("h3", {}, `memory: steps 0 to ${this.m - 1}, up to ${texts[data.top[1]]}`), make("div", { class: "curve" }, this.curve, this.cursor), this.hint, lines);
+      const pictures = make("div");
+      this.section = make("section", { "aria-label": plan.title }, make("h2", {}, plan.title), facts, this.status, pictures);
+      pictures.append(make("h3", {}, "graph"), legend(NODES), region("graph", this.graph), make("h3", {}, "live memory at each step"), peak, this.plot(), this.hint, lines);
       if (plan.engines) {
         const lanes = make("ul", { class: "legend" });
         for (const [at, name] of [...plan.engines.names, "bytes on the host"].entries()) {
           lanes.append(make("li", {}, make("i", { class: `rule ${["compute", "out", "into", "host"][at]}`, "aria-hidden": "true" }), name));
         }
-        this.moment = make("i", { class: "cursor", "aria-hidden": "true" });
-        this.section.append(make("h3", {}, "compute, copies and host memory over time"), make("div", { class: "curve" }, this.drawEngines(), this.moment), lanes);
+        this.hand = make("i", { class: "cursor", "aria-hidden": "true" });
+        const times = make("div", { class: "axis across", "aria-hidden": "true" }, label(0, "left", "0"), make("span", {}, texts[plan.engines.duration]));
+        pictures.append(make("h3", {}, "compute, copies and host memory over time"), make("div", { class: "plot lanes" }, make("span"), make("div", { class: "curve" }, this.drawEngines(), this.hand), times), lanes);
       }
-      this.section.append(make("h3", {}, "schedule: steps down, nodes across"), legend(CELLS), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
+      pictures.append(make("h3", {}, "schedule: steps down, nodes across"), legend(CELLS), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
       grid.append(this.section);
       this.graph.addEventListener("pointermove", (event) => this.overGraph(event));
-      this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.runs[v][0]); announce(v); });
+      this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.tick[this.runs[v][0]]); announce(v); });
       this.matrix.addEventListener("pointermove", (event) => choose(this.cellAt(event)[1]));
-      this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(s); announce(v); });
+      this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(this.tick[s]); announce(v); });
       const over = (event) => {
-        const step = Math.max(0, Math.min(this.m - 1, this.stepAt(event)));
-        this.hint.textContent = `step ${step}: ${texts[plan.bytes[step]]}, ${graph.names[plan.order[step]]}`;
-        if (event.buttons || event.type === "click") go(step);
+        const tick = Math.max(0, Math.min(ticks - 1, this.tickAt(event)));
+        const others = views.filter((view) => view !== this).map((view) => `; ${view.plan.title}: ${view.moment(tick)}`);
+        this.hint.textContent = this.moment(tick) + others.join("");
+        if (event.buttons || event.type === "click") go(tick);
       };
       for (const kind of ["pointermove", "pointerdown", "click"]) this.curve.addEventListener(kind, over);
       this.curve.addEventListener("pointerleave", () => { this.hint.textContent = ""; });
@@ -139,13 +157,38 @@
 
     // -------------------------------------------------------- the curve
 
+    plot() {
+      const up = make("div", { class: "axis up", "aria-hidden": "true" }), across = make("div", { class: "axis across", "aria-hidden": "true" });
+      const words = data.bytes.map(([amount, place]) => [100 - 100 * amount / data.top, texts[place]]);
+      for (const [at, word] of words) up.append(label(at, "top", word));
+      up.append(make("i", {}, words.reduce((a, [, b]) => (b.length > a.length ? b : a), "")));
+      let apart = 1;
+      for (let i = 0; this.m / apart > 6; i++) apart = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
+      for (let s = 0; s < this.m; s += apart) {
+        const at = 100 * (this.tick[s] + 0.5) / ticks;
+        if (at < 88) across.append(label(at, "left", String(s)));
+      }
+      across.append(make("span", {}, "step"));
+      return make("div", { class: "plot" }, up, make("div", { class: "curve" }, this.curve, this.cursor), across);
+    }
+
+    stairs(plan, y) { // while a plan waits, its bytes stay
+      const steps = data.clock[plans.indexOf(plan)];
+      return steps.map((step, t) => `V${y(plan.trace[step] ?? 0)}H${(1000 * (t + 1) / ticks).toFixed(1)}`).join("");
+    }
+
+    moment(tick) {
+      const { plan } = this, step = this.steps[tick];
+      return step < 0 ? "waits for its first step" : `step ${step}: ${texts[plan.bytes[step]]}, ${graph.names[plan.order[step]]}`;
+    }
+
     drawCurve() {
-      const { plan, m } = this;
+      const { plan } = this;
       const svg = drawn("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": `memory of ${plan.title} by step` });
-      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 200 * amount / data.top[0]).toFixed(1);
-      let path = "M0 200";
-      plan.trace.forEach((amount, s) => { path += `V${y(amount)}H${x(s + 1)}`; });
-      svg.append(drawn("path", { d: `${path}V200Z`, class: "area" }));
+      const y = (amount) => (200 - 200 * amount / data.top).toFixed(1);
+      svg.append(drawn("path", { d: `M0 200${this.stairs(plan, y)}V200Z`, class: "area" }));
+      for (const [amount] of data.bytes.slice(1)) svg.append(drawn("line", { x1: 0, x2: 1000, y1: y(amount), y2: y(amount), class: "grid" }));
+      if (this.other) svg.append(drawn("path", { d: `M0 200${this.stairs(this.other, y)}`, class: "other" }));
       for (const [name, line] of [["limit", plan.limit], ["floor", plan.floor]]) {
         if (!line) continue;
         svg.append(drawn("line", { x1: 0, x2: 1000, y1: y(line[0]), y2: y(line[0]), class: name }));
@@ -153,9 +196,9 @@
       return svg;
     }
 
-    stepAt(event) {
+    tickAt(event) {
       const box = this.curve.getBoundingClientRect();
-      return Math.floor(this.m * (event.clientX - box.left) / box.width);
+      return Math.floor(ticks * (event.clientX - box.left) / box.width);
     }
 
     // -------------------------------------------------------- engines
@@ -182,7 +225,7 @@
 
     lay() {
       const wide = Math.max(240, this.graph.parentElement.clientWidth - 2) * scale;
-      const unit = Math.min((wide - 2 * margin) / Math.max(1, right - left), 0.5);
+      const unit = Math.max(Math.min((wide - 2 * margin) / Math.max(1, right - left), 0.5), apart);
       const tall = Math.min(Math.max(bottom - top, 1) * Math.max(unit, 0.12) + 2 * margin, 900 * scale);
       this.unit = [unit, (tall - 2 * margin) / Math.max(1, bottom - top)];
       this.context = sizeOf(this.graph, Math.max((right - left) * unit + 2 * margin, 120), tall);
@@ -201,9 +244,10 @@
     }
 
     drawEdges(paper) {
-      const [a, b] = this.unit, x = margin - left * a, y = margin - top * b; // as in `point`
+      const [a, b] = this.unit, x = margin - left * a, y = margin - top * b;
       paper.lineWidth = 0.6; paper.strokeStyle = colours.edge;
-      paper.globalAlpha = Math.max(0.2, Math.min(1, 16000 / (layout.inside.length + layout.across.length))); // many lines are fainter
+      // The more lines, the fainter each.
+      paper.globalAlpha = Math.max(0.2, Math.min(1, 16000 / (layout.inside.length + layout.across.length)));
       for (const pieces of [layout.inside, layout.across]) {
         paper.beginPath();
         for (let i = 0; i < pieces.length; i += 4) {
@@ -225,13 +269,13 @@
 
     nodeAt(event) {
       const box = this.graph.getBoundingClientRect();
-      let found = -1, least = 14 ** 2;
+      let nearest = -1, least = 14 ** 2;
       for (let v = 0; v < n; v++) {
         const [x, y] = this.point(xs[v], ys[v]);
         const far = (x - event.clientX + box.left) ** 2 + (y - event.clientY + box.top) ** 2;
-        if (far < least) { least = far; found = v; }
+        if (far < least) { least = far; nearest = v; }
       }
-      return found;
+      return nearest;
     }
 
     overGraph(event) { choose(this.nodeAt(event)); }
@@ -246,7 +290,8 @@
       }
       for (let v = 0; v < n; v++) if (holds[v] !== this.shown[v]) changed[holds[v]].push(v);
       this.paint.lineWidth = 1; this.paint.strokeStyle = colours.edge;
-      changed.forEach((nodes, kind) => { // a step changes few nodes, and the others stay drawn
+      // A step changes few nodes; the others stay drawn.
+      changed.forEach((nodes, kind) => {
         if (!nodes.length) return;
         const shape = new Path2D();
         for (const v of nodes) this.shape(shape, v, this.radius);
@@ -258,7 +303,8 @@
       context.clearRect(0, 0, this.graph.width, this.graph.height);
       context.drawImage(this.nodes, 0, 0, parseFloat(this.graph.style.width), parseFloat(this.graph.style.height));
       for (const [v, ink, size] of [[chosen, colours.ink, 1.2], [current, colours.now, 1.6]]) {
-        if (v < 0) continue;
+        // No node runs before the first step.
+        if (!(v >= 0)) continue;
         const shape = new Path2D();
         this.shape(shape, v, this.radius * size + 1);
         context.fillStyle = fills[holds[v]];
@@ -275,7 +321,8 @@
 
     drawMatrix() {
       const { plan, m } = this;
-      const across = Math.ceil(n / 1200), down = Math.ceil(m / 1200); // nodes and steps of a pixel
+      // Nodes and steps per pixel.
+      const across = Math.ceil(n / 1200), down = Math.ceil(m / 1200);
       this.cells = [Math.ceil(n / across), Math.ceil(m / down)];
       const [columns, lines] = this.cells;
       const state = new Uint8Array(columns * lines);
@@ -329,37 +376,44 @@
 
     draw() {
       this.drawGraph(); this.drawCursor();
-      this.cursor.style.transform = `translateX(${100 * (this.at + 0.5) / this.m}%)`;
-      if (this.moment) this.moment.style.transform = `translateX(${100 * this.plan.engines.begin[0][this.at] / this.plan.engines.time}%)`;
+      this.cursor.style.transform = `translateX(${100 * (now + 0.5) / ticks}%)`;
+      if (this.hand) this.hand.style.transform = `translateX(${100 * this.plan.engines.begin[0][Math.max(0, this.at)] / this.plan.engines.time}%)`;
     }
 
     speak() {
       const { plan, at } = this;
       const node = plan.order[at];
-      const action = this.again.has(at) ? "recomputes" : "computes";
-      const freed = at + 1 <= this.m ? this.until[at + 1].map((i) => graph.values[plan.value[i]]) : [];
-      let said = `Step ${at} of ${this.m - 1} ${action} ${graph.names[node]} (${texts[graph.costs[node]]}); ${this.live.size} ${this.live.size === 1 ? "value" : "values"}, ${texts[plan.bytes[at]]} live`;
+      const live = `${this.live.size} ${this.live.size === 1 ? "value" : "values"}, ${texts[plan.bytes[at]]} live`;
+      const freed = this.until[at + 1].map((i) => graph.values[plan.value[i]]);
+      let said = `Step ${at} of ${this.m - 1} ${this.again.has(at) ? "recomputes" : "computes"} ${graph.names[node]} (${texts[graph.costs[node]]}); ${live}`;
+      const waits = at < 0 || now > this.tick[at];
+      if (at < 0) said = "Waits for its first step";
+      else if (waits) said = `Waits after step ${at} of ${this.m - 1}, ${graph.names[node]}; ${live}`;
       if (at === plan.peak_step) said += ", the peak";
-      if (freed.length) said += `; frees ${freed.slice(0, 4).join(", ")}${freed.length > 4 ? ` and ${freed.length - 4} more` : ""}`;
-      if (plan.engines) {
+      if (freed.length && !waits) said += `; frees ${freed.slice(0, 4).join(", ")}${freed.length > 4 ? ` and ${freed.length - 4} more` : ""}`;
+      if (plan.engines && !waits) {
         const loads = plan.engines.loads.filter((_, i) => plan.engines.load_step[i] === at).map((x) => graph.values[x]);
         if (loads.length) said += `; loads ${loads.join(", ")}`;
         said += `; compute waits ${texts[plan.engines.waits[at]]}; ${texts[plan.engines.host[at]]} on the host`;
       }
       this.status.textContent = `${said}.`;
-      if (playing) return; // the table follows when it stops
-      const live = [...this.live].sort((a, b) => plan.made[a] - plan.made[b]);
-      this.count.textContent = `live values: ${live.length}`;
-      this.rows.replaceChildren(...live.slice(-200).reverse().map((i) => make("tr", {},
+      // While it plays, the table would change too fast to read.
+      if (playing) return;
+      const rows = [...this.live].sort((a, b) => plan.made[a] - plan.made[b]);
+      this.count.textContent = `live values: ${rows.length}`;
+      this.rows.replaceChildren(...rows.slice(-200).reverse().map((i) => make("tr", {},
         ...[graph.values[plan.value[i]], texts[graph.sizes[plan.value[i]]], plan.made[i], plan.end[i] - 1, ROLES[plan.role[i]]].map((cell) => make("td", {}, String(cell))))));
-      if (live.length > 200) this.rows.append(make("tr", {}, make("td", { colspan: 5 }, `and ${live.length - 200} older values`)));
+      if (rows.length > 200) this.rows.append(make("tr", {}, make("td", { colspan: 5 }, `and ${rows.length - 200} older values`)));
     }
   }
+
+  function label(at, side, word) { return make("span", { style: `${side}:${at.toFixed(2)}%` }, word); }
 
   function legend(entries) {
     const list = make("ul", { class: "legend" });
     for (const [name, word] of entries) {
-      if (name === "loaded" && !plans.some((plan) => plan.role.includes(ROLES.indexOf("loaded")))) continue;
+      const role = ["kept", "again", "grad", "loaded"].indexOf(name);
+      if (role > 0 && !plans.some((plan) => plan.role.includes(role))) continue;
       const box = make("i", { "aria-hidden": "true" });
       if (name === "now") box.style.border = "3px solid var(--now)"; else box.style.background = `var(--${name})`;
       list.append(make("li", {}, box, word));
@@ -378,7 +432,7 @@
     return [whole >> 16, (whole >> 8) & 255, whole & 255, 255];
   }
 
-  // ------------------------------------------------------------ what is chosen
+  // ------------------------------------------------------------ the selected node
 
   function choose(v) {
     if (v === chosen || v < 0) return;
@@ -394,7 +448,7 @@
     remember(); draw();
   }
 
-  function announce(v) { // for readers of the screen
+  function announce(v) {
     if (v < 0) return;
     choose(v);
     about.classList.add("pinned");
@@ -408,18 +462,26 @@
     remember(); draw();
   }
 
-  function makeRoom(event) { // what is said of a node that is pointed at must not lie over others
+  function find(name) {
+    const v = graph.full.indexOf(name);
+    finder.setAttribute("aria-invalid", String(v < 0 && name !== ""));
+    if (v < 0 && name && views.length) views[0].status.textContent = `No node is named "${name}".`;
+    announce(v);
+  }
+
+  // The text about a node must not cover the node under the pointer.
+  function makeRoom(event) {
     if (about.classList.contains("pinned")) return;
     const above = event.clientY > window.innerHeight / 2;
     about.style.top = above ? `${Math.max(0, bar.getBoundingClientRect().bottom)}px` : "auto";
     about.style.bottom = above ? "auto" : "0";
   }
 
-  function go(step) {
-    now = Math.max(0, Math.min(steps - 1, Math.round(step) || 0));
-    for (const view of views) view.jump(now);
-    scrub.value = now; field.value = now;
-    scrub.setAttribute("aria-valuetext", `step ${now}`);
+  function go(tick) {
+    now = Math.max(0, Math.min(ticks - 1, tick));
+    for (const view of views) view.jump(view.steps[now]);
+    scrub.value = now; field.value = Math.max(0, views[0]?.at ?? 0);
+    scrub.setAttribute("aria-valuetext", `step ${field.value}`);
     draw();
     const moment = performance.now();
     if (!playing || moment - spoken > 250) { spoken = moment; speak(); }
@@ -428,13 +490,30 @@
   function speak() { for (const view of views) view.speak(); remember(); }
   function draw() { for (const view of views) view.draw(); }
   let waiting = 0;
-  function remember() { // browsers limit how often an address may change, and some frames have none
+  // Browsers limit how often an address may change, and some frames have none.
+  function remember() {
     clearTimeout(waiting);
-    if (!playing) waiting = setTimeout(() => {
+    if (!playing && views.length) waiting = setTimeout(() => {
+      const [{ at, tick }, other] = views;
+      const wait = other && now !== tick[Math.max(0, at)] ? `&other=${other.at}` : "";
       try {
-        history.replaceState(null, "", `#step=${now}${chosen < 0 ? "" : `&node=${encodeURIComponent(graph.full[chosen])}`}`);
+        history.replaceState(null, "", `#step=${Math.max(0, at)}${wait}${chosen < 0 ? "" : `&node=${encodeURIComponent(graph.full[chosen])}`}`);
       } catch { /* no address to keep */ }
     }, 300);
+  }
+
+  function goToStep(step, other = null) {
+    if (!views.length) return;
+    const [first, second] = views;
+    const tick = first.tick[Math.max(0, Math.min(first.m - 1, Math.round(step) || 0))];
+    const waits = other === null ? -1 : first.steps.findIndex((at, t) => at === first.steps[tick] && second.steps[t] === Number(other));
+    go(waits < 0 ? tick : waits);
+  }
+
+  function follow() {
+    const link = new URLSearchParams(location.hash.slice(1));
+    goToStep(Number(link.get("step")), link.get("other"));
+    if (link.get("node")) find(link.get("node"));
   }
 
   // ------------------------------------------------------------ playing
@@ -442,13 +521,13 @@
   let begun = 0, first = 0;
   function frame(moment) {
     if (!playing) return;
-    const step = first + Math.floor((moment - begun) / 1000 * Number(speed.value));
-    if (step > now) go(step);
-    if (now >= steps - 1) return stop();
+    const tick = first + Math.floor((moment - begun) / 1000 * Number(speed.value));
+    if (tick > now) go(tick);
+    if (now >= ticks - 1) return stop();
     requestAnimationFrame(frame);
   }
   function start() {
-    if (now >= steps - 1) go(0);
+    if (now >= ticks - 1) go(0);
     playing = true; begun = performance.now(); first = now; play.textContent = "Pause";
     requestAnimationFrame(frame);
   }
@@ -458,21 +537,19 @@
   previous.addEventListener("click", () => { stop(); go(now - 1); });
   next.addEventListener("click", () => { stop(); go(now + 1); });
   speed.addEventListener("change", () => { begun = performance.now(); first = now; });
-  for (const input of [scrub, field]) input.addEventListener("input", () => { if (input.value !== "") { if (playing) stop(); go(Number(input.value)); } });
-  finder.addEventListener("change", () => {
-    const v = graph.full.indexOf(finder.value);
-    finder.setCustomValidity(v < 0 && finder.value ? "No node has this name." : "");
-    finder.reportValidity();
-    announce(v);
-  });
+  for (const [input, to] of [[scrub, go], [field, goToStep]]) {
+    input.addEventListener("input", () => { if (input.value !== "") { if (playing) stop(); to(Number(input.value)); } });
+  }
+  finder.addEventListener("change", () => find(finder.value));
   zoom.forEach((button, larger) => button.addEventListener("click", () => { scale = Math.max(1, Math.min(16, larger ? 2 * scale : scale / 2)); lay(); }));
   document.addEventListener("pointermove", makeRoom);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") unchoose();
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=range]), select")) return;
-    const scrolls = event.target.matches(".scroll"); // it has these keys itself
-    const tenth = Math.max(1, Math.round(steps / 10));
-    const far = bar.contains(event.target) ? { PageDown: tenth, PageUp: -tenth, Home: -steps, End: steps } : {};
+    // A scrolling region uses these keys itself.
+    const scrolls = event.target.matches(".scroll");
+    const tenth = Math.max(1, Math.round(ticks / 10));
+    const far = bar.contains(event.target) ? { PageDown: tenth, PageUp: -tenth, Home: -ticks, End: ticks } : {};
     const by = scrolls ? undefined : { ArrowRight: 1, ArrowLeft: -1, ...far }[event.key];
     if (by !== undefined) { event.preventDefault(); if (playing) stop(); go(now + by); }
     if (event.key === " " && !scrolls && !event.target.matches("button")) { event.preventDefault(); play.click(); }
@@ -482,11 +559,11 @@
   readColours();
   const views = [];
   plans.forEach((plan, place) => views.push(new View(plan, place)));
-  const asked = new URLSearchParams(location.hash.slice(1));
   lay();
-  go(Number(asked.get("step")) || 0);
-  if (asked.get("node")) announce(graph.full.indexOf(asked.get("node")));
+  follow();
+  window.addEventListener("hashchange", follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
   window.addEventListener("resize", lay);
-  window.remat = { go, choose, start, stop, draw, get step() { return now; }, get playing() { return playing; } }; // for tests
+  // For tests.
+  window.remat = { go: goToStep, choose, start, stop, draw, get step() { return Number(field.value); }, get tick() { return now; } };
 })();

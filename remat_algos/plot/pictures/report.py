@@ -1,11 +1,13 @@
-"""The page of a report: one file that opens from disk, asks for nothing, and steps through plans."""
+"""HTML pages that step through two plans: one file, which opens from disk and loads nothing else."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -18,6 +20,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plot import tuning
+from remat_algos.plot.axes import byte_ticks
 from remat_algos.plot.lanes import Lanes
 from remat_algos.plot.layered_layout import layout
 from remat_algos.questions.explain import Decision
@@ -32,18 +35,18 @@ FORMAT, VERSION = "remat-report", 1
 
 @checked_arguments
 def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, title: str = "") -> str:
-    """HTML on which a plan is stepped through beside another one.
+    """Return an HTML page that steps through a plan next to another one.
 
-    The page is one file without requests: graph, memory of the steps, schedule and the reasons of `explain` for every
-    node. Data of more than 500,000 characters, about 1,000 nodes, are compressed in it.
+    The page is one file that loads nothing else. It has the graph, the memory of each step, the schedule, and for every
+    node the reasons that `explain` prints. Data of more than 500,000 characters, about 1,000 nodes, are compressed.
 
     Parameters
     ----------
     plan : Plan or Simulation
     beside : Plan or Simulation, optional
-        Of the same graph; by default every node once.
+        Another plan of the same graph; by default the run without rematerialization.
     title : str
-        Of the page; by default what the graph is.
+        Title of the page; by default the size of the graph.
 
     Returns
     -------
@@ -81,13 +84,13 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
     if beside is None:
         beside, other = baseline(graph), "no rematerialization"
     else:
-        other = beside.method if isinstance(beside, Plan) else "beside it"
+        other = beside.method if isinstance(beside, Plan) else "other plan"
     data = _data([plan, beside], [name, other])
     return _page(data, title or data["graph"]["title"])
 
 
 def _page(data: dict[str, object], title: str) -> str:
-    """Return the text of the page; no name can end its script."""
+    """Return the text of the page; "<" is escaped in the data, so no name can end the script."""
     folder = files("remat_algos.plot.pictures")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
     inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
@@ -117,8 +120,8 @@ def _page(data: dict[str, object], title: str) -> str:
 def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
     """The JSON object of a page: columns instead of objects, ids instead of names, and every text once.
 
-    "top" is the bytes at the upper edge of every curve, "layout" is in hundredths of a node's width, instances are
-    [made, end).
+    "top" is the bytes at the upper edge of every curve, "clock" the step of each plan at each tick, "layout" is in
+    hundredths of a node's width, instances are [made, end).
     """
     graph = plans[0].graph
     texts, lanes = Texts(), [Lanes.of(plan) for plan in plans]
@@ -129,7 +132,9 @@ def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str
         "format": FORMAT,
         "version": VERSION,
         "graph": _graph(graph, texts),
-        "top": [top, texts(format_bytes(top))],
+        "top": top,
+        "bytes": [[tick, texts(format_bytes(tick))] for tick in byte_ticks(top)],
+        "clock": common_clock(*(each.order for each in lanes)),
         "layout": _layout(graph),
         "plans": [
             {"title": title, "facts": _facts(plan), **_plan(each, texts)}
@@ -139,8 +144,53 @@ def _data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str
     }
 
 
+def common_clock(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The step of two orders at each tick of a clock on which equal runs coincide.
+
+    These are first runs of a node, as many as possible; between them, other runs of a node. A plan waits at its last
+    step, -1 before its first, while the other one does more.
+    """
+    clock: tuple[list[int], list[int]] = ([], [])
+    a = b = 0
+    for end_a, end_b in [*_equal_runs(first, second, first_only=True), (len(first), len(second))]:
+        inside = _equal_runs(first[a:end_a], second[b:end_b], first_only=False)
+        for to_a, to_b in [*((a + i, b + j) for i, j in inside), (end_a, end_b)]:
+            gap = range(max(to_a - a, to_b - b))
+            for steps, start, end in zip(clock, (a, b), (to_a, to_b), strict=True):
+                steps += [*(min(start + i, end - 1) for i in gap), end]
+            a, b = to_a + 1, to_b + 1
+    return clock[0][:-1], clock[1][:-1]
+
+
+def _equal_runs(first: Sequence[int], second: Sequence[int], *, first_only: bool) -> list[tuple[int, int]]:
+    """As many pairs of places as possible, increasing in both orders, of the k-th run of a node in each."""
+    place = {run: j for j, run in enumerate(_numbered(second)) if not (first_only and run[1])}
+    pairs = [(i, place[run]) for i, run in enumerate(_numbered(first)) if run in place]
+    # Longest increasing subsequence: lowest[k] is the smallest last place of k + 1 pairs, ends[k] the last of these.
+    lowest: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for last, (_, j) in enumerate(pairs):
+        k = bisect_left(lowest, j)
+        before.append(ends[k - 1] if k else -1)
+        lowest[k : k + 1], ends[k : k + 1] = [j], [last]
+    equal, last = [], ends[-1] if ends else -1
+    while last >= 0:
+        equal.append(pairs[last])
+        last = before[last]
+    return equal[::-1]
+
+
+def _numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each run as (node, number of its earlier runs)."""
+    count: Counter[int] = Counter()
+    for v in order:
+        yield v, count[v]
+        count[v] += 1
+
+
 class Texts:
-    """Texts that columns point to, each kept once."""
+    """Texts that columns point to, each stored once."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -153,7 +203,7 @@ class Texts:
         return self._place[text]
 
     def of_bytes(self, sizes: Iterable[int]) -> list[int]:
-        """Return the places of numbers of bytes."""
+        """Return the places of sizes in bytes."""
         return [self(format_bytes(size)) for size in sizes]
 
 
@@ -176,8 +226,8 @@ def _layout(graph: ComputationGraph) -> dict[str, Any]:
     laid = layout(graph)
 
     def whole(points: Any) -> list[int]:
-        found: list[int] = np.rint(100 * points).astype(np.int64).ravel().tolist()
-        return found
+        hundredths: list[int] = np.rint(100 * points).astype(np.int64).ravel().tolist()
+        return hundredths
 
     return {"points": whole(laid.points), "inside": whole(laid.inside), "across": whole(laid.across)}
 
@@ -217,11 +267,12 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
 
 
 def _engines(simulation: Simulation, played: Timeline, texts: Texts) -> dict[str, Any]:
-    """Return the three engines: what each does from when to when, and the bytes on the host."""
+    """Return the busy intervals of the three engines, and the bytes on the host."""
     loads = simulation.schedule.loads
     return {
         "names": list(ENGINES),
         "time": played.last,
+        "duration": texts(simulation.graph.labels.compute(played.in_units(played.last))),
         "begin": [played.begin.tolist(), played.store_begin.tolist(), played.load_begin.tolist()],
         "end": [played.end.tolist(), played.store_end.tolist(), played.load_end.tolist()],
         "stores": played.stores.tolist(),
