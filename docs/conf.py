@@ -30,6 +30,7 @@ author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
 extensions = [
     "docs.notebook_kernels",
+    "docs.plans",
     "docs.sphinx_cache",
     "docs.steps.pages",
     "myst_nb",
