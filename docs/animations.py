@@ -13,7 +13,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from docs.page_parts import fill
+from docs.page_parts import fill, solver_page
 from remat_algos.wording import format_bytes
 
 DOCS = Path(__file__).resolve().parent
@@ -102,7 +102,7 @@ def rows(found, name, what):
 
 
 def _page(solver):
-    return f"[{solver}](solvers/{solver}.md)"
+    return f"[{solver}](solvers/{solver_page(solver)}#{solver})"
 
 
 def blocks(found):

@@ -167,47 +167,47 @@ SENTENCES = (
         seconds_for_moments,
     ),
     (
-        "solvers/chen_greedy.md",
+        "solvers/segments.md",
         "the best plan of the paper's search needs {paper} GiB when allocated. Every b, ranked by the peak, gives a "
         "plan of {peak} GiB; ranked by the allocation, one of {allocation} GiB.",
         searches_of_chen_greedy,
     ),
     (
-        "solvers/chen_greedy.md",
+        "solvers/segments.md",
         "for the lowest peak of ResNet-50 {weighed} are simulated instead of {plain}.",
         plans_with_weighed_cost,
     ),
     (
-        "solvers/chen_recursive.md",
+        "solvers/segments.md",
         "On a chain of 400 equal nodes it reaches {low} bytes instead of the {high} of the other two methods, at "
         "{most} % instead of {less} % more compute",
         chens_on_a_chain,
     ),
     (
-        "solvers/drop_cheap.md",
+        "solvers/cheap.md",
         "There is one plan per distinct compute per byte, {plans} on ResNet-50,",
         thresholds_of_drop_cheap,
     ),
     (
-        "solvers/echo.md",
+        "solvers/cheap.md",
         "the network of MXNet's own test, come to {before} % (the test asks for less than 60 %); of "
         "`model:resnet152?batch=32`, with norms behind the convolutions, to {behind} %.",
         resnets_with_echo,
     ),
     (
-        "solvers/search.md",
+        "solvers/general.md",
         "In 100,000 moves on ResNet-50 at 25 %, from one pass, a move makes {network_changes} changes on average, and "
         "{network_accepted} % of the moves are accepted; on a random layered graph of 1,000 nodes at 80 % it makes "
         "{layered_changes}, and {layered_accepted} % are accepted.",
         moves_of_the_search,
     ),
     (
-        "solvers/search.md",
+        "solvers/general.md",
         "Of {points} proven optima of small graphs it finds {optimal} with 20,000 moves from one pass.",
         golden_optima_of_the_search,
     ),
     (
-        "solvers/twremat.md",
+        "solvers/decompositions.md",
         "on 17 nodes of one byte it reaches {of17} bytes, on 65 nodes {of65}, where 3 are enough.",
         lowest_peaks_of_twremat,
     ),

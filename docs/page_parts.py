@@ -28,6 +28,12 @@ def filled(text: str, name: str, lines: str) -> str:
     return text
 
 
+def solver_page(name: str) -> str:
+    """The file in docs/solvers that has a heading with the name of a solver."""
+    pages = sorted((Path(__file__).parent / "solvers").glob("*.md"))
+    return next(page.name for page in pages if re.search(rf"^#+ {name}$", page.read_text("utf-8"), re.MULTILINE))
+
+
 def fill(page: Path, name: str, lines: str) -> None:
     """Write other lines into a part of a page."""
     page.write_text(filled(page.read_text("utf-8"), name, lines), "utf-8")

@@ -16,6 +16,7 @@ import pytest
 
 import remat_algos as ra
 from docs import console, measured_figures, zoo
+from docs.page_parts import solver_page
 from docs.reproductions.__main__ import main as reproduce
 from docs.reproductions.registry import list_papers
 from remat_algos.allocate import allocators
@@ -272,42 +273,44 @@ def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp
 # solvers
 
 
+def section(text, heading):
+    """The part of a page below a heading, up to the next heading of the same level or a higher one."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    marks, below = re.search(rf"^(#+) {heading}\n(.*)", text, re.MULTILINE | re.DOTALL).groups()
+    return re.split(rf"^#{{1,{len(marks)}}} ", below, maxsplit=1, flags=re.MULTILINE)[0]
+
+
 def options_on(page, name):
-    """Name and default of each option in the table of a page, which is called as what it describes."""
-    assert f"\n# {name}\n" in f"\n{page}"
-    rows = table(page.partition("\n## Options\n")[2].partition("\n## ")[0])
+    """Name and default of each option in the table of the section that has this name."""
+    rows = table(section(section(page, name), "Options"))
     return {option.strip("`"): default.strip("`") for option, default, _ in rows[1:]}
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_every_solver_has_a_page_that_describes_its_options(solver):
-    page = PAGES[f"solvers/{solver.name}.md"]
+    page = PAGES[f"solvers/{solver_page(solver.name)}"]
     defaults = {name: "" if value is None else str(value) for name, value in solver.options.items()}
     assert options_on(page, solver.name) == defaults
-    assert solver.paper in page
+    assert solver.paper in section(page, solver.name)
 
 
 def test_the_list_of_solvers_leads_to_their_pages():
-    linked = re.findall(r"^\| \[(\w+)\]\(\1\.md\)", PAGES["solvers/index.md"], re.MULTILINE)
-    assert sorted(linked) == [solver.name for solver in SOLVERS]
+    linked = re.findall(r"^\| \[(\w+)\]\((\w+\.md)(?:#\1)?\)", PAGES["solvers/index.md"], re.MULTILINE)
+    assert sorted(linked) == [(solver.name, solver_page(solver.name)) for solver in SOLVERS]
 
 
 # allocators
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS, ids=lambda allocator: allocator.name)
-def test_every_allocator_has_a_page_that_describes_its_options(allocator):
+def test_every_allocator_has_a_section_that_describes_its_options(allocator):
     defaults = {name: str(value) for name, value in allocator.options.items()}
-    assert options_on(PAGES[f"allocators/{allocator.name}.md"], allocator.name) == defaults
+    assert options_on(PAGES["allocators/index.md"], allocator.name) == defaults
 
 
-def test_the_list_of_allocators_leads_to_their_pages():
-    linked = re.findall(r"^\| \[(\w+)\]\(\1\.md\)", PAGES["allocators/index.md"], re.MULTILINE)
+def test_the_list_of_allocators_leads_to_their_sections():
+    linked = re.findall(r"^\| \[(\w+)\]\(#\1\)", PAGES["allocators/index.md"], re.MULTILINE)
     assert sorted(linked) == [allocator.name for allocator in ALLOCATORS]
-    assert {page for page in PAGES if page.startswith("allocators/")} == {
-        "allocators/index.md",
-        *(f"allocators/{allocator.name}.md" for allocator in ALLOCATORS),
-    }
 
 
 # reference

@@ -47,7 +47,7 @@ SERIOUS = ("serious", "critical")
 DOCS = Path(__file__).parents[2] / "build" / "docs"
 # One page of each kind, and all plans.
 PAGES = (
-    *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/search", "theory/offsets"),
+    *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/general", "theory/offsets"),
     *("theory/segments", "theory/live_sets", "papers/kusumoto2019"),
     *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "plans"),
     *(f"plans/{name}" for name in ("chain_segments", "chain_recursion", "chain_optimum")),

@@ -89,7 +89,7 @@ def test_mxnet_has_its_own_list_of_heavy_operations():
 
 @pytest.mark.slow
 def test_the_table_on_the_page_of_echo_is_measured():
-    """docs/solvers/echo.md: the modes of `echo` beside the two passes, on the committed random networks."""
+    """docs/solvers/cheap.md: the modes of `echo` beside the two passes, on the committed random networks."""
     names = {"no rematerialization": "none", "all that is cheap": "all", "algorithm 1 as printed": "literal"}
     names |= {"the pass merged into MXNet": "mxnet", "`paper`": "paper", "`exact`": "exact"}
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text("utf-8").splitlines()]

@@ -594,7 +594,7 @@ def echo(
 
     References
     ----------
-    echo2020, sections IV and V; docs/solvers/echo.md says where "exact" differs.
+    echo2020, sections IV and V; docs/solvers/cheap.md says where "exact" differs.
     """
     choice = Choice.of(graph, mode, only, also)
     yield Candidate(choice.schedule(), {"mode": mode, **choice.figures})
