@@ -12,16 +12,14 @@ from tests.benchmarks.wanted import SECONDS
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 QUALITY, COPIES = "## quality", "## copies"
 """Headings of the last sections, each of which a command of its own writes."""
-COLUMNS = ("benchmark", "nodes", "reads", "median", "least", "wanted", "rounds", "more")
+COLUMNS = ("benchmark", "nodes", "time", "more")
 HEAD = """\
 # Benchmarks
 
-Seconds of the processor, of whole calls in this process, and of whole processes where the command line is measured; a
-first round is not counted. `median` and `least` are over the rounds; a row of one round has no median. `wanted` is what
-the project asks of itself, at most three times what was measured when it was set; it is **missed** where the least is
-above it. Peers were run in the same run, once, unless the row says "not run here".
-`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, its last two sections
-apart.
+CPU time of whole calls, the fastest of several rounds after one that is not counted; for the command line, CPU time of
+whole processes. A time or figure is **missed** if it is above what the project wants (`tests/benchmarks/wanted.py`).
+`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, except for its last two
+sections.
 """
 SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
 AT_LEAST = {"times_faster", "overhead_percent"}  # figures that should be high
@@ -73,26 +71,22 @@ class Row:
             said = f"not run: {self.skipped}" if self.skipped else ""
             return (self.title, *[""] * (len(COLUMNS) - 2), said)
         missed, wanted = self.missed(), self.info.get("wanted_s")
-        rounds = len(self.times)
         return (
             self.title,
-            *(f"{self.info[size]:,}" if size in self.info else "" for size in ("nodes", "reads")),
-            seconds(self.times[rounds // 2]) if rounds > 1 else "",
-            seconds(self.times[0]),
-            "" if wanted is None else seconds(wanted) + (", **missed**" if "s" in missed else ""),
-            str(rounds) if rounds > 1 else "one",
+            f"{self.info['nodes']:,}" if "nodes" in self.info else "",
+            seconds(self.times[0]) + (f", **missed**: {seconds(wanted)}" if "s" in missed else ""),
             ", ".join([*self._notes(missed), *self._figures_of_others()]),
         )
 
     def _notes(self, missed: Collection[str]) -> list[str]:
-        """What else was measured, with what is wanted of it."""
+        """Return the other figures, each with the wanted one if it misses that."""
         notes = []
         for key, value in self.info.items():
             if key in SIZES or key.startswith("wanted_"):
                 continue
             words, amount = note(key, value)
             limit = self.info.get(f"wanted_{key}")
-            wanted = f" (wanted {note(key, limit)[1]}{', **missed**' if key in missed else ''})" if limit else ""
+            wanted = f" (**missed**: {note(key, limit)[1]})" if key in missed else ""
             notes.append(f"{words} {amount}{wanted}")
         return notes
 

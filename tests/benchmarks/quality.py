@@ -42,12 +42,11 @@ from tests.benchmarks.optima import golden, graph_of
 from tests.benchmarks.page import QUALITY, missed_line
 
 HEAD = """
-What `solve` finds with its defaults: overhead and lower bound in % of one pass, `gap` the points between them. Budgets
-are shares of the peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
-(`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project asks of itself; it is
-**missed** where it is not reached to the digits shown. Seconds are those of the processor for the whole solve.
-`python -m pytest tests/benchmarks -k quality` writes this section; `python -m tests.benchmarks.quality` measures single
-rows.
+Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `gap` in points. Budgets are shares of the
+peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
+(`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project wants, **missed** if it is
+not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows,
+`python -m pytest tests/benchmarks -k quality` writes this section.
 """
 COLUMNS = ("graph", "nodes", "budget", "overhead", "bound", "gap", "wanted", "CPU s", "method", "effort", "note")
 FIGURES = ("figure", "measured", "wanted")
@@ -438,10 +437,9 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     solves = [record for record in records if "graph" in record]
     figures = [record for record in records if "figure" in record]
     late = sum(missed(record) for record in records)
-    tables = ((COLUMNS, solves), (FIGURES, figures))
     lines = [QUALITY, HEAD, f"Measured on {where}.", "", missed_line(late, len(records))]
-    for columns, rows in tables:
-        lines += ["", table(columns, map(cells, rows))]
+    lines += ["", table(COLUMNS[:-2], [cells(record)[:-2] for record in solves])]
+    lines += ["", table(FIGURES, map(cells, figures))]
     return "\n".join(lines) + "\n"
 
 
