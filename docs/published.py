@@ -96,15 +96,15 @@ PUBLISHED = {
         "",
         "1.5 G",
         "szegedy2015",
-        "1.5 G is the paper's budget; with its 5 x 5 convolutions and both auxiliary heads it is 1.59 G, and the "
+        "1.5 G is the paper's budget; its 5 x 5 convolutions and auxiliary heads make 1.59 G; the "
         "13,378,280 parameters are those of kusumoto2019's graph",
     ),
-    "unet": Published("", "", "ronneberger2015", "the paper counts neither; others quote 31 M parameters"),
-    "pspnet": Published("", "", "zhao2017", "the paper counts neither; the parameters are those of its authors' code"),
+    "unet": Published("", "", "ronneberger2015", "the paper has no counts; others quote 31 M parameters"),
+    "pspnet": Published("", "", "zhao2017", "the paper has no counts; the parameters are those of its authors' code"),
     "transformer_base": Published(
-        "65 M", "", "vaswani2017", "all base models of its table 3 fit a vocabulary of about 41,000, not of 37,000"
+        "65 M", "", "vaswani2017", "the base models of its table 3 have about 41,000 words, not 37,000"
     ),
-    "transformer_big": Published("213 M", "", "vaswani2017", "213 M are those of about 36,000 words, not of 37,000"),
+    "transformer_big": Published("213 M", "", "vaswani2017", "213 M fit about 36,000 words, not 37,000"),
     "gpt2_small": Published("124,439,808", "", "radford2019"),
     "gpt2_medium": Published("354,823,168", "", "radford2019"),
     "gpt2_large": Published("774,030,080", "", "radford2019"),
@@ -120,7 +120,7 @@ PUBLISHED = {
             "38 M",
             "",
             "amodei2016",
-            "four models of 38 million in the paper, of up to 39 by the layers it names",
+            "the paper states 38 million for all four; the layers that it names have up to 39",
         )
         for depth in (1, 3, 5, 7)
     },

@@ -17,14 +17,14 @@ if __name__ == "__main__":
 import remat_algos as ra
 from docs.page_parts import table
 from docs.published import PUBLISHED
-from remat_algos.ir.kinds import operation_kind, operation_kinds
+from remat_algos.ir.kinds import operation_kinds
 from remat_algos.wording import format_bytes
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build, list_families
 from remat_algos.zoo.settings import Settings
 
 DOCS = Path(__file__).resolve().parent
-NUMBER = re.compile(r"-|[0-9][0-9.,]*( [KMGTkB]?i?B?)?")
+NUMBER = re.compile(r"[0-9][0-9.,]*( [KMGTkB]?i?B?)?")
 SMALL = {  # an instance of each family that can be drawn
     "deepspeech2": {"batch": 1, "sequence": 4, "depth": 1, "width": 8},
     "densenet": {"image": 32, "stages": (2, 1)},
@@ -46,10 +46,10 @@ SMALL = {  # an instance of each family that can be drawn
     "vgg": {"depth": 11},
     "vit": {"depth": 1},
 }
-WORDS = {  # where a docstring says nothing more
+WORDS = {  # options of several families, where a docstring says nothing more
     "batch": "Examples.",
     "image": "Pixels of a side.",
-    "classes": "Classes to tell apart.",
+    "classes": "Classes of the output.",
     "words": "Words of the vocabulary.",
     "heads": "Heads of each attention; they divide the width.",
     "kv_heads": "Heads of keys and values; None for as many as `heads`.",
@@ -73,53 +73,46 @@ plan = ra.solve(ra.differentiate(network.graph), "50%")
 print(network.n_parameters, network.macs, network.layers[0].shapes)
 ```
 
-A model stands wherever the file of a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget 50%` on
-the command line, `ra.differentiate("model:resnet50?batch=96")` in Python, and `ra.zoo.build("resnet50?batch=96")`
-takes its options so too. `remat models` lists the models, `remat convert 'model:resnet50?batch=96' resnet50.json`
-writes one to a file.
+`model:NAME` replaces the file of a graph: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget 50%` on the
+command line, `ra.differentiate("model:resnet50?batch=96")` in Python. `remat models` lists all models with nodes, bytes
+and parameters, `remat models NAME` the options and defaults of one, and `remat convert 'model:resnet50' resnet50.json`
+writes one to a file. [Costs](costs.md) explains the cost of each operation, [Layers](layers.md) the parts of layers.
 
-[Costs](costs.md) explains what each operation costs, [Layers](layers.md) what each layer is made of.
+## Published figures
 
-## All models
-
-At their defaults, at the granularity of operations, before differentiation. *Multiply-adds* are those of products of
-matrices and convolutions in one forward pass of one example; *activations* are the bytes of all forward values of the
-batch. A published number that differs from ours has a note below.
+Parameters and multiply-adds (matrix products and convolutions of one forward pass of one example) at the defaults. A
+published number that differs from ours has a note.
 
 """
 COMMON = """
 ## Options of every model
 
-{settings}
-
-Nodes and bytes of ResNet-50 by granularity and counting:
+{settings}ResNet-50 by granularity and counting:
 
 {forms}
 
-ResNet-200 with the updates of its parameters; the graph of kumar2019 (table 1) has 17,705 nodes and 27,312 edges, with
-a node for each variable, constant and initialiser, which are residents here or not there at all:
+ResNet-200 with `granularity="primitive"` and `optimizer="adam"` has {updated}; the graph of
+kumar2019 (table 1) has 17,705 nodes and 27,312 edges, with nodes for variables, constants and initialisers.
 
-{updated}
+Options of several families:
+
+{shared}
 
 """
 LAYERS = """# Layers
 
-The building blocks of the models in the [zoo](zoo.md): methods of `ra.zoo.Layers`, each of which
-adds one or several operations. A table shows the nodes that the call in the heading adds, in float32. `image` is a
-tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8;
-`expert` is a linear layer.
+The building blocks of the models in the [zoo](zoo.md): methods of `ra.zoo.Layers`. The tables show the nodes that a
+call adds. `image` is a tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x
+64 integers, `labels` 8; `expert` is a linear layer. Values are float32 unless stated.
 
 - *FLOPs*: two for each multiply-add, plus those of element-wise work.
 - *moved*: bytes that the operation reads and writes once, including parameters.
 - *workspace*: bytes needed only while it runs.
 - *gradient reads*: the values that its gradient reads. Residents (inputs, parameters, states) are always in memory.
-- *heavy*: a matrix product or a convolution.
-- *in place*: the operation may [overwrite](theory/sharing.md) its first read, a sum or a difference either of its
-  first two, if no later node reads that; its gradient may overwrite the gradient that it reads. *Gradient in place*:
-  only the gradient may.
-- *one bit*: gradients need only one bit per element of its value, which is what `--encode` keeps.
-- *values*: those after the first, but for the parts of `split`, are kept for the gradient alone; with
-  `counting="paper"` there are none of these.
+- *values*: all after the first, except the parts of `split`, are kept for the gradient alone; with `counting="paper"`
+  they do not exist.
+
+## Layers of one operation
 
 """
 CALLS = (
@@ -166,10 +159,25 @@ CALLS = (
 )
 
 
+FIGURES = ("values", "FLOPs", "moved", "parameters", "workspace", "gradient reads")
+KINDS = """
+
+## All kinds of operations
+
+- *gradient reads*: the operands, the result, or neither, in addition to the extra values.
+- *heavy*: a matrix product or a convolution.
+- *in place*: the operation may [overwrite](theory/sharing.md) its first read, a sum or difference either of its
+  first two, if no later node reads it; its gradient may overwrite the gradient that it reads. *gradient*: only the
+  gradient may.
+- *one bit*: gradients need only one bit per element of its value, which `--encode` keeps.
+
+"""
+
+
 def aligned_table(columns, rows):
     """A table in Markdown; columns of numbers to the right."""
-    cells = [{str(row[i]) for row in rows} for i in range(len(columns))]
-    numeric = [column != {"-"} and all(map(NUMBER.fullmatch, column)) for column in cells]
+    cells = [{str(row[i]) for row in rows} - {""} for i in range(len(columns))]
+    numeric = [bool(column) and all(map(NUMBER.fullmatch, column)) for column in cells]
     return table(columns, rows, ["--:" if right else "---" for right in numeric])
 
 
@@ -182,33 +190,13 @@ def zoo():
     for family in list_families():
         for name in family.variants:
             network, batch = build(name), default(family, name, "batch")
-            graph, given = network.graph, PUBLISHED.get(name)
-            rows.append(
-                (
-                    f"[{name}](#{family.name})",
-                    batch,
-                    graph.n_nodes,
-                    graph.n_values,
-                    f"{network.n_parameters:,}",
-                    (given and given.parameters) or "-",
-                    amount(network.macs // batch),
-                    (given and given.macs) or "-",
-                    format_bytes(network.activation_memory),
-                )
-            )
-            if given and given.note:
-                notes.setdefault(given.note, []).append(name)
-    columns = (
-        "model",
-        "batch",
-        "nodes",
-        "values",
-        "parameters",
-        "published",
-        "multiply-adds",
-        "published",
-        "activations",
-    )
+            given = PUBLISHED.get(name)
+            if given:
+                ours = (f"{network.n_parameters:,}", given.parameters, amount(network.macs // batch), given.macs)
+                rows.append((f"[{name}](#{family.name})", *ours))
+                if given.note:
+                    notes.setdefault(given.note, []).append(name)
+    columns = ("model", "parameters", "published", "multiply-adds", "published")
     text = (
         MODELS
         + aligned_table(columns, rows)
@@ -216,7 +204,8 @@ def zoo():
         + "\n".join(f"- {', '.join(names)}: {note}." for note, names in notes.items())
         + "\n"
     )
-    text += COMMON.format(settings=options(Settings), forms=forms(), updated=updated())
+    shared = aligned_table(("option", "meaning"), [(f"`{name}`", said) for name, said in WORDS.items()])
+    text += COMMON.format(settings=options(Settings), forms=forms(), updated=updated(), shared=shared)
     return text + "\n".join(section(family) for family in list_families())
 
 
@@ -232,9 +221,8 @@ def amount(number):
 
 
 def options(documented):
-    """A table of the parameters of a numpydoc docstring; those that share a text have one row."""
-    signature = inspect.signature(documented).parameters
-    texts = {}
+    """A table of the parameters of a numpydoc docstring, except those of `WORDS`."""
+    texts, names = {}, ()
     lines = inspect.getdoc(documented).partition("\nParameters\n")[2].split("\n")[1:]
     for line in lines:
         if line and not line.startswith(" "):
@@ -244,19 +232,10 @@ def options(documented):
             texts[names] = []
         elif line.strip() and names:
             texts[names].append(line.strip())
-    rows = []
-    for names, text in texts.items():
-        rows += [(names, " ".join(text))] if text else [((name,), WORDS[name]) for name in names]
-    cells = [
-        (
-            ", ".join(f"`{name}`" for name in names),
-            ", ".join(f"`{signature[name].default!r}`" for name in names),
-            text,
-        )
-        for names, text in rows
-        if names
-    ]
-    return linked(aligned_table(("option", "default", "what it is"), cells))
+    rows = [(", ".join(f"`{name}`" for name in names), " ".join(text)) for names, text in texts.items() if text]
+    plain = {name for names, text in texts.items() if not text for name in names}
+    assert plain <= set(WORDS), plain
+    return linked(aligned_table(("option", "meaning"), rows)) + "\n\n" if rows else ""
 
 
 def forms():
@@ -271,13 +250,9 @@ def forms():
 
 
 def updated():
-    """ResNet-200 as kumar2019 counts it, as far as it goes."""
-    rows = []
-    for granularity in ("operation", "primitive"):
-        for optimizer in ("momentum", "adam", "adamw"):
-            graph = build("resnet200", granularity=granularity, optimizer=optimizer).graph
-            rows.append((f"`{granularity}`", f"`{optimizer}`", graph.n_nodes, graph.read_indices.size))
-    return aligned_table(("granularity", "optimizer", "nodes", "reads"), rows)
+    """Count ResNet-200 as kumar2019 does."""
+    graph = build("resnet200", granularity="primitive", optimizer="adam").graph
+    return f"{graph.n_nodes:,} nodes and {graph.read_indices.size:,} reads"
 
 
 def section(family):
@@ -290,9 +265,7 @@ def section(family):
 
 Models: {names}.
 
-{options(family.function)}
-
-![{family.name}](figures/zoo_{family.name}.svg)
+{options(family.function)}![{family.name}](figures/zoo_{family.name}.svg)
 
 *`build("{family.name}"{instance})`.*
 """
@@ -324,44 +297,50 @@ def layers():
         (
             f"`{kind.name}`",
             reads(kind),
-            ", ".join(kind.extra) or "-",
-            "yes" if kind.heavy else "-",
+            ", ".join(kind.extra),
+            "yes" if kind.heavy else "",
             in_place(kind),
-            "yes" if kind.binarizable else "-",
-            ", ".join(kind.aliases) or "-",
+            "yes" if kind.binarizable else "",
+            ", ".join(kind.aliases),
         )
         for kind in operation_kinds()
     ]
     columns = ("operation", "gradient reads", "extra values", "heavy", "in place", "one bit", "also called")
-    text = LAYERS + "\n".join(layer(call) for call in CALLS)
-    return text + "\n## All kinds of operations\n\n" + aligned_table(columns, kinds) + "\n"
+    added = {call.removeprefix("net."): layer(call) for call in CALLS}
+    single = {call: rows[0] for call, (_, rows) in added.items() if len(rows) == 1}
+    several = {call.partition("(")[0] for call in added.keys() - single.keys()}  # described below
+    text = LAYERS + aligned_table(
+        ("call", "what it adds", *FIGURES),
+        [
+            (f"`{call}`", "" if call.partition("(")[0] in several else what(added[call][0]), *row[2:])
+            for call, row in single.items()
+        ],
+    )
+    for call, (said, rows) in added.items():
+        if len(rows) > 1:
+            text += f"\n\n## {call}\n\n{said}\n\n{aligned_table(('node', 'operation', *FIGURES), rows)}"
+    return text + KINDS + aligned_table(columns, kinds) + "\n"
+
+
+def what(said):
+    """Cut what the column "gradient reads" says from the description of a layer."""
+    return " ".join(re.sub(r"; its gradient reads (?:[^.]|\.\w)*", "", said).split())
 
 
 def reads(kind):
     own = [what for what, saved in zip(("its reads", "its values"), kind.saved(), strict=True) if saved]
-    return ", ".join(own) or "-"
+    return ", ".join(own)
 
 
 def in_place(kind):
     """What may be written over."""
     if kind.in_place:
         return "first read" if len(kind.in_place) == 1 else "either read"
-    return "gradient" if kind.gradient_in_place else "-"
-
-
-def marks(kind):
-    """What the tables of layers say of a kind."""
-    said = {
-        "heavy": kind.heavy,
-        "in place": kind.in_place,
-        "gradient in place": kind.gradient_in_place and not kind.in_place,
-        "one bit": kind.binarizable,
-    }
-    return [word for word, holds in said.items() if holds]
+    return "gradient" if kind.gradient_in_place else ""
 
 
 def layer(call):
-    """A call, what it is, and a table of what it adds."""
+    """What a call is, and the rows of the nodes that it adds."""
     net = Layers("layer", Settings())
     shapes = {"image": (8, 16, 32, 32), "rows": (8, 64, 128), "row": (8, 128)}
     given = {"net": net}
@@ -379,19 +358,18 @@ def layer(call):
     method = getattr(Layers, call.split("(")[0].removeprefix("net."))
     said = said_of(method)
     rows = [row(graph, v, net.layers[v], net) for v in range(before, len(net.layers))]
-    columns = ("node", "operation", "values", "FLOPs", "moved", "parameters", "workspace", "gradient reads")
-    return f"## {call.removeprefix('net.')}\n\n{said}\n\n{aligned_table(columns, rows)}\n"
+    return said, rows
 
 
 def row(graph, v, layer, net):
     """One operation."""
     first = int(graph.value_indptr[v])
     values = "<br>".join(
-        f"{'' if k == 0 else graph.value_name(first + k) + ' '}{' x '.join(map(str, shape)) or 'a number'}, {dtype}"
+        f"{'' if k == 0 else graph.value_name(first + k) + ' '}{' x '.join(map(str, shape)) or 'a number'}"
+        f"{'' if dtype == 'float32' else f', {dtype}'}"
         for k, (shape, dtype) in enumerate(zip(layer.shapes, layer.dtypes, strict=True))
     )
-    kind = operation_kind(layer.op)
-    words = [layer.op, *(marks(kind) if kind else []), *(["once"] if graph.once[v] else [])]
+    words = [layer.op, *(["once"] if graph.once[v] else [])]
     saved = ", ".join(graph.value_name(x) for x in graph.backward.saved(v))
     learned = sum(prod(net.parameter_shapes[name]) for name in layer.parameters)
     return (
@@ -400,9 +378,9 @@ def row(graph, v, layer, net):
         values,
         f"{layer.flops:,}",
         f"{layer.bytes_moved:,}",
-        f"{learned:,}",
-        f"{int(graph.workspace[v]):,}",
-        saved or "-",
+        f"{learned:,}" if learned else "",
+        f"{int(graph.workspace[v]):,}" if graph.workspace[v] else "",
+        saved,
     )
 
 

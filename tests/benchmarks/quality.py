@@ -42,8 +42,8 @@ from tests.benchmarks.optima import golden, graph_of
 from tests.benchmarks.page import QUALITY, missed_line
 
 HEAD = """
-Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `gap` in points. Budgets are shares of the
-peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
+Plans of `solve` with its defaults: overhead and lower bound in % of one pass, `gap` in points. Budgets are shares of
+the peak without rematerialization; networks are those of the zoo with their gradients, layered graphs
 (`tests/benchmarks/layered_graphs.py`) as they are. `wanted` is the overhead that the project wants, **missed** if it is
 not reached to the digits shown. `python -m tests.benchmarks.quality` measures single rows,
 `python -m pytest tests/benchmarks -k quality` writes this section.
