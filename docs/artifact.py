@@ -454,29 +454,26 @@ def sections() -> list[str]:
     return [heading for heading in headings if heading not in ("quality", "copies")]
 
 
-def outputs(item: Item, known: dict[str, str]) -> list[tuple[str, str]]:
-    """What an item shows: a claim and where it stands, for each table and figure."""
+def outputs(item: Item, known: dict[str, str]) -> str:
+    """Link each table and figure that an item shows, by its title."""
     files = sorted(item.written(ROOT))
     shown = [path for path in files if path in known or path.startswith("docs/results/") or path.endswith(".md")]
     shown = shown or files[:1]
-    rows = [(claim(item, known.get(path, "")), link(path)) for path in shown]
     if item.pages == (BENCHMARKS,):
-        return [(f"{item.claim} {name}", link(f"{BENCHMARKS}#{name}")) for name in sections()]
+        return f"{item.claim} {', '.join(link(f'{BENCHMARKS}#{name}', name) for name in sections())}"
+    links = [link(path, known.get(path, item.claim)) for path in shown]
     pages = [*item.pages, *([item.prints] if item.prints else [])]
     if pages:
-        rows.append((item.claim, ", ".join(map(link, pages))))
-    return rows or [(item.claim, "exit code 0")]
+        links.append(link(pages[0], item.claim) if len(pages) == 1 else f"{item.claim}: {', '.join(map(link, pages))}")
+    return "; ".join(links) or item.claim
 
 
-def claim(item: Item, title: str) -> str:
-    """The title of a table or figure, with the item's claim where it is a name alone."""
-    return title if " " in title else f"{title}: {item.claim}" if title else item.claim
-
-
-def link(path: str) -> str:
+def link(path: str, title: str = "") -> str:
     """A link from the page to a part of these pages, which have each reproduction on the page of its paper."""
     inside = re.sub(r"^reproductions/(\w+\.md)$", r"papers/\1", path.removeprefix("docs/"))
-    return f"`{path}`" if inside == path else f"[{inside.rpartition('/')[2]}]({inside})"
+    if inside == path:
+        return f"{title} (`{path}`)" if title else f"`{path}`"
+    return f"[{title or inside.rpartition('/')[2]}]({inside})"
 
 
 def minutes(seconds: float) -> str:
@@ -496,7 +493,7 @@ def own_seconds(item: Item) -> float:
         )
     _, _, heading = "".join(item.pages).partition("#")
     section = (ROOT / BENCHMARKS).read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    rows = [line[2:-2].split(" | ") for line in section.splitlines() if line.startswith("| ")]
     column = next((cells.index("CPU s") for cells in rows if "CPU s" in cells), None) if heading else None
     if column is None:
         return 0.0
@@ -528,14 +525,14 @@ def page(record: dict[str, dict]) -> str:
         name = item.name + (" (quick)" if item.quick else "")
         needs = ", ".join(item.needs)
         commands.append([name, f"`{item.command}`", needs, compares(item), cpu, memory, occasion])
-        claims += [[said, f"`{item.command}`", output, cpu, memory] for said, output in outputs(item, known)]
+        claims.append([item.name, outputs(item, known)])
     parts = {
         "needed": needed(record),
         "commands": table(
             ["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], escaped(commands)
         ),
         "machines": f"Measured on {'; and on '.join(machines(record))}.",
-        "claims": table(["claim", "command", "expected output", "CPU minutes", "memory"], escaped(claims)),
+        "claims": table(["item", "what it shows"], escaped(claims)),
     }
     return reduce(lambda text, part: filled(text, part[0], part[1] + "\n"), parts.items(), PAGE.read_text("utf-8"))
 
