@@ -22,7 +22,8 @@ import lazy_loader as _lazy_loader
 from remat_algos import hooks as _hooks
 from remat_algos.forks import wait_at_forks as _wait_at_forks
 
-TYPE_CHECKING = False  # not imported: importing the package must stay fast
+# Not imported from `typing`, which would slow down the import of this package.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable as _Callable
     from typing import Any as _Any
@@ -31,12 +32,12 @@ __version__ = "0.1.0"
 
 _get, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
-# These take the path of a graph's file, or model:NAME, in place of the graph: it is read here, since `plan` knows no
-# file format.
+# These functions also accept a path or model:NAME instead of a graph. The graph is read here, because inner packages
+# such as `plan` do not import the file formats.
 _READING = ("differentiate", "encode", "solve", "plan_policy", "compare", "frontier", "verify", "simulate", "what_if")
 
-# A checkout holds its kernels beside this package, not in it: without this a plain install, used from the
-# checkout's root, would be shadowed by a package without kernels.
+# A checkout has its kernels next to this package, not inside it. In the root of a checkout, Python imports this copy
+# instead of an installed package, so the kernels must be found from here.
 _root = _os.path.dirname(_os.path.dirname(_os.path.realpath(__file__)))
 if all(map(_os.path.exists, (f"{_root}/kernels/__init__.py", f"{_root}/setup.py"))):
     __path__.append(_root)
@@ -49,7 +50,7 @@ def _html(subject: object) -> str | None:
 
 
 def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
-    """Let a function of a graph also take the path of its file."""
+    """Let a function that takes a graph also take the path of its file."""
 
     @_functools.wraps(function)
     def read_first(graph: _Any, *arguments: _Any, **options: _Any) -> _Any:

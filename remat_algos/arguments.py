@@ -20,7 +20,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 Check = Callable[[Any, str], Any]
-"""Converts an argument for its function; raises TypeError with the name of the parameter."""
+"""Returns the argument, converted if necessary; raises a TypeError that names the parameter."""
 
 SOURCES = {
     "Allocation": "pack(Buffers.of(simulation)) returns one",
@@ -49,10 +49,11 @@ SOURCES = {
 
 
 def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Check the kinds of a function's arguments before it runs; whole numbers of any type become int."""
+    """Check the types of a function's arguments before it runs; whole numbers of any type become int."""
     checks: list[tuple[int, str, Check]] = []
     by_name: dict[str, Check] = {}
-    complete, complete_checks = False, _complete_checks  # locals of `call`
+    # `call` gets the globals of `function` below, so it finds names of this module only in its closure.
+    complete, complete_checks = False, _complete_checks
 
     def call(*arguments: Any, **options: Any) -> Any:
         nonlocal complete
@@ -68,13 +69,13 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
                 options[what] = by_name[what](options[what], what)
         return function(*argument, **options)
 
-    # doctest finds the module of a function by its globals
+    # doctest reads the module of a function from its globals.
     wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
     return functools.wraps(function)(wrapper)
 
 
 def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Result]], Callable[Parameters, Result]]:
-    """Decorate `function(subject)`: it is called with the arguments of `of`, and gets what `of` returns for them."""
+    """Decorate `function(subject)` to take the arguments of `of` and pass on the subject that `of` returns."""
 
     def decorate(function: Callable[[Subject], Result]) -> Callable[Parameters, Result]:
         signature = inspect.signature(of).replace(return_annotation=inspect.signature(function).return_annotation)
@@ -91,7 +92,7 @@ def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Re
                 raise
             return function(subject)
 
-        # doctest finds the module of a function by its globals
+        # doctest reads the module of a function from its globals.
         wrapper: Any = types.FunctionType(
             call.__code__, function.__globals__, function.__name__, None, call.__closure__
         )
@@ -103,7 +104,7 @@ def takes(of: Callable[Parameters, Subject]) -> Callable[[Callable[[Subject], Re
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass by their annotations, in `__post_init__`; defaults are not checked."""
+    """Check the fields of a dataclass against their annotations, in `__post_init__`; defaults are not checked."""
     for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
         argument = getattr(instance, what)
         if argument is not default:
@@ -144,7 +145,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """Return the check for an annotation of one kind, or of one kind and None; None for others."""
+    """Return the check for an annotation; None if arguments with it are not checked, as with most unions."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:
@@ -178,16 +179,17 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
         if origin is tuple and typing.get_args(kind)[1:] == (Ellipsis,):
             several = functools.partial(as_list, entry=check_of(entry))
             return lambda argument, what: tuple(several(argument, what))
-        return None  # arrays, and tuples of a length
+        # Arrays and tuples of fixed length are not checked.
+        return None
     if not isinstance(origin, type) or kind is Any or getattr(origin, "_is_protocol", False):
         return None
     return lambda argument, what: check_kind(argument, origin, what)
 
 
 def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
-    """Return an argument that is an instance of one of these classes; the TypeError otherwise names them."""
+    """Return the argument if it is an instance of one of these classes, else raise a TypeError that names them."""
     if isinstance(argument, (kind, *others)):
-        return argument  # type: ignore[return-value]  # the caller tells several kinds apart
+        return argument  # type: ignore[return-value]  # the caller distinguishes the classes
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
     wanted = f"{', '.join(some)} or {last}" if some else last
     if isinstance(argument, type):
@@ -216,7 +218,7 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
 
 
 def as_flag(argument: Any, what: str) -> bool:
-    """Return an argument that is True or False, or 1 or 0, as bool."""
+    """Return True, False, 1 or 0 as bool."""
     if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
         return bool(argument)
     raise ArgumentTypeError("{what!w} is {argument!r}; give True or False", what=what, argument=argument)
@@ -256,7 +258,7 @@ def as_text(argument: Any, what: str, example: str | None = None) -> str:
         return argument
     such = ", such as {example!r}" if example else ""
     raise ArgumentTypeError(
-        "{what!w} is {argument!r}; give a text" + such, what=what, argument=argument, example=example
+        "{what!w} is {argument!r}; give a string" + such, what=what, argument=argument, example=example
     )
 
 
@@ -273,7 +275,7 @@ def check_callable(argument: Any, what: str) -> Any:
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
-    """Return the checked entries of an iterable argument; with `letters` a text is a list of its letters."""
+    """Return the checked entries of an iterable; with `letters` a string is accepted, as a list of its characters."""
     if isinstance(argument, str) and not letters:
         raise ArgumentTypeError(
             "{what!w} is {argument!r}; give a list, such as {example!r}",

@@ -1,4 +1,4 @@
-"""Standard output of C code: the debugging lines of HiGHS are kept out of it."""
+"""Keep the debugging lines that HiGHS prints out of standard output."""
 
 import functools
 import os
@@ -11,19 +11,21 @@ from typing import Any
 
 from remat_algos.forks import release_after_fork
 
-DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines regardless of options
+# HiGHS prints such lines regardless of its options.
+DEBUG_LINE = b"HighsMipSolverData::"
 
 
 class _Diversion:
-    """The stream for output of C code while threads are in HiGHS, and their number.
+    """Replacement of C's `stdout` while threads are inside HiGHS, and the number of these threads.
 
     Only C's own `stdout` is replaced: Python's output and that of child processes still goes to file descriptor 1.
     """
 
     lock = threading.Lock()
     users = 0
-    usual: int | None = None  # the previous stream of C
-    stream: int | None = None  # an unnamed file; never closed, since another thread may be about to print to it
+    usual: int | None = None  # C's original `stdout`
+    # An unnamed file. It is never closed, since another thread may be about to print to it.
+    stream: int | None = None
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def without_debug_lines() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    """Give C its stream back in a process that was forked while threads were in HiGHS; the file is the parent's."""
+    """Restore C's `stdout` in a child that was forked while threads were inside HiGHS; the file is the parent's."""
     state, c = _Diversion, c_library()
     if state.usual is not None and c is not None:
         c[1].value = state.usual
@@ -75,7 +77,8 @@ def c_library() -> tuple[Any, Any] | None:
 
 def _divert(state: type[_Diversion], library: Any, stdout: Any) -> None:
     state.stream = state.stream or library.tmpfile()
-    if state.stream is not None:  # else there is no room for a file, and the lines appear
+    # Without room for a temporary file the debugging lines are printed.
+    if state.stream is not None:
         state.usual, stdout.value = stdout.value, state.stream
 
 

@@ -1,4 +1,4 @@
-"""Where results are kept from one process to the next."""
+"""The folder in which results are cached between processes."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_place() -> Path:
-    """Where the cache is, existing or not: REMAT_CACHE_DIR, or the user's cache; RuntimeError without a home."""
+    """Path of the cache: REMAT_CACHE_DIR or the user's cache folder; RuntimeError without a home directory."""
     caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     return Path(
         os.environ.get("REMAT_CACHE_DIR")
@@ -19,20 +19,20 @@ def cache_place() -> Path:
 
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
-    """Return a folder of the cache, made on the first call; None, with a warning that `content` is not kept, if unsafe.
+    """Return a folder of the cache, created if missing; if others can write to it, warn that `content` is not kept.
 
-    There is no fallback to a temporary folder, where another user could take the name first.
+    There is no fallback to a temporary folder, since another user could create one of that name first.
     """
     try:
         folder = cache_place() / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or not is_private(status):
-            msg = f"{str(folder)!r} is a link, or may be written by other users"
+            msg = f"{str(folder)!r} is a link, or other users can write to it"
             raise OSError(msg)
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
         warnings.warn(
-            f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write",
+            f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write to",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -41,5 +41,5 @@ def cache_folder(name: str, content: str) -> Path | None:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """True if a file or folder belongs to this user and no other may write it, and on Windows, without owners."""
+    """True if only this user can write to a file or folder; always True on Windows, where modes do not tell."""
     return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)

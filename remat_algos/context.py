@@ -17,18 +17,21 @@ from remat_algos.errors import ArgumentError, about
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int, str], None]
-"""A callback(done, 1000, current): per mille of the whole run, 1000, and a text about the current work.
+"""A function called as `progress(done, 1000, text)`: thousandths of the planned work, and the current work in words.
 
-`done` never falls and is 1000 at the end, unless the user stops the run. It is a share of planned work, not of time;
-work that proves unnecessary is skipped at once. The text may end with " · best ..." and " · bound ...", the results so
-far. It is called when one of the three changes, by one thread at a time, not always the main one.
+`done` never falls and is 1000 at the end, unless the user stops the run. It measures planned work, not time; work that
+proves unnecessary counts as done. The text may end with the current results, " · best ..." and " · bound ...". The
+function is called when an argument changes, by one thread at a time, not always the main thread.
 """
 WHOLE = 1000
 """The total of a progress callback."""
 
 SHORTEST = 0.1  # minimum seconds of search
 WRITING = 0.3
-"""Share of the time of start-up and reading kept for printing and writing: 0.26 to 0.29 from 100,000 nodes on."""
+"""Time reserved for printing and writing, relative to that of start-up and reading.
+
+Measured: 0.26 to 0.29 for graphs of 100,000 nodes or more.
+"""
 
 
 class OutOfTime(Exception):
@@ -40,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stop(Enum):
-    """The end of a search; `a | b` combines two: the one listed later wins."""
+    """How a search ended; `a | b` is the one of the two that is listed later."""
 
     DONE = "done"
     PROVEN = "proven"
@@ -78,7 +81,7 @@ class Stop(Enum):
             raise OutOfTime
 
     def check(self, message: str) -> None:
-        """Raise Interrupted with this message if the user stopped the search: the best so far is not wanted."""
+        """Raise Interrupted with this message if the user stopped a search whose partial result is useless."""
         if self is Stop.INTERRUPTED:
             raise Interrupted(message)
 
@@ -90,9 +93,9 @@ class _Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[_Ending]:
-    """Run a search to its end, its deadline, Ctrl-C, or with `memory` a MemoryError; the caller keeps the results.
+    """Run a block until it ends, a deadline passes or the user interrupts; with `memory`, also until memory runs out.
 
-    With `as ending`, `ending.stop` says how it ended.
+    The attribute `stop` of the context says how the block ended. Results of the block so far stay with the caller.
     """
     ending = _Ending()
     try:
@@ -124,7 +127,7 @@ def n_cores() -> int:
 
 
 def use_cores(most: int) -> None:
-    """Let searches of this process use no more cores than that; schedules do not depend on it."""
+    """Limit the number of cores that searches of this process use; schedules do not depend on it."""
     global _core_limit
     _core_limit = most
 
@@ -133,7 +136,7 @@ _core_limit = 2**31
 
 
 class Stopwatch:
-    """CPU time of this thread and wall-clock time since it was made, in seconds."""
+    """CPU time of this thread and wall-clock time, in seconds since the stopwatch was created."""
 
     __slots__ = ("_begun",)
 
@@ -150,7 +153,7 @@ class Stopwatch:
 
 
 class _Stages:
-    """The last call of a progress callback, and the current stage as a share of the whole."""
+    """The current stage of a search as a share of the whole, and the last call of its progress callback."""
 
     __slots__ = ("begin", "begun", "count", "done", "end", "lock", "name", "report", "reported")
 
@@ -168,7 +171,7 @@ class _Stages:
         self.count, self.done, self.name = count, 0, name
 
     def advance(self, steps: int, so_far: str) -> None:
-        """Count steps of the stage, and call back."""
+        """Count completed steps of the stage, and call back."""
         self.done += max(0, steps)
         share = self.begin + (self.end - self.begin) * min(1.0, self.done / max(1, self.count))
         words = f"{100 * share:.0f} % of its {self.name}" if self.begun else f"candidates {self.done:,}"
@@ -188,8 +191,9 @@ class Clock:
     def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + check_seconds(time_limit)
-        self.skipped = Counter[str]()  # schedules that the solver abandoned, by reason: words after "3 schedules"
-        self.stop = Stop.DONE  # so far
+        # Schedules that the solver abandoned, counted by reason; a reason completes "3 schedules ...".
+        self.skipped = Counter[str]()
+        self.stop = Stop.DONE
         self._noting = threading.Lock()
         self._stages = _Stages(progress)
 
@@ -233,7 +237,7 @@ class Clock:
         The function catches the exceptions of `check` and returns its partial results, so an interrupt loses nothing:
         it ends all threads, and the next `check` raises it.
         """
-        from concurrent.futures import ThreadPoolExecutor  # 0.01 s
+        from concurrent.futures import ThreadPoolExecutor  # importing takes 0.01 s
 
         n_threads, results = min(n_cores(), len(items)), list[Result]()
         calls: list[Callable[[], Result]] = [partial(function, item) for item in items]
@@ -241,7 +245,8 @@ class Clock:
             try:
                 if n_threads > 1:
                     calls = [pool.submit(call).result for call in calls]
-            except KeyboardInterrupt:  # the calls are made here, and end at once
+            # Interrupted while submitting: the calls below run in this thread, and `check` ends each at once.
+            except KeyboardInterrupt:
                 self.note(Stop.INTERRUPTED)
             while len(results) < len(calls):
                 try:
@@ -257,7 +262,7 @@ class Clock:
         The search gets a clock with the same deadline and no progress. An interrupt or the end of the block ends it: it
         catches the exceptions of `check` and returns its partial results.
         """
-        from concurrent.futures import ThreadPoolExecutor  # 0.01 s
+        from concurrent.futures import ThreadPoolExecutor  # importing takes 0.01 s
 
         other = self.share()
         with ThreadPoolExecutor(1) as pool:
@@ -280,11 +285,11 @@ class Clock:
                 other.note(Stop.INTERRUPTED)
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps, `part` of the remaining work (by default all), counted in the noun `name`."""
+        """Begin a stage of `count` steps, in the unit `name`, that is `part` of the remaining work (by default all)."""
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report the completed steps of this stage and the result so far, then `check`; without a stage, no total."""
+        """Report how many steps of this stage are done and the best result, then `check`; no total without a stage."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(done - self._stages.done, so_far)
@@ -298,7 +303,7 @@ class Clock:
         self.check()
 
     def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
-        """Begin a stage, a part of the remaining work, that another search reports through the callback returned."""
+        """Begin a stage whose progress another search reports, and return the callback for that search."""
         self.stage(1, part=part)
         if self.report is None:
             return None
@@ -319,12 +324,12 @@ class Clock:
             self._stages.notify(1.0, self._stages.reported[1])
 
     def note(self, stop: Stop) -> None:
-        """Combine the stop of a part of the search with the stop so far; several threads may call it."""
+        """Record how a part of the search ended; several threads may call it."""
         with self._noting:
             self.stop |= stop
 
     def seconds(self, part: float) -> float | None:
-        """A part of the remaining time."""
+        """Seconds in a part of the remaining time; None without a deadline."""
         return None if self.left is None else self.left * part
 
     def share(self, part: float = 1.0, work: float | None = None, name: str = "") -> "Clock":

@@ -37,19 +37,20 @@ class Effort:
     lowest_work: int
     # Factor on the work within one limit for a whole frontier.
     frontier_work: float
-    # Sets of live values that the exact search stores: a twentieth on graphs above 64 values, half for the lowest
-    # peak, twice for a frontier. A core visits about a million a second.
+    # Sets of live values that the exact search stores: one twentieth of it on graphs of more than 64 values, half of
+    # it for the lowest peak, twice as many for a frontier. A core visits about a million a second.
     live_sets: int
-    # Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.
+    # Solvers that take more seconds than this for 1,000 nodes are left out, unless they improve results of others.
     solver_price: float
-    # First runs of nodes at which the moment bound counts memory; 0: closure bounds only. A fourth takes as long as
-    # three and raises few bounds.
+    # First runs of nodes at which the moment bound counts memory; 0: closure bounds only. Adding a fourth takes as
+    # long as the first three and raises few bounds.
     moments: int
-    # The same for the bound after a search, which is raised towards the plan found.
+    # The same for the bound computed after a search, which aims to prove the best plan.
     last_moments: int
     # Largest graph that gets a moment bound.
     moment_nodes: int
-    # CPU seconds for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
+    # CPU seconds for its integer programs. On networks of 300 to 800 nodes one moment takes 0.02 to 0.2 s, and
+    # choosing three takes a few seconds.
     moment_seconds: float
     # Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
     gap: float

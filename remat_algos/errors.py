@@ -33,14 +33,14 @@ def __dir__() -> list[str]:
 
 
 class Sentence(Exception):
-    """Base of errors and warnings: one sentence, made of a template and of fields, which stay there for programs.
+    """Base of errors and warnings: a sentence from a template and fields, which programs can read.
 
     Parameters
     ----------
     template : str
-        As of `str.format`; `remat_algos.wording.sentence` says how a field is shown.
+        A format string; `remat_algos.wording.sentence` describes the conversions of fields.
     **fields
-        What is shown, whole.
+        Values of the template's fields, not shortened.
     """
 
     template: str
@@ -56,7 +56,7 @@ class Sentence(Exception):
 
 
 def _again(kind: type[Exception], text: str, state: dict[str, Any]) -> Exception:
-    """Restore a pickled error without its constructor, which may ask for more than fields."""
+    """Restore a pickled error without its constructor, which may require more arguments than fields."""
     error = kind.__new__(kind, text)
     error.__dict__.update(state)
     return error
@@ -78,7 +78,7 @@ Error = TypeVar("Error", bound=Exception)
 
 
 def about(parameter: str, error: Error) -> Error:
-    """Mark an error with the parameter that it is about; the command line prints the option of that name before it."""
+    """Name the parameter that an error is about; the command line prints the option of that name before the message."""
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
@@ -134,13 +134,14 @@ class BudgetError(RematError):
     template : str
         The request, the best result, and what forces the bound.
     reached : int
-        The lowest simulated peak of a solver, in bytes; it may be within a budget for an arena or an allocator.
+        The lowest simulated peak of a solver, in bytes. It may be within the budget if that limits an arena or an
+        allocator.
     lower_bound : int
         Lower bound on the peak of every schedule, in bytes.
     nodes : sequence of int
         The nodes that force `lower_bound`.
     plan : Plan, optional
-        The plan with the lowest peak found, for an allocator the lowest reserved memory; None without a plan.
+        The plan with the lowest peak, or for an allocator the lowest reserved memory; None if there is no plan.
     names : sequence of str
         The names of `nodes`; empty if the graph has only ids.
     reasons : sequence of str
@@ -187,16 +188,16 @@ class AllocationError(RematError, ValueError):
 
 
 class CapacityError(AllocationError):
-    """Buffers do not fit into arenas of given capacities, or no way to split them was found.
+    """Buffers do not fit into arenas of limited capacities, or no assignment to the arenas was found.
 
     Parameters
     ----------
     template : str
         The buffers that do not fit, the arena, and the remedy.
     buffers : sequence of int
-        The buffers that cause it: larger than every arena, needed at the same step, or such that the others fit.
+        The buffers at fault: too large for every arena, needed at the same step, or without which the others fit.
     proven : bool
-        True if no split exists; else the search ended without one.
+        True if no assignment exists; False if the search ended without one.
     **fields
         Other fields of the template.
     """
@@ -242,7 +243,7 @@ class StaleValueError(RematError):
     Parameters
     ----------
     template : str
-        The value, and its fate.
+        The value, and what happened to it.
     step, node, value : int
         The step, the node that it runs, and the value that it read.
     **fields
@@ -257,15 +258,15 @@ class StaleValueError(RematError):
 
 
 class GraphWarning(Sentence, UserWarning):
-    """Something was ignored or rounded, or counts as 1 since no size or cost was found."""
+    """Something was ignored or rounded, or a missing size or cost counts as 1."""
 
 
 def warn(template: str, /, *, skipped: Sequence[str] = (), **fields: Any) -> None:
-    """Warn at the line that called the package, from any depth; lines of skipped packages count as its own."""
+    """Warn at the line that called this package; lines of `skipped` packages count as lines of this one."""
     ours = __name__.partition(".")[0]
     packages = (ours, *skipped)
     frame, level = sys._getframe(1), 2
-    # code that PyTorch generates is in no module
+    # Code that PyTorch generates has no module.
     while frame.f_back is not None and frame.f_globals.get("__name__", ours).partition(".")[0] in packages:
         frame, level = frame.f_back, level + 1
     warnings.warn(GraphWarning(template, **fields), stacklevel=level)

@@ -22,14 +22,14 @@ READ_LIMIT = 2**29
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 MAX_EXPANSION = 200
-"""Decompressed bytes per compressed byte: rows of a table are 20 to 50, zeros 1,000."""
+"""Maximum number of bytes that a compressed byte may expand to; tables reach 20 to 50, zeros 1,000."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
-    """Read UTF-8 text without its byte order mark; GraphError otherwise, by default with the remedy to save it so."""
+    """Read UTF-8 text without its byte order mark; GraphError, with a remedy, for any other encoding."""
     return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
 
 
@@ -64,7 +64,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         data = _decompressed(data, min(limit, expanded_limit(packed)), shown)
         if data is None and expanded_limit(packed) < limit:
             raise GraphError(
-                "{shown!w}: {packed:,} bytes of gzip hold over {max_expansion} times as much; unpack them",
+                "{shown!w}: {packed:,} bytes of gzip expand to over {max_expansion} times as many; unpack the file",
                 shown=shown,
                 packed=packed,
                 max_expansion=MAX_EXPANSION,
@@ -75,7 +75,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
-    """Return the error for a file that the system does not let read."""
+    """Return the error for a file that the system refuses to read."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return GraphError("{fspath!p} cannot be read: {reason!w}", fspath=os.fspath(path), reason=reason)
 
@@ -140,9 +140,10 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 
 
 def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write to a temporary name and rename, so that no half-written file is ever seen.
+    """Write a temporary file and rename it, so that readers never see a half-written file.
 
-    Links are followed, pipes and devices written directly, modes kept. With `durable` the file survives a power loss.
+    Links are followed, pipes and devices are written directly, and modes are preserved. With `durable` the file
+    survives a power failure.
     """
     write_all({file: data}, durable=durable)
 
@@ -156,7 +157,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not file.parent.is_dir():
-                raise FileNotFoundError(errno.ENOENT, "no such folder; make it first")
+                raise FileNotFoundError(errno.ENOENT, "no such folder; create it first")
             if not _is_stream(file):
                 target = file.resolve()
                 temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short: names have a maximum length
@@ -184,7 +185,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and bring its name to the disk; one that is there stays."""
+    """Create a folder unless it exists, and flush its directory entry to the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -192,8 +193,9 @@ def make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system can."""
-    with contextlib.suppress(OSError):  # Windows opens no folders, and some network drives sync none
+    """Flush the directory entries of a folder to the disk."""
+    # Windows cannot open folders, and some network drives cannot sync them.
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -212,7 +214,7 @@ def _is_stream(file: Path) -> bool:
 
 
 DEEPEST = 64
-"""Levels of objects and lists; Python fails at about 1000, in any function that follows them."""
+"""Maximum nesting of objects and lists; recursive functions of Python fail at about 1000."""
 
 TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST} levels"
 
@@ -223,7 +225,7 @@ _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
 def json_of(text: str | bytes, *, exact: bool = False) -> Any:
-    """Parse JSON from an unknown source; ValueError, in one sentence, if it is not JSON within bounds.
+    """Parse JSON from an untrusted source; ValueError, in one sentence, if it is invalid or refused.
 
     NaN, Infinity, whole numbers of more than 19 digits, repeated keys, lone surrogates and more than `DEEPEST` levels
     are refused. With `exact`, decimals are Decimal, whole ones such as 1.0 int, and too large ones are clamped.
@@ -290,7 +292,7 @@ def _exact(text: str) -> int | Decimal:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError for more levels than `DEEPEST`, level by level."""
+    """Raise ValueError for nesting deeper than `DEEPEST`; without recursion, which could overflow here."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         level = [
@@ -305,9 +307,9 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_texts(value: Any) -> None:
-    """Raise ValueError for half of a surrogate pair, which no encoding writes."""
+    """Raise ValueError for a lone surrogate, which no encoding can write."""
     writer = json.JSONEncoder(ensure_ascii=False, default=str)
     try:
         writer.encode(value).encode()
     except UnicodeEncodeError:
-        raise ArgumentError("a text in it has half of a character (a lone surrogate)") from None
+        raise ArgumentError("a string has half of a surrogate pair, which is not a character") from None

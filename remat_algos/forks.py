@@ -1,4 +1,4 @@
-"""Forks beside running threads: the child inherits their locks, which no thread of it will ever release."""
+"""Safe forks while threads run: a child inherits their locks, and none of its threads would ever release them."""
 
 import importlib._bootstrap as bootstrap
 import os
@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 Result = TypeVar("Result")
 
 IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
-"""Modules that solving threads import when they are first needed; NumPy does so too, in `unique` for one."""
+"""Modules that solver threads may import at the time of a fork; NumPy imports some on first use, as in `unique`."""
 
 
 class cached_property(Generic[Result]):
-    """`functools.cached_property` without the lock that Python 3.11 has: a thread that was forked away may hold it."""
+    """`functools.cached_property` without the lock of Python 3.11, which a fork could leave locked in the child."""
 
     def __init__(self, function: Callable[[Any], Result]) -> None:
         self.function, self.name, self.__doc__ = function, function.__name__, function.__doc__
@@ -31,12 +31,12 @@ _acquired: list[tuple[Lock, Callable[[], None]]] = []
 
 
 def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) -> None:
-    """Let forks wait for a lock, so that it is free in both processes; `in_child` runs before it is released there."""
+    """Make forks acquire a lock first, so that no thread owns it; `in_child` runs in the child before its release."""
     _locks.append((lock, in_child))
 
 
 def _before() -> None:
-    """Take the locks while no other thread imports a module: the child would wait for that thread for ever."""
+    """Acquire the locks when no other thread imports a module: a child would wait forever for an import to end."""
     latest = time.monotonic() + 5.0
     while True:
         for each in tuple(_locks):
@@ -61,7 +61,7 @@ def _in_child() -> None:
 
 
 def wait_at_forks() -> None:
-    """From now on, let forks wait for imports and locks; called once, where the package is imported."""
+    """Register the fork handlers; called once, when the package is imported."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 

@@ -1,8 +1,9 @@
-"""What `remat_algos/__init__.py` lends to inner packages from outer ones, which they do not import."""
+"""Names of outer packages that `remat_algos/__init__.py` sets for inner packages, which do not import them."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not imported: importing the package must stay fast
+# Not imported from `typing`, which would slow down the import of this package.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -11,9 +12,9 @@ draw: Callable[[Any], str | None] | None = None
 """Draws the notebook HTML of graphs, simulations, plans and frontiers."""
 
 format_folders: tuple[str, ...] = ("remat_algos.formats.graphs",)
-"""Packages whose files have a `GRAPH_FORMAT` each; `interop.model_files` is added."""
+"""Packages in which every module defines a `GRAPH_FORMAT`."""
 
 
 def html(subject: Any) -> str | None:
-    """HTML for a notebook; None, for the text form, if nothing draws the subject."""
+    """Return HTML for a notebook; None if the subject is shown as text."""
     return None if draw is None else draw(subject)

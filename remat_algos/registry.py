@@ -1,4 +1,4 @@
-"""Registered functions, and registries of those found in a folder: solvers, families of models."""
+"""Registries of functions, such as solvers and families of models, with one module for each in a folder."""
 
 import importlib
 import inspect
@@ -13,7 +13,8 @@ from remat_algos.wording import one_line, shortened, tabulated
 
 
 def modules_in(package: ModuleType) -> list[str]:
-    """Names of the modules in a package's folder, without leading underscores; not by pkgutil, which imports slowly."""
+    """Names of the public modules in a package's folder."""
+    # Not by pkgutil, which takes long to import.
     files = (file for folder in package.__path__ for file in os.listdir(folder))
     return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
 
@@ -68,11 +69,11 @@ class Entries(list[Entry]):
 
 
 def check_brackets(decorator: str, function: object) -> None:
-    """TypeError if a decorator was written without brackets, and so was given the function itself."""
+    """Raise TypeError if a decorator was written without parentheses, and so received the function itself."""
     if function is not None:
         name = shortened(getattr(function, "__name__", function))
         raise ArgumentTypeError(
-            "@{decorator!w} above {name!w} has no brackets; write @{decorator!w}()", decorator=decorator, name=name
+            "@{decorator!w} above {name!w} has no parentheses; write @{decorator!w}()", decorator=decorator, name=name
         )
 
 
@@ -84,7 +85,7 @@ class Registry(Generic[Entry]):
         self.entries: dict[str, Entry] = {}
 
     def add(self, entry: Entry) -> None:
-        """Register an entry in place of one of the same name; one of ours never replaces one that a user registered."""
+        """Register an entry; one from the folder does not replace an entry of that name that a user registered."""
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
         if entry.function.__module__ != home or earlier.function.__module__ == home:

@@ -1,4 +1,4 @@
-"""Results: from their rows and entries follow what is printed, shown in a notebook, and saved as JSON."""
+"""Base of results: rows and entries from which their text, notebook view and JSON record are made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remat_algos.wording import folded, labelled, printable, tabulated
 NOTHING = ("", "0")
 
 UNIT = "graph.labels.compute_unit graph.labels.compute_scale"
-"""Entries of results that have costs of a graph."""
+"""Entries of every result with costs in the unit of a graph."""
 
 
 def entries(subject: object, names: str) -> dict[str, Any]:
@@ -29,11 +29,11 @@ def entries(subject: object, names: str) -> dict[str, Any]:
 
     Arrays and tuples become lists, and objects with a record that record.
     """
-    found = {}
+    record = {}
     for name in names.split():
         key, _, path = name.rpartition("=")
-        found[key or path.rpartition(".")[2]] = _plain(attrgetter(path)(subject))
-    return found
+        record[key or path.rpartition(".")[2]] = _plain(attrgetter(path)(subject))
+    return record
 
 
 def _plain(value: Any) -> Any:
@@ -84,11 +84,11 @@ class Result:
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record as JSON, whole or not at all."""
+        """Write the record as JSON; a failed write leaves no partial file."""
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
     def lines(self, *more: tuple[str, str]) -> list[str]:
-        """Lines of at most 80 columns, with `more` labels and texts; columns with no entry but "0" are left out."""
+        """Lines of at most 80 columns, with `more` labels and texts; columns of nothing but "" and 0 are left out."""
         columns, rows = self.columns, [*self.rows()]
         if columns:
             shown = [i for i in range(len(columns)) if any(row[i] not in NOTHING for row in rows)]
@@ -107,7 +107,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary(Result):
-    """What a command prints that is no result of the library: a record, and rows of a label and a text."""
+    """Output of a command that is not a result of the library: a record, and rows of labels and texts."""
 
     entries: Mapping[str, Any]
     labelled: Sequence[tuple[str, str]] = ()

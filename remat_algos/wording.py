@@ -72,7 +72,7 @@ def printable(text: str) -> str:
 
 
 def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
-    """The text of a value; "<int>" or another type if it has too many digits or printing fails."""
+    """Text of a value; its type, such as "<int>", if it has too many digits or printing fails."""
     try:
         return spell(value)
     except Exception:
@@ -82,7 +82,8 @@ def spelled(value: object, spell: Callable[[Any], str] = str) -> str:
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
     """A name for a message: printable, at most `limit` characters; longer ones lose their middle."""
     text = spelled(name)
-    if len(text) > 2 * limit:  # spelled out it is longer still
+    # Cut before escaping, which can only lengthen the text.
+    if len(text) > 2 * limit:
         text = f"{text[:limit]}…{text[-limit:]}"
     text = printable(text)
     if len(text) <= limit:
@@ -176,21 +177,21 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "c": _path,
     "m": lambda sizes: spelled(sizes, _listed_sizes),
 }
-"""How fields are shown that are followed by ! and this letter."""
+"""Conversions of fields, by the letter after `!`."""
 
 
 def sentence(template: str, fields: Mapping[str, Any]) -> str:
-    """A template with its fields, each printable and of at most 40 characters.
+    """Fill a template; each field is made printable and shortened to 40 characters unless a conversion says otherwise.
 
-    `{x!r}` quotes, `{x!p}` is a path of up to 200 characters, `{x!t}` a name to be typed, `{x!e}` the first line of an
-    error, `{x!l}` a list of names, up to 400, `{x!f}` the first three of them, `{x!c}` names along a path, `{x!w}`
-    words of ours, up to 1,000, `{x!j}` an entry of JSON, up to 80; `{x!b}` are bytes in three digits, `{x!B}` bytes
-    with all digits, `{x!m}` names with bytes, from a mapping; `{x:node}` counts nodes.
-    A text that is no template of these fields is returned unchanged.
+    `{x!r}` is a repr, `{x!p}` a path of up to 200 characters, `{x!t}` a quoted name to copy, `{x!e}` the first line of
+    an error, `{x!l}` a list of names of up to 400 characters, `{x!f}` its first three names, `{x!c}` names along a
+    path, `{x!w}` words of this package (up to 1,000), `{x!j}` JSON (up to 80), `{x!b}` bytes in three digits, `{x!B}`
+    bytes with all digits, `{x!m}` a mapping of names to bytes. `{x:node}` is a count with its noun, "3 nodes".
+    A template with a stray brace or an unknown field is returned unchanged.
     """
     try:
         named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
-    except ValueError:  # a brace alone
+    except ValueError:
         return template
     return _Filling().vformat(template, (), fields) if fields and named <= fields.keys() else template
 

@@ -11,7 +11,7 @@ from remat_algos import cache_folder as module
 from remat_algos.cache_folder import cache_folder, is_private
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions as on Unix")
-NOT_PRIVATE = "'{}/asked/plans' is a link, or may be written by other users"
+NOT_PRIVATE = "'{}/asked/plans' is a link, or other users can write to it"
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_used_is_named_once(home, tmp_path, monkeypatch,
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path / "asked"))
     change(plans_folder())
     cache_folder.cache_clear()
-    message = f"{re.escape(reason.format(tmp_path))}; set REMAT_CACHE_DIR to a folder that only you can write"
+    message = f"{re.escape(reason.format(tmp_path))}; set REMAT_CACHE_DIR to a folder that only you can write to"
     with pytest.warns(RuntimeWarning, match=message):
         assert plans_folder() is None
     assert plans_folder() is None  # a second warning would be an error
@@ -95,7 +95,7 @@ def test_what_belongs_to_another_user_is_not_used(tmp_path, monkeypatch):
     cache_folder.cache_clear()
     monkeypatch.setattr(module.os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     assert not is_private(folder.stat())
-    with pytest.warns(RuntimeWarning, match="may be written by other users"):
+    with pytest.warns(RuntimeWarning, match="other users can write to it"):
         assert plans_folder() is None
 
 

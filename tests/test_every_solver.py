@@ -236,9 +236,9 @@ def test_a_function_that_is_no_registered_solver_is_told_how_to_become_one():
 
     with pytest.raises(ValueError, match=r"^no_remat is the name of another solver; register the function with @solve"):
         solve(training_chain(3), solver=no_remat)
-    with pytest.raises(TypeError, match=r"^@solver above no_remat has no brackets; write @solver\(\)$"):
+    with pytest.raises(TypeError, match=r"^@solver above no_remat has no parentheses; write @solver\(\)$"):
         registry.solver(no_remat)
-    with pytest.raises(TypeError, match=r"^@allocator above no_remat has no brackets; write @allocator\(\)$"):
+    with pytest.raises(TypeError, match=r"^@allocator above no_remat has no parentheses; write @allocator\(\)$"):
         allocator(no_remat)
 
 

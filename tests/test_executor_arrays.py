@@ -80,7 +80,7 @@ def test_a_gpu_that_can_be_used(cupy):
         ("count", RuntimeError("cudaErrorNoDevice: no CUDA-capable"), "CuPy finds no CUDA device; run on a machine "),
         ("count", RuntimeError("cudaErrorInsufficientDriver: old."), "CuPy finds no CUDA driver that it can use ("),
         ("count", None, "CuPy finds no CUDA device"),
-        ("zeros", RuntimeError("cudaErrorDevicesUnavailable"), "the CUDA device refuses to work (cudaErrorDevices"),
+        ("zeros", RuntimeError("cudaErrorDevicesUnavailable"), "the CUDA device cannot compute (cudaErrorDevices"),
         (
             "fill",
             RuntimeError("Failed to find CUDA headers\nmore"),

@@ -121,7 +121,7 @@ def test_what_is_no_number_is_told_and_never_counted(way, entry, tmp_path):
 
 @every_way
 def test_parts_of_a_byte_are_rounded_up_with_one_notice(way, tmp_path):
-    with pytest.warns(GraphWarning, match="sizes with parts of a byte were rounded up") as warned:
+    with pytest.warns(GraphWarning, match="fractional sizes were rounded up to whole bytes") as warned:
         assert way(120.5, 1, tmp_path).memory.tolist() == [121, 1]
     assert len(warned) == 1
 

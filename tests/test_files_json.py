@@ -137,7 +137,7 @@ def test_a_damaged_file_of_a_sweep_spoils_no_other(name, fault, tmp_path):
 def test_gzip_is_not_expanded_without_end(tmp_path):
     bomb = b'{"format": "remat-graph", "version": 1, "nodes": [' + b"{}," * 2_000_000 + b"{}]}"
     (tmp_path / "g.json.gz").write_bytes(gzip.compress(bomb))
-    with pytest.raises(GraphError, match="bytes of gzip hold over 200 times as much; unpack them"):
+    with pytest.raises(GraphError, match="bytes of gzip expand to over 200 times as many; unpack the file"):
         ra.read_graph(tmp_path / "g.json.gz")
     text = "".join(f"{i} {i + 1}\n" for i in range(1000))
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(text.encode()))

@@ -433,7 +433,7 @@ def test_parts_of_a_byte_round_up_with_one_notice(tmp_path):
         graph = read_graph(written(tmp_path, nodes=nodes))
     assert (graph.memory.tolist(), graph.workspace.tolist()) == ([1, 3], [2, 3])
     assert (graph.backward.grad_memory.tolist(), graph.resident.memory.tolist()) == ([2, 1], [2, 2])
-    assert seen == ["X.nodes.csv: sizes with parts of a byte were rounded up"]
+    assert seen == ["X.nodes.csv: fractional sizes were rounded up to whole bytes"]
 
 
 def test_costs_are_shown_in_the_unit_of_the_file(read):

@@ -315,7 +315,7 @@ def test_the_peak_is_an_allocator_too():
 def test_what_is_none_is_refused_before_the_search():
     with pytest.raises(AllocationError, match="known: arena, cuda_caching, cupy_pool, peak"):
         solve(GRAPH, 1, allocator="jemalloc")
-    with pytest.raises(TypeError, match="allocator is None; give a text, such as 'peak'"):
+    with pytest.raises(TypeError, match="allocator is None; give a string, such as 'peak'"):
         solve(GRAPH, 1, allocator=None)
     with raises(ArgumentError, alignment=64):
         solve(GRAPH, 1, allocator="cupy_pool", alignment=64)

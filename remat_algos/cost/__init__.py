@@ -1,4 +1,4 @@
-"""Bytes of shapes; FLOPs and bytes moved to time."""
+"""Costs of nodes: bytes of shapes, and times from FLOPs and bytes moved."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Backends: NumPy on the processors, CuPy on a GPU; the reason where it is not available."""
+"""Backends: NumPy on the processors and CuPy on a GPU, or the reason why it is not available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remat_algos.wording import first_line
 
 BACKENDS = ("numpy", "cupy")
 CUDA_PARTS = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
-"""The remedy where CuPy lacks what it needs to build kernels; its plain wheels bring neither."""
+"""The remedy if CuPy cannot compile kernels or multiply matrices: its plain wheels contain neither NVRTC nor cuBLAS."""
 
 
 def processors() -> str:
@@ -49,9 +49,9 @@ def _cupy() -> tuple[Any, str | None]:
     """(CuPy, None) if it can compute on a GPU, else (None, reason)."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings on import do not matter
+            warnings.simplefilter("ignore")
             cupy = importlib.import_module("cupy")
-    except Exception as error:  # broken libraries raise anything
+    except Exception as error:  # broken installations raise anything
         if isinstance(error, ImportError) and error.name == "cupy":
             return None, "CuPy is not installed; run python -m pip install 'remat_algos[cuda12]' (or cuda13)"
         reason = first_line(error)
@@ -67,9 +67,9 @@ def _cupy() -> tuple[Any, str | None]:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:
         array = cupy.zeros(1, "uint8")
-        int(array[0])  # a device that is listed may still refuse
+        int(array[0])  # a listed device may refuse
     except Exception as error:
-        return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
+        return None, f"the CUDA device cannot compute ({first_line(error)}); free it, or use backend numpy"
     try:
         array.fill(1)  # zeros need no kernel
         int(array[0])

@@ -25,10 +25,11 @@ Seconds = Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Measured times of operations, in seconds, each repeated.
+    """Measured times of operations, in seconds, several of each.
 
-    `products` is by type of element and order n of two n x n matrices; `streams` by bytes read and written; `launches`
-    are of an operation on one element; `copies` (out, in) are by bytes, between the device and pinned memory.
+    `products[dtype][n]` are of products of two n x n matrices, `streams` of element-wise operations, with the bytes
+    that each reads and writes, `launches` of an operation on one element, and `copies` (out, in) of copies between the
+    device and pinned memory, by bytes.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
@@ -37,10 +38,10 @@ class Timings:
     copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]] | None = None
 
     def device(self, name: str, memory: int, source: str, multiprocessors: int | None = None) -> Device:
-        """The device with these times: the best rates, the median launch, and the link that fits the copies best.
+        """Return the device: the best rates, the median launch, and the link that fits the copies best.
 
-        The link has one latency and a rate each way, by least squares of the relative errors, so that copies of all
-        sizes count alike.
+        Its latency and its rate each way minimize the sum of squared relative errors, so that copies of all sizes have
+        equal weight.
         """
         flops = {
             dtype: max(2 * n**3 / _fastest(seconds) for n, seconds in sizes.items())
@@ -59,7 +60,8 @@ def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: s
     latency, *slopes = np.linalg.lstsq(parts.T, np.ones(size.shape), rcond=None)[0].tolist()
     if latency < 0:
         latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
-    out, into = (1 / max(slope, 1e-9 / size.max().item()) for slope in slopes)  # times that do not grow have none
+    # The slope is 0 or negative if times do not grow with size; its lower limit keeps the rate finite.
+    out, into = (1 / max(slope, 1e-9 / size.max().item()) for slope in slopes)
     out, into, latency = (float(f"{number:.4g}") for number in (out, into, latency))  # more digits are noise
     return Link(out, into, latency, source=source)
 
@@ -71,21 +73,21 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     Parameters
     ----------
     dtype : {"float64", "float32", "float16"}, optional
-        The type whose matrix products are measured, beside float32.
+        The type whose matrix products are measured in addition to float32.
     backend : {"numpy", "cupy"}, optional
-        The library that computes: "numpy" on the processors, "cupy" on the GPU.
+        The library to measure: "numpy" on the processors, "cupy" on the GPU.
     repeats : int, optional
-        Number of times that each operation is timed. The fastest counts, for launches the median.
+        Number of timings of each operation. The fastest is used, for launches the median.
     size : int, optional
         The largest order of the matrices. Orders double up to it while products are fast.
 
     Returns
     -------
     Device
-        Its bandwidth is the better of a copy and an element-wise operation on arrays larger than any cache; its launch
-        is the time of one of many consecutive operations on one element. With "cupy" it has a `link`, unless the host
-        pins no memory: copies of 4 KiB to 64 MiB each way, many in a row; and the multiprocessors that the driver
-        states.
+        `bandwidth` is the higher of two rates, of a copy and of an element-wise operation, on arrays larger than any
+        cache. `launch` is the mean time of consecutive operations on one element. With "cupy", `multiprocessors` is
+        the number that the driver reports, and `link` fits series of copies of 4 KiB to 64 MiB each way; it is None if
+        the host cannot pin memory.
 
     Raises
     ------
@@ -130,8 +132,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
 class Library:
     """An array library and its device.
 
-    `arrays` is NumPy, or a module with its functions; `finish` waits for all started operations; `version` has the name
-    of the library too; `pinned` allocates bytes of pinned host memory.
+    `arrays` is NumPy, or a module with its functions; `finish` waits for all started operations; `version` includes the
+    name of the library; `pinned` allocates bytes of pinned host memory.
     """
 
     arrays: Any
@@ -158,7 +160,7 @@ def _cupy() -> Library:
 
 
 def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:
-    """Time matrix products of `dtypes`, streams, launches, and copies to and from a host that is another device."""
+    """Time matrix products of `dtypes`, streams, launches and, if the library can pin host memory, copies."""
     products = {dtype: dict(_products(library, dtype, repeats, size)) for dtype in dtypes}
     return Timings(products, _streams(library, repeats), _launches(library, repeats), _copies(library, repeats))
 
@@ -216,7 +218,7 @@ def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[in
 
 
 def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:
-    """Seconds of each run after a first one, not timed, that loads and compiles."""
+    """Seconds of each run; a first run, which loads and compiles, is not timed."""
     run()
     library.finish()
     seconds = []
@@ -229,4 +231,4 @@ def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds
 
 
 def _fastest(seconds: Seconds) -> float:
-    return max(min(seconds), 1e-9)  # below clocks' resolution
+    return max(min(seconds), 1e-9)  # clocks have limited resolution

@@ -35,10 +35,10 @@ DTYPES: Mapping[str, int] = {
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of one element of a type; GraphError for one that is no key of `DTYPES`."""
+    """Bytes of one element of a type; GraphError if it is not a key of `DTYPES`."""
     try:
         return DTYPES[dtype]
-    except (KeyError, TypeError):  # TypeError: a list, for example
+    except (KeyError, TypeError):  # TypeError: unhashable, as a list
         raise unknown_name("dtype", dtype, DTYPES) from None
 
 
@@ -48,7 +48,7 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
-    """Return the error for an unknown name, with the nearest names, then all."""
+    """Return the error for an unknown name, with similar names, then all known ones."""
     names = list(known)
     near = did_you_mean(name, names, 3)
     listed = f" (known: {', '.join(names)})" if near else f"; known: {', '.join(names)}"
@@ -69,11 +69,11 @@ class Device(Result):
     ----------
     name : str
     flops : mapping of str to float
-        FLOP/s of dense matrix products by type of element; float32 is always there.
+        FLOP/s of dense matrix products by type of element; float32 is required.
     bandwidth : float
         Bytes/s from and to its memory.
     launch : float
-        Seconds of each operation beside its work.
+        Seconds that each operation takes in addition to computing or moving bytes.
     memory : int
         Bytes.
     source : str
@@ -81,7 +81,7 @@ class Device(Result):
     link : Link, optional
         Its link to the host.
     multiprocessors : int, optional
-        Number of its multiprocessors, each of which computes one tile of a product at a time.
+        Number of multiprocessors, each of which computes one tile of a product at a time.
     tile : int
         Side of a tile, in elements of the result.
 
@@ -113,7 +113,7 @@ class Device(Result):
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
                 entry = getattr(self, key)
-                raise GraphError('"{key!w}" of a device is ' + _shown(entry) + "; give text", key=key, entry=entry)
+                raise GraphError('"{key!w}" of a device is ' + _shown(entry) + "; give a string", key=key, entry=entry)
         if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
             raise GraphError(
                 '"flops" of {name!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}', name=self.name
@@ -128,7 +128,7 @@ class Device(Result):
             raise self._wrong("memory", self.memory, "give whole bytes, above 0")
         for key in ("multiprocessors", "tile"):
             number = getattr(self, key)
-            # A wave is below 2**60.
+            # At most 2**20 each, so that a wave, multiprocessors * tile**2, stays below 2**60.
             if not _is_count(number, 2**20) and not (key == "multiprocessors" and number is None):
                 raise self._wrong(key, number, "give a whole number above 0, or leave it out")
         if self.link is not None and not isinstance(self.link, Link):
@@ -152,8 +152,8 @@ class Device(Result):
     def rate(self, dtype: str) -> float:
         """FLOP/s for a type of element.
 
-        A type without a number runs as float32, float8 as float16 if that has one. This is too fast for float64 on
-        GPUs, so the table has a number for it.
+        A type without its own rate has that of float32, and float8 that of float16 if there is one. This would be too
+        high for float64 on GPUs, so the table has a rate for it.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Device(Result):
 
     @property
     def wave(self) -> int:
-        """Elements of a product that all multiprocessors compute at a time, a tile each; GraphError if not stated.
+        """Elements of a product that all multiprocessors compute at a time; GraphError without `multiprocessors`.
 
         Examples
         --------
@@ -202,12 +202,12 @@ def _is_count(number: object, limit: int) -> bool:
 
 
 def _shown(entry: object) -> str:
-    """Return the part of a template that shows the field `entry`."""
+    """Return the end of a message about the field `entry`, as a template."""
     return "missing" if entry is None else "{entry!r}"
 
 
-# TFLOP/s by type, GB/s, GiB, multiprocessors and the source at NVIDIA. Rates are of dense matrix products: not sparse
-# (half of the sparse rates, where a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as
+# TFLOP/s by type, GB/s, GiB, multiprocessors and the source at NVIDIA. Rates are of dense matrix products
+# (half of the sparse rates, if a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as
 # in training. float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives
 # for their compute capability, 1/32 or 1/64. Multiprocessors are those of the architecture's white paper; on the Titan
 # X, GTX 1080 Ti, K40c, T4 and L4 the cores of the card (3072, 3584, 2880, 2560, 7424) divided by those of one
@@ -279,10 +279,10 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
-    """Return a link of the table, of given rates, or of a device; `Link.of` reads texts and records.
+    """Return a link of the table, with given rates, or of a device; `Link.of` reads strings and records.
 
     `host` (bytes, "64GiB") and `share` (part of the rates that plans use, "95%") replace the link's own. GraphError if
-    the text is no link, or the device has none.
+    the string is not a link, or the device has none.
     """
     device = link if isinstance(link, Device) else None
     if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):

@@ -38,7 +38,7 @@ class LinkTimes(NamedTuple("_Times", [("out_time", Int64), ("in_time", Int64)]))
         return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, *self]), initial=0)))
 
     def leaving(self, graph: ComputationGraph) -> Bool:
-        """bool[n_values]: values that a copy can free bytes of; ArgumentError for times of another graph."""
+        """bool[n_values]: values whose bytes a copy to the host can free; ArgumentError for times of another graph."""
         for times in self:
             if times.shape != (graph.n_values,) or (times < 0).any():
                 raise ArgumentError(
@@ -58,9 +58,9 @@ class Link:
     into : float
         Bytes/s of a load: from the host into the device.
     latency : float, optional
-        Seconds of each copy beside its bytes; by default 10 us, an assumption.
+        Seconds that each copy takes in addition to moving its bytes; the default of 10 us is an assumption.
     host : int, optional
-        Bytes of host memory that stored values may take; by default not limited.
+        Bytes of host memory that stored values may take; unlimited by default.
     name : str, optional
     source : str, optional
         Where the numbers come from.
@@ -100,7 +100,7 @@ class Link:
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise GraphError('"{key!w}" of a link is {entry!r}; give text', key=key, entry=getattr(self, key))
+                raise GraphError('"{key!w}" of a link is {entry!r}; give a string', key=key, entry=getattr(self, key))
         object.__setattr__(self, "out", self._checked("out", "bytes/s, a number above 0"))
         object.__setattr__(self, "into", self._checked("into", "bytes/s, a number above 0"))
         object.__setattr__(self, "latency", self._checked("latency", "seconds, a number, 0 or more", or_zero=True))
@@ -133,9 +133,9 @@ class Link:
         ----------
         link : Link, str or mapping
             A name of the table, regardless of case, blanks and hyphens: "pcie5". Bytes per second: "50GB/s" both ways,
-            or "50GB/s,25GB/s" out and into. Or a `record`, in which rates and `host` may be texts too.
+            or "50GB/s,25GB/s" out and into. Or a `record`, in which rates and `host` may also be strings.
         share : float or str, optional
-            Share of the rates that plans use, in place of the link's own.
+            Share of the rates that plans use, instead of the link's own.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class Link:
         Raises
         ------
         GraphError
-            If it is none of these, or has an impossible number.
+            If `link` is anything else, or a number is impossible.
 
         Examples
         --------
@@ -195,7 +195,7 @@ class Link:
 
         See Also
         --------
-        refined : The graph in a unit so fine that nothing has to be rounded.
+        refined : The graph in a unit so fine that no time is rounded.
 
         Examples
         --------
@@ -217,14 +217,14 @@ class Link:
 
     @checked_arguments
     def refined(self, graph: ComputationGraph) -> ComputationGraph:
-        """Return the graph with costs in ticks: `times` of it are those of the copies, to 1e-9 of the shortest."""
+        """Return the graph with costs in ticks, in which `times` are exact to 1e-9 of the shortest copy or cost."""
         return graph.refined(self.ticks(graph))
 
     @checked_arguments
     def ticks(self, graph: ComputationGraph) -> int:
-        """Ticks of one unit of a graph's costs: every copy takes a whole number of ticks.
+        """Return the number of ticks per unit of a graph's costs, so that every copy takes a whole number of ticks.
 
-        If that needs sums of 2**53 ticks or more, it is the smallest power of ten with at least 1e9 ticks in the
+        If sums would then reach 2**53 ticks, it is the smallest power of ten with at least 1e9 ticks in the
         shortest cost or copy, or the largest with sums below 2**53; `times` of the refined graph are then rounded.
 
         Raises
@@ -270,7 +270,7 @@ class Link:
         return start.numerator * byte.denominator, byte.numerator * start.denominator, whole
 
     def _times(self, memory: Int64, rate: float, per_second: int, down: bool) -> Int64:
-        """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""
+        """Compute times in integers: in floats 20 may become 20.000000000000004, which rounds up to 21."""
         first, each, whole = self._line(rate, per_second)
         first += 0 if down else whole - 1
         if max(first + each * int(memory.max(initial=0)), whole) < 2**63:
@@ -289,7 +289,7 @@ class Link:
 
     @property
     def planned(self) -> "Link":
-        """The link that plans are made, timed and bounded for: `share` of the rates.
+        """The link at `share` of its rates; plans, their times and their bounds are for this one.
 
         Examples
         --------
@@ -299,7 +299,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """Return the link with this share of its rates, which plans use in full."""
+        """Return a link whose rates are this share of the rates of the link, to be used in full."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
@@ -316,7 +316,7 @@ class Link:
 
 
 def in_units(ticks: int, per_unit: int) -> int | float:
-    """A time in units of `per_unit` ticks: a whole number, or the nearest float, from which the ticks can be told."""
+    """Convert ticks to units of `per_unit` ticks: a whole number, or a float that still determines the ticks."""
     whole, rest = divmod(ticks, per_unit)
     return ticks / per_unit if rest else whole
 
@@ -338,17 +338,17 @@ def units_per_second(graph: ComputationGraph) -> int:
 
 
 def _exact(number: float) -> Fraction:
-    """Return the decimal that is written: 1e-5 is 1/100000, and a little more in binary."""
+    """Return the decimal that a float prints as: 1e-5 is 1/100000, though its binary value is slightly larger."""
     return Fraction(repr(number))
 
 
 def plain_name(name: str) -> str:
-    """Return a name regardless of case, blanks and hyphens."""
+    """Return a name without case, blanks and hyphens, for comparison."""
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 
 def _rate(text: str, whole: str) -> int:
-    """Bytes/s, from text that is a part of a whole one."""
+    """Parse bytes/s; `whole` is the text to show in errors."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise GraphError("{whole!r} is not a rate; give {forms!w}", whole=whole, forms=FORMS)
@@ -386,7 +386,7 @@ def planned_share(share: float | str) -> float:
 
 
 def host_limit(text: str) -> int:
-    """Bytes of a limit of host memory, from text; GraphError if it is not a size above 0."""
+    """Parse a limit of host memory in bytes; GraphError if it is not a size above 0."""
     try:
         amount = parse_bytes(text)
     except ValueError as error:
@@ -396,9 +396,9 @@ def host_limit(text: str) -> int:
     return amount
 
 
-# GB/s each way and the source. Those of PCI Express are what copies from and to pinned memory attain, about 80 % of
-# the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers; of NVLink-C2C that of the data sheet, of which copies
-# attain less.
+# GB/s each way and the source. The rates of PCI Express are those that copies from and to pinned memory reach: about
+# 80 % of the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers. The rate of NVLink-C2C is that of the data
+# sheet; copies reach less.
 _TABLE = """
 pcie4       25 PCI-SIG, PCI Express Base Specification 4.0, 2017, 16 lanes: 80 % of 31.5 GB/s
 pcie5       50 PCI-SIG, PCI Express Base Specification 5.0, 2019, 16 lanes: 80 % of 63.0 GB/s

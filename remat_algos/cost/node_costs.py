@@ -32,13 +32,13 @@ def compute_costs(
 ) -> tuple[Int64, str]:
     """Return the cost of running each node once, int64[n], and its unit: "FLOPs", "ns", or "" for pure numbers.
 
-    `flops` count a multiplication and an addition as two; `products` has the number of elements of the result of each
-    node that is a product of matrices or a convolution, 0 for other nodes, for "occupancy".
+    `flops` counts a multiplication and an addition as two. `products`, for "occupancy", has the number of elements in
+    the result of each node that is a matrix product or a convolution, and 0 for other nodes.
 
-    "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
-    (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in ns, at
-    least 1; 0 without FLOPs and bytes, since nothing is launched. "occupancy": the same, but products compute whole
-    waves of tiles. "measured": a roofline on a device that was measured, in a file that `remat calibrate` wrote.
+    "flops": FLOPs. "paper": 10 for a convolution, 1 for all other operations, including transposed convolutions
+    (kusumoto2019, section 3). "unit": 1. "roofline": the launch time plus the longer of computing and moving bytes, in
+    ns, at least 1; 0 for nodes without FLOPs and bytes, which launch nothing. "occupancy": the same, but products
+    compute whole waves of tiles. "measured": a roofline on a measured device, from a file that `remat calibrate` wrote.
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
@@ -56,7 +56,7 @@ def compute_costs(
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
-    """Names of operations that are convolutions; frameworks differ."""
+    """Names of operations that are convolutions, in any framework."""
     kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 
@@ -80,13 +80,13 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
 
 
 def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
-    """FLOPs, those of products with their results padded to whole waves.
+    """FLOPs of nodes, with the results of products padded to whole waves.
 
-    A quotient of two Python integers is rounded correctly, so neither padding nor a larger batch ever makes a product
-    faster, and whole waves have the FLOPs of the product.
+    Python rounds quotients of integers correctly. So neither padding nor a larger batch ever makes a product faster,
+    and a product of whole waves keeps its FLOPs.
     """
     if products is None:
-        raise GraphError('cost "occupancy" was given no products; give the elements of each, and 0 for other nodes')
+        raise GraphError('cost "occupancy" needs products; give the elements of each product, and 0 for other nodes')
     sizes = _counts(products, "products", flops.size)
     each = zip(flops.tolist(), sizes.tolist(), strict=True)
     return np.array([work * (-(-size // wave) * wave) / size if size else work for work, size in each], np.float64)
@@ -102,7 +102,7 @@ Cost = str | Callable[[int, int], float]
 """A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 
 OPERATOR_COSTS = ("roofline", "occupancy", "flops")
-"""The methods of counting that have a name."""
+"""Named methods of counting."""
 
 DEVICE_COSTS = ("roofline", "occupancy")
 """The methods whose costs are times on a device."""
@@ -127,7 +127,7 @@ def operator_costs(
     """
     if device is not None and cost not in DEVICE_COSTS:
         raise GraphError(
-            "a device goes with the costs {device_costs!l}; leave one of device and cost out", device_costs=DEVICE_COSTS
+            "a device is used only by the costs {device_costs!l}; leave out device or cost", device_costs=DEVICE_COSTS
         )
     if callable(cost):
         counts = zip(flops, bytes_moved, strict=True)
@@ -157,5 +157,5 @@ def _whole_ns(amount: float) -> int:
     except (TypeError, ValueError, OverflowError):
         whole = -1
     if whole < 0:
-        raise GraphError("the cost function gave {amount!r}; give ns, a number of 0 or more", amount=amount)
+        raise GraphError("the cost function returned {amount!r}; give ns, a number of 0 or more", amount=amount)
     return whole

@@ -1,10 +1,10 @@
 """Numbers of devices, links and their calibration that change costs, each with what it trades."""
 
-# Seconds per launch of a GPU in the table, and per copy of a link in it: the order of back-to-back launches, and of an
-# asynchronous copy, from a framework; data sheets lack both, `remat calibrate` measures them. Higher: small nodes cost
-# more, small copies are worth less.
+# Seconds per launch on a GPU of the table, and per copy over a link of the table: the order of magnitude of consecutive
+# launches and of asynchronous copies by a framework. Data sheets lack both; `remat calibrate` measures them. Higher:
+# small nodes cost more, small copies are worth less.
 LAUNCH, LATENCY = 5e-6, 1e-5
-# Side of a tile in elements: of those that NVIDIA lists for cuBLAS, 64 and 128, the smaller (Matrix Multiplication
+# Side of a tile in elements: the smaller of the two that NVIDIA lists for cuBLAS, 64 and 128 (Matrix Multiplication
 # Background User's Guide, 2023, section 2.3). Higher: more multiprocessors are idle.
 TILE = 64
 # Default share of a link's rates that plans use: at 1, plans cost more than recomputation alone where a link attains
@@ -16,9 +16,10 @@ FINE = 10**9
 # ---- calibration
 # Order of the first matrices, and seconds for all repeats of one size. Higher: rates of larger products, more time.
 SMALLEST_PRODUCT, PRODUCT_SECONDS = 256, 2.0
-# Bytes of an array: two exceed any cache. Higher: surer bandwidths, more memory.
+# Bytes of an array; two arrays exceed any cache. Higher: more reliable bandwidths, more memory.
 STREAM_BYTES = 2**27
-# Tiny operations, and copies between device and host, in a row. Higher: surer times, more time.
+# Consecutive tiny operations, and consecutive copies between device and host, in one timing. Higher: more reliable
+# times, more time.
 LAUNCHES_TIMED, COPIES_TIMED = 200, 16
-# Bytes of such copies, 4 KiB to 64 MiB. More: a surer line through their times, more time.
+# Bytes of such copies, 4 KiB to 64 MiB. More: a more reliable fit of latency and rate, more time.
 COPY_SIZES = tuple(4**k for k in range(6, 14))

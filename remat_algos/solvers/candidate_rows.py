@@ -17,9 +17,9 @@ from remat_algos.solvers import tuning
 from remat_algos.solvers.registry import WORST, Candidate, Details, Item, evaluated, rank
 
 Decision = Int64 | Schedule | None
-"""Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
+"""Mirror counts int64[n], or a schedule; None if it was abandoned as too long."""
 Recipe = tuple[Callable[[], Decision], Details]
-"""Makes a candidate; with the choices that it records."""
+"""A function that decides, and the details of its candidate."""
 
 MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64
 
@@ -27,10 +27,10 @@ MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
-    """Yield the candidates of rows, each a sweep of one parameter: all, or only those near the limit in long rows.
+    """Yield the candidates of rows, each a sweep of one parameter: all of them, or in long rows those near the limit.
 
-    In a long row 24 evenly spread places are tried first, then places between the best and their neighbours. Equal
-    mirror counts are yielded once.
+    A long row is searched by bisection: 24 evenly spaced places first, then places between the best ones and their
+    neighbours. Equal mirror counts are yielded once.
     """
     builder = _RowBuilder(graph, clock)
     max_simulated = max(tuning.MIN_SIMULATED, tuning.MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
@@ -49,7 +49,7 @@ def near(
 def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
-    """Search all rows near a limit, in turn: at a deadline all are searched equally far."""
+    """Search all rows near a limit in turn, so that at a deadline all have been searched equally far."""
     clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     last = tuning.FIRST_PLACES - 1
@@ -108,7 +108,7 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """Return the maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
+    """Return the maximum number of candidates in a row: fewer on large graphs, which take longer to simulate."""
     return max(100, min(tuning.LONGEST_ROW, tuning.MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
@@ -121,7 +121,7 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def coarse_first(items: Sequence[Item]) -> list[Item]:
-    """Reorder items so that every prefix of the list is spread over the whole list.
+    """Reorder items so that every prefix is spread evenly over all of them.
 
     >>> coarse_first("abcdefgh")
     ['a', 'e', 'c', 'g', 'b', 'd', 'f', 'h']
@@ -135,14 +135,14 @@ def coarse_first(items: Sequence[Item]) -> list[Item]:
 
 
 def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes."""
+    """float64[n]: compute that keeping a node saves, per byte of its values; infinite without bytes."""
     memory = graph.node_memory
     cost = np.full(graph.n_nodes, np.inf)
     return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)
 
 
 def both(keep_last: bool | None) -> tuple[bool, ...]:
-    """Return the choices that `keep_last` leaves open."""
+    """Return the values of `keep_last` to try: both if it is None."""
     if keep_last not in (None, True, False):
         raise ArgumentError("keep_last is {keep_last!r}; use True, False or None", keep_last=keep_last)
     return (True, False) if keep_last is None else (bool(keep_last),)
@@ -150,10 +150,10 @@ def both(keep_last: bool | None) -> tuple[bool, ...]:
 
 def check_positive(**options: Any) -> None:
     """Raise ValueError unless an option is None or a whole number of 1 or more."""
-    for name, given in options.items():
-        if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
-            raise ArgumentError("{name} is {given!r}; give a whole number of 1 or more", name=name, given=given)
-        if given is not None and given > MAX_COUNT:
+    for name, option in options.items():
+        if option is not None and (not hasattr(option, "__index__") or isinstance(option, bool) or option < 1):
+            raise ArgumentError("{name} is {option!r}; give a whole number of 1 or more", name=name, option=option)
+        if option is not None and option > MAX_COUNT:
             raise ArgumentError(
-                "{name} is {given}; give at most {max_count}", name=name, given=given, max_count=MAX_COUNT
+                "{name} is {option}; give at most {max_count}", name=name, option=option, max_count=MAX_COUNT
             )

@@ -1,8 +1,8 @@
 """The dynamic programs over chains of lower sets, and the figures of the blocks of executed chains.
 
-A chain is a path through a family from the empty set to the whole part. Its cost is the sum over its steps; its peak is
-the maximum over its steps of what is cached before the step and what the step needs. The figures of the steps are those
-of formulas (1) and (2), or those of simulated blocks.
+A chain is a path of steps L -> L' through a family, from the empty set to the whole part. Its cost is the sum of the
+costs of its steps. Its peak is the maximum over its steps of the bytes cached by earlier steps plus the bytes that the
+step needs. The figures of steps are those of formulas (1) and (2), or those of simulated blocks.
 """
 
 import math
@@ -27,15 +27,15 @@ from remat_algos.solvers.registry import pareto
 from remat_algos.structure.lower_sets import LowerSetFamily
 
 UNUSABLE = 2**62
-"""The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
+"""The peak of a pair whose block exceeds a bound, or has figures that depend on the rest of the chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockFigures:
     """Figures, int64[p], of pairs of lower sets L -> L' with the block V' = L' - L.
 
-    `peak` is in bytes at the block's worst step, without the `cached` bytes of blocks before it; `UNUSABLE` if the pair
-    does not determine them. `cached` bytes stay live while later blocks run; `recompute` is the compute of nodes
+    `peak` are the bytes at the block's worst step, without the `cached` bytes of earlier blocks; `UNUSABLE` if the pair
+    alone does not determine them. `cached` bytes stay live while later blocks run; `recompute` is the compute of nodes
     recomputed for the block's gradients.
     """
 
@@ -61,15 +61,15 @@ def block_figures(
 
     For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, on a graph without updates, the simulated peak
     of `canonical_schedule` is at most the maximum of a block's `peak` plus the `cached` of the blocks before it, and
-    its overhead at most the sum of `recompute`. The figures depend on the pair alone; the rest is counted at its worst:
-    a node outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node
-    outside L' reads is live to the end.
+    its overhead at most the sum of `recompute`. The figures depend on the pair alone, so they assume the worst of the
+    other blocks: a node outside L' whose value a gradient of the block reads may be kept or recomputed, and a kept
+    value that a node outside L' reads stays live to the end.
 
-    `words` has the lower sets as rows, as in `LowerSets.words`; the whole forward part contains all others. Row i of
-    `target` (CSR) names proper supersets of set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With
-    `chains`, sets come before their supersets, only chains from the first set count, and the two maxima bound the whole
-    chain, with the minimum that the blocks before the pair cache or recompute. `check`, called ten times a second with
-    the number of completed pairs, may raise.
+    `words` has the lower sets as rows, as in `LowerSets.words`; all are subsets of the forward part. Row i of `target`
+    (CSR) has proper supersets of set i. Pairs above `max_peak` or `max_recompute` get `UNUSABLE`. With `chains`, sets
+    must come before their supersets, only chains from the first set count, and the two maxima apply to whole chains:
+    each pair counts the minimum that blocks before it cache or recompute. `check` is called ten times a second with the
+    number of completed pairs, and may raise.
     """
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(
@@ -78,7 +78,7 @@ def block_figures(
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
     _check_pairs(len(words), indptr, target, chains=chains)
     if check is not None:
-        check(0)  # large graphs: set-up takes time too
+        check(0)  # set-up is slow too
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
@@ -119,13 +119,13 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
     if target.size and not 0 <= target.min() <= target.max() < n_sets:
         raise GraphError("target names an unknown lower set; lower sets are 0 to {last}", last=n_sets - 1)
     if chains and (target <= row_of(indptr)).any():
-        raise GraphError("in a family of chains each set stands before those that contain it")
+        raise GraphError("with chains, sort the family: each set before its supersets")
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """bool[m]: the forward part that the sets cover, and an extra node that owns the gradients of all others.
+    """bool[m]: nodes of the forward part that the sets cover, and an extra node that owns all other gradients.
 
-    The extra node runs nothing and belongs only to the whole part: its gradients are the last block's.
+    The extra node runs nothing and belongs only to the whole part, so its gradients run with the last block.
     """
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
@@ -141,7 +141,7 @@ def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
-    """Return the sets as rows over the m nodes, and flags of those that are the whole part."""
+    """Return the sets as rows over the m nodes, and which of them are the whole part."""
     whole = np.packbits(inside, bitorder="little")
     whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
     rows = np.zeros((len(words), whole.size), np.uint64)
@@ -170,7 +170,7 @@ def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
 
 
 def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
-    """Create the kernel with its arrays of the graph, without reads of nodes that do not run."""
+    """Build the kernel from arrays of the graph, without reads by nodes that do not run."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = row_of(graph.read_indptr, np.int32)
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
@@ -217,7 +217,7 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
 
 
 def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
-    """Deduplicate rows: the row of each node, and the distinct rows."""
+    """Deduplicate rows: return the number of each node's row, and the distinct rows in CSR form."""
     rows: dict[bytes, int] = {}
     row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
     ends = indptr_of([len(content) // indices.itemsize for content in rows])
@@ -225,7 +225,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """Rows of owners before that of a gradient: it reads their gradients, and they do not read it."""
+    """For each gradient, the owners of gradients that it reads but that do not read its owner."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -236,7 +236,7 @@ def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32,
 
 
 def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
-    """Nodes kept in every chain, and nodes kept in none, as in `canonical_schedule`."""
+    """Nodes kept in every chain, and nodes never kept, as in `canonical_schedule`."""
     pinned = np.ones(graph.n_nodes, bool)
     pinned[graph.producer[~graph.output]] = False
     kept = clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0
@@ -245,7 +245,7 @@ def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
 
 
 def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
-    """Rows of the nodes u, among v and its predecessors, with a gradient that reads a value of v."""
+    """For each node v, the nodes among v and its predecessors whose gradients read a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
     found = np.sort(node * np.int64(n + 1) + owner)
@@ -255,7 +255,7 @@ def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, 
 
 
 def _among(keys: Int64, others: Int64) -> Bool:
-    """Flags of the keys that are in others, by sorting: np.isin and np.unique hash, which is ten times slower here."""
+    """Which keys are in `others`; by sorting, since np.isin and np.unique hash, which is ten times slower here."""
     others = np.sort(others)
     if not others.size:
         return np.zeros(keys.size, bool)
@@ -264,7 +264,7 @@ def _among(keys: Int64, others: Int64) -> Bool:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A chain (rows of the family, without the first), its cost and peak; `rounded` is its unit of cost, 0 if exact."""
+    """A chain (rows of the family after the first), its cost and peak; `rounded` is the unit of cost, 0 if exact."""
 
     cost: int
     peak: int
@@ -286,7 +286,7 @@ class ChainProgram:
     def by_formulas(
         cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
-        """Chains by kusumoto2019's overhead (1) and peak (2); with `kept` the cost is the compute of kept nodes."""
+        """Chains with kusumoto2019's overhead (1) and peak (2); with `kept`, the cost is the compute of kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
         figures = _set_figures(family, memory, compute, clock)
@@ -305,7 +305,7 @@ class ChainProgram:
 
     @classmethod
     def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":
-        """Chains by the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
+        """Chains with the figures of simulated blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         steps = kernel.ChainSteps(
@@ -327,7 +327,7 @@ class ChainProgram:
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
-        """Return the minimum peak of all chains; `below` is known to be reachable."""
+        """Return the minimum peak of all chains; `below` is a peak that some chain is known to reach."""
         if self.steps.size < 2:
             return 0
         search = kernel.MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
@@ -335,10 +335,10 @@ class ChainProgram:
         return int(search.budget)
 
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
-        """Return the cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
+        """Return the cheapest chain within a budget; None if every chain within it costs more than `max_cost`.
 
-        If the cheapest chain costs more than `COST_LEVELS` units, costs are rounded step by step to larger ones,
-        `rounded`; the chain may then cost that much more for each block.
+        If the cheapest chain costs more than `COST_LEVELS` units, costs are rounded to a larger unit, `rounded`; the
+        chain may then cost up to one such unit per block more than the optimum.
         """
         if self.steps.size < 2:
             return Point(0, 0, [])
@@ -362,14 +362,14 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            if before:  # choose the next cap for `WORK_GROWTH` times the work
+            if before:  # extrapolate to `WORK_GROWTH` times the work
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)
             cap = min(max(cap + self.unit, int(cap * factor)), max_cost)
 
     def minimum_cache(self, budget: int, max_cache: int | None = None) -> Point | None:
-        """Return the chain within a budget that caches fewest bytes, None if every one caches more than `max_cache`."""
+        """Return the chain within a budget that caches the fewest bytes; None if all cache more than `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
         search = kernel.MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
@@ -378,7 +378,7 @@ class ChainProgram:
         return None if rows is None else self.point(rows)
 
     def frontier(self) -> list[Point]:
-        """Return the Pareto points of all chains in cost and peak, peaks rising."""
+        """Return the Pareto points of all chains in cost and peak, by rising peak."""
         if self.steps.size < 2:
             return [Point(0, 0, [])]
         points = self._between_budgets() if self.steps.stored_all else self._one_by_one()
@@ -390,7 +390,7 @@ class ChainProgram:
         return Point(cost, peak, rows, rounded)
 
     def _unit(self, cost: int, levels: int) -> int:
-        """Return the smallest unit in which a cost is at most `levels`."""
+        """Return the smallest unit in which a cost is at most `levels` units."""
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
@@ -400,20 +400,21 @@ class ChainProgram:
         self.clock.progress(self.steps.size)
 
     def _one_by_one(self) -> Iterator[Point]:
-        """Yield the cheapest chain, then the cheapest with a lower peak, and so on."""
+        """Yield the cheapest chain, then repeatedly the cheapest with a lower peak."""
         budget = self.max_peak
         while (point := self.cheapest(budget)) is not None:
             yield point
             budget = point.peak - 1
 
     def _between_budgets(self) -> Iterator[Point]:
-        """Yield all points between two budgets whose cheapest chains are known, in one pass of labels."""
+        """Yield all Pareto points by label setting; ranges of budgets with too many costs are halved first."""
         least = self.least_budget()
         lowest = self.cheapest(least) or Point(0, 0, [])
         levels = int(np.clip(tuning.TABLE_BYTES // (16 * self.steps.size), 64, tuning.COST_LEVELS // 2))
         unit = self._unit(lowest.cost + 1, levels)
         rounded = unit if unit != self.unit else 0
-        dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)  # each step is rounded
+        # Rounding may add a unit for each step.
+        dearest = lowest.cost // unit + bool(rounded) * len(lowest.rows)
         table = kernel.Completion(self.steps, self.max_peak, unit, dearest)
         waiting = [(least, dearest + 1, self.max_peak, table.best())]
         while waiting:
@@ -434,7 +435,7 @@ class ChainProgram:
 
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
-    """Return the figures of each set for the formulas, computed in pieces, so that the deadline is checked."""
+    """Return the figures of each set for the formulas, in pieces, to check the deadline between them."""
     clock.stage(len(family), "lower sets", part=tuning.TABLE_PROGRESS)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))

@@ -15,18 +15,20 @@ from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.cuts import ForwardPart
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
-"""Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own
-backward nodes, and these."""
+"""Operations on a stage, with their names in the papers.
 
+SWEEP computes only the link to later stages (F_ck and F_none), EVERY all that the backward nodes read (F_all), LEAF the
+same directly before the stage's own backward nodes, and BACKWARD runs these.
+"""
 
 NO_CHAIN = "the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver"
 
 Operations = Iterable[tuple[int, int]]
-"""(operation, stage), in the order in which they are run."""
+"""Pairs (operation, stage), in running order."""
 
 
 def chain_of_stages(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused by solvers for chains, else None."""
+    """Return why solvers for chains refuse a graph, else None."""
     reason = training_graph(graph)
     if reason is None and ((stages := stages_of(graph)) is None or len(stages) < tuning.MIN_STAGES):
         return NO_CHAIN
@@ -34,7 +36,7 @@ def chain_of_stages(graph: ComputationGraph) -> str | None:
 
 
 def stages_of(graph: ComputationGraph) -> "ChainStages | None":
-    """Return the stages of a training graph, computed once; None if there are fewer than two."""
+    """Return the stages of a training graph, or None if there are fewer than two; computed once."""
     found: ChainStages | None = derived(graph, "chain_stages", lambda: _recognised(graph))
     return found
 
@@ -42,9 +44,9 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
 class ForwardPeaks(NamedTuple):
     """Peaks of the forward nodes of each stage, int64[k] each.
 
-    first : of a sweep over the stage, where the input stays
-    following : the same where the input is counted and freed after its last read
-    every : where everything is kept that its backward nodes read, and its link
+    first : of a sweep over the stage while its input stays live, uncounted
+    following : of a sweep that counts the input, and frees it after its last read
+    every : of a run that keeps the link and everything that the backward nodes read
     """
 
     first: Int64
@@ -56,17 +58,17 @@ class ForwardPeaks(NamedTuple):
 class StageMemory:
     """Bytes that the stages need, int64[k] each: an upper or a lower estimate.
 
-    While stages a..b run, their input is live and is not counted.
+    The input of stages a..b is live while they run, and is not counted.
 
-    link : values that pass from each stage to later ones, 0 after the last
-    keep : what stays of a stage, its link included, from its forward nodes to its backward nodes, in addition to what
-        is counted before a and to the input of a + 1; negative if the input of a is freed
-    again, once : peaks of stages that have run before; of those that have not, where values that are never computed
-        twice are not there yet
+    link : values that pass from each stage to later ones; 0 for the last stage
+    keep : bytes of a stage that stay live from its forward to its backward nodes, with its link, minus bytes counted
+        already, as those of its input; negative if the input is freed
+    again, once : peaks of stages that run again, and of stages that run for the first time, where values that are never
+        computed twice are not yet live
     leaf : `again.every` without the link
     backward : peak of the backward nodes, with the gradients
-    gradients : those live before the backward nodes of the stage, and its link if they read it
-    fixed : values that are never computed twice: where their stage is swept, they stay until all of it is run
+    gradients : gradients live before the backward nodes of the stage, and its link if these read it
+    fixed : values that are never computed twice; after a sweep over their stage they stay live until it runs in full
     pinned : all outputs of the forward part
     """
 
@@ -82,7 +84,7 @@ class StageMemory:
 
     @property
     def arrays(self) -> tuple[Int64, ...]:
-        """All arrays, in the order of the rows that the kernel reads."""
+        """All arrays, in the order in which the kernel expects them."""
         last = self.leaf, self.backward, self.gradients, self.fixed
         return self.link, self.keep, *self.again, *last, *self.once
 
@@ -105,15 +107,15 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainStages:
-    """The forward part cut where few values pass, and the backward nodes of each stage.
+    """The forward part divided into stages where few values pass, and the backward nodes of each stage.
 
-    The values that pass a cut are the state after it, the input of the next stage: one value in a chain of layers, k in
-    a recurrence that reads the last k steps. Backward nodes stay in id order. Those of stage a read forward values of
-    stage a and its input only, and run after those of stage a + 1.
+    The values that pass a cut are the state after it and the input of the next stage: one value in a chain of layers, k
+    values in a recurrence that reads the last k steps. Backward nodes stay in id order. Those of stage a read forward
+    values only of stage a and of its input, and run after those of stage a + 1.
 
-    `nodes` are the needed forward nodes, int64[f], their stages rise; `backward_nodes` the needed backward nodes,
-    int64[g], their stages fall. `state` are the values that pass from each stage to later ones, int64[p], by
-    `state_stage`, rising.
+    `nodes`, int64[f], are the needed forward nodes, by rising stages; `backward_nodes`, int64[g], the needed backward
+    nodes, by falling stages. `state`, int64[p], has the values that pass from each stage to later ones, by rising
+    `state_stage`.
     """
 
     graph: ComputationGraph
@@ -133,17 +135,18 @@ class ChainStages:
         return bool((np.bincount(self.state_stage) <= 1).all())
 
     def joined(self, count: int) -> "ChainStages":
-        """Join neighbours, to at least two of about equal numbers of nodes, if there are more than the maximum."""
+        """Join neighbouring stages into at most `count`, at least two, of about equal numbers of nodes."""
         if len(self) <= count:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
         goals = (np.arange(1, count) * self.nodes.size) // count
-        before_last = np.searchsorted(last_node[:-2], goals)  # the last may hold most of the nodes
+        # Without the last stage, which may have most of the nodes, so that at least two stages are left.
+        before_last = np.searchsorted(last_node[:-2], goals)
         ends = np.unique(np.append(before_last, len(self) - 1))
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
-        """Return the stages that end with the given ones."""
+        """Join stages into longer ones that end with the stages `ends`."""
         number = np.searchsorted(ends, np.arange(len(self)))
         passing = np.isin(self.state_stage, ends)
         state = number[self.state_stage[passing]], self.state[passing]
@@ -152,7 +155,7 @@ class ChainStages:
 
     @property
     def lasting(self) -> Bool:
-        """bool[n]: forward nodes that are computed once: by the graph, a mark, or as they make an output."""
+        """bool[n]: forward nodes never recomputed: marked `once` or keep, or producing an output."""
         graph = self.graph
         makes_output = _flags(graph.n_nodes, graph.producer[graph.output])
         return (runs_once(graph) | makes_output) & graph.forward
@@ -163,9 +166,9 @@ class ChainStages:
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
-        """Compute of a sweep, of `EVERY` and of `LEAF` for each stage, and of the nodes that run once in any case.
+        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and of nodes that run once in any case.
 
-        Nodes that are computed once, and those that only they read, count in the last if their stage is run again.
+        Nodes that are never recomputed count in the last figure only.
         """
         read, lasting = _StageReads.of(self), self.lasting
         compute = self.graph.compute[self.nodes]
@@ -233,11 +236,11 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
 
 
 def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | None:
-    """The finest division into stages at cuts that at most `width` values pass; None if there are fewer than two."""
+    """Return the most stages with cuts that at most `width` values pass; None if there are fewer than two."""
     graph = part.graph
     values, begin, end = part.lives
     places = np.flatnonzero(part.width[:-1] <= width)
-    # where the same values pass two places in a row, take the first
+    # Consecutive places that the same values pass are one cut; a random sum for each set of values tells sets apart.
     marks = np.random.default_rng(0).integers(2**62, size=values.size)
     passing = interval_sums(begin, end, marks, part.nodes.size)[places]
     first = np.zeros(places.size, bool)
@@ -276,7 +279,7 @@ def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | No
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """Return the last forward place whose stage each backward node may join: an update waits for all earlier reads."""
+    """Return the last forward place whose stage each backward node may join; updates must follow all other reads."""
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -290,10 +293,10 @@ def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StageReads:
-    """The reads of a chain by kind: (reader, value) within a stage, of its input, by its backward nodes.
+    """The reads within stages, as pairs (reader, value).
 
-    `inner` and `entry` are reads of forward nodes, `saved` and `entry_saved` of backward nodes, of values of the stage
-    and of the input. `stage` is that of each node, -1 for others.
+    Forward nodes read values of their own stage (`inner`) and of its input (`entry`), backward nodes likewise (`saved`
+    and `entry_saved`). `stage` is the stage of each node, or -1.
     """
 
     stages: ChainStages
@@ -320,9 +323,10 @@ class _StageReads:
         return cls(stages, number, inner, entry, saved, entry_saved)
 
     def closures(self, there: Bool) -> tuple[Bool, Bool, Bool]:
-        """bool[n] each: nodes that the link of their stage needs, that its backward nodes and outputs need, and leaves.
+        """bool[n] each: nodes of each stage that its link needs, that its backward nodes need, and that a leaf runs.
 
-        A leaf needs what the backward nodes need; a link that stays and values of nodes in `there` are live already.
+        Values of the nodes `there` are live already. A leaf runs the nodes that the backward nodes need, except for
+        links that stay live.
         """
         graph, stays = self.stages.graph, self.stays
         passed = _flags(graph.n_values, self.stages.state)
@@ -334,9 +338,9 @@ class _StageReads:
 
     @property
     def stays(self) -> Bool:
-        """bool[n_values]: values of a state that stay because backward nodes of their own stage read them.
+        """bool[n_values]: values of a state that stay live because backward nodes of their own stage read them.
 
-        Not if the node of the value must run again for another of its values.
+        Values whose node must be recomputed for another of its values are not among them.
         """
         graph, saved = self.stages.graph, self.is_saved
         stays = _flags(graph.n_values, self.stages.state) & saved
@@ -351,15 +355,15 @@ class _StageReads:
 
     @property
     def inputs(self) -> tuple[Int64, Int64]:
-        """(int64[p], int64[p]): stages, and the values that enter them, which are the state of the stage before."""
+        """(int64[p], int64[p]): stages, and the values that enter each, the state of the stage before."""
         return self.stages.state_stage + 1, self.stages.state
 
     def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
-        """bool[p]: inputs of which there is a read (reader, value)."""
+        """bool[p]: inputs that some of the reads (reader, value) read."""
         return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
 
     def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
-        """int64[p]: the last place of a reader of each input within its stage, -1 if there is none."""
+        """int64[p]: the last place within its stage that reads each input, -1 without one."""
         keys = self._key(*self.inputs)
         order, last = np.argsort(keys), np.full(keys.size, -1, np.int64)
         where = np.searchsorted(keys[order], self._key(self.stage[reads[0]], reads[1]))
@@ -375,7 +379,7 @@ class _StageReads:
         return stage * self.stages.graph.n_values + value
 
     def unread_inputs(self, leaves: Bool) -> Int64:
-        """Return the values that enter a stage although neither its leaf nor its backward nodes read them."""
+        """Return the values that enter a stage whose leaf and backward nodes do not read them."""
         k, forward = len(self.stages), self.stages.graph.forward
         by_leaf = leaves[self.entry[0]]
         read = self.among_inputs((self.entry[0][by_leaf], self.entry[1][by_leaf])) | self.among_inputs(self.entry_saved)
@@ -384,7 +388,7 @@ class _StageReads:
         return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """bool[n]: missing nodes of the same stage that values need."""
+        """bool[n]: the nodes of the same stage, producers of missing values, that the targets depend on."""
         graph, (reader, value) = self.stages.graph, self.inner
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))
@@ -400,10 +404,10 @@ class _StageReads:
 
 
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
-    """Return the bytes of each stage; the estimates differ where the rest of the schedule decides when a value dies.
+    """Return the bytes of each stage; the estimates differ where other stages decide when a value is freed.
 
-    The upper estimate keeps values of nodes that are computed once, inputs that no leaf reads, and inputs that the
-    backward nodes of the stage before read too; the lower one frees them, unless they stay.
+    The upper estimate keeps values of nodes that are never recomputed, inputs that no leaf reads, and inputs that the
+    backward nodes of the stage before also read; the lower estimate frees them, unless they must stay.
     """
     graph, lasting, k = stages.graph, stages.lasting, len(stages)
     read = _StageReads.of(stages)
@@ -419,12 +423,12 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
         size[read.unread_inputs(leaf_nodes)] = 0
     others = np.where(stays, 0, size)  # without nodes that run once
     fixed = _sums(number[graph.producer], size, stays & upper, k)
-    fixed[-1] = 0  # the last stage is never swept
+    fixed[-1] = 0  # the last stage has no sweep
     input_stage, entering = read.inputs
     input_size = others[entering]
     link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)
     read_back = read.among_inputs(read.entry_saved)
-    # Inputs needed after the backward nodes of the stage: earlier stages read them, or they pass on.
+    # Inputs stay live after the backward nodes of the stage if earlier stages read them, or if they pass on.
     earliest = np.full(graph.n_values, k, np.int64)
     np.minimum.at(earliest, read.entry_saved[1], read.stage[read.entry_saved[0]])
     retained = read.passes_on | stays_on[entering] | (saved & upper)[entering] | (earliest[entering] < input_stage)
@@ -451,7 +455,7 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
 
 
 class _Profile:
-    """Peaks of the stages, by the lifetimes of their values."""
+    """Computes peaks of the stages from the lifetimes of their values."""
 
     def __init__(self, stages: ChainStages, read: _StageReads, size: Int64) -> None:
         self.stages, self.read, self.size = stages, read, size
@@ -464,7 +468,7 @@ class _Profile:
         self.last = np.append(self.begin[1:], stages.nodes.size) - 1
 
     def forward(self, member: Bool, kept: Bool, input_size: Int64 | None = None) -> Int64:
-        """int64[k]: peak of the member nodes of each stage, with what is kept to its end, and its inputs."""
+        """int64[k]: peak of the member nodes of each stage; values in `kept` stay live to its end."""
         stages, graph = self.stages, self.stages.graph
         values = np.flatnonzero(member[graph.producer])
         made = self.place[graph.producer[values]]
@@ -485,7 +489,7 @@ class _Profile:
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
 
     def swept(self, member: Bool, kept: Bool, input_size: Int64) -> tuple[Int64, Int64]:
-        """`forward` where the input stays, and where it is counted."""
+        """`forward` without and with the bytes of the input."""
         return self.forward(member, kept), self.forward(member, kept, input_size)
 
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:

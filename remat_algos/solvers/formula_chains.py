@@ -1,7 +1,7 @@
-"""Chains of lower sets that are best by formulas (1) and (2), for `exact_dp` and `approximate_dp`.
+"""Chains of lower sets that are optimal by formulas (1) and (2), for `exact_dp` and `approximate_dp`.
 
-Families of few pairs are enumerated completely, with or without a limit, so that on small graphs a larger limit never
-costs more.
+All Pareto points of families with few pairs are tried, with or without a limit. So on small graphs a larger limit never
+leads to a more expensive plan.
 """
 
 import math
@@ -30,13 +30,13 @@ from remat_algos.wording import counted, format_bytes
 STRATEGIES = ("time", "memory", "cache")
 
 RoundedChain = tuple[LowerSets, int]
-"""A chain, and the unit to which costs were rounded, 0 if they were exact."""
+"""A chain, and the unit to which costs were rounded, 0 if exact."""
 
 
 class FormulaChains:
-    """The chains of a family that are best by the formulas; with `keep_last` the last block costs nothing.
+    """The chains of a family that are optimal by the formulas; with `keep_last` the last block costs nothing.
 
-    `smaller` are chains of a subfamily, whose costs bound the search.
+    `smaller` has the chains of a subfamily, whose costs bound the search.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FormulaChains:
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
     def best(self, budget: int, strategy: str) -> RoundedChain | None:
-        """The best chain with a formula peak within a budget, or None; the smaller family's best bounds the cost."""
+        """Return the best chain with a formula peak within a budget, or None; the best of `smaller` bounds its cost."""
         graph = self.family.graph
         known = None if self.smaller is None else self.smaller.best(budget, strategy)
         if strategy == "cache":
@@ -76,7 +76,7 @@ class FormulaChains:
         return known if point is None else (self.family.chain(point.rows), point.rounded)
 
     def frontier(self) -> list[tuple[RoundedChain, int]]:
-        """Return the chains of all Pareto points, each with its formula budget, which rises."""
+        """Return the chains of all Pareto points, each with its formula peak, which rises."""
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
     def has_few_pairs(self, max_pairs: int) -> bool:
@@ -84,7 +84,7 @@ class FormulaChains:
         return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
-        """Return the objective of the program, for a chain of another family."""
+        """Return the objective of the program for a chain, which may be of another family."""
         overhead = formula_overhead(self.family.graph, chain, self.keep_last)
         return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
 
@@ -92,7 +92,7 @@ class FormulaChains:
 def formula_chains(
     graph: ComputationGraph, family: str, clock: Clock, *, keep_last: bool, cap: int = CAP, max_sets: int | None = None
 ) -> FormulaChains:
-    """The chains of a family, as in `lower_set_family`; the exact one has chains of the wide family as `smaller`."""
+    """The chains of a family named as in `lower_set_family`; the exact family has the wide one as `smaller`."""
     few = tuning.MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
@@ -114,7 +114,7 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Candidates of a family: one block, then the best of a small family, then of all; options as in `exact_dp`."""
+    """Candidates of a family: one block, the best chains of a smaller family, then of all; options as in `exact_dp`."""
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(
@@ -124,7 +124,7 @@ def formula_candidates(
 
     def candidates_of(chain: RoundedChain | None, strategy: str, budget: int) -> Iterator[Candidate]:
         if chain is None:
-            msg = f"no chain within {budget} bytes, though the minimum is not larger"
+            msg = f"no chain within {budget} bytes, which is at least the minimum"
             raise ArithmeticError(msg)
         details = formula_details(sets, chain, family, strategy, budget, keep_last)
         yield from chain_candidates(graph, chain[0], details, keep_last, lazy)
@@ -141,14 +141,15 @@ def formula_candidates(
         if strategy in (None, "time"):
             few = each.has_few_pairs(tuning.FEW_PAIRS)
             yield from _curve(each, candidates_of) if limit is None or few else _near(each, limit, candidates_of)
-        if strategy != "time":  # polished, these are often best
+        # After polishing, memory-centric chains are often the best.
+        if strategy != "time":
             centric = strategy or "memory"
             for budget in memory_centric_budgets(each.least_budget, each.program.max_peak):
                 yield from candidates_of(each.best(budget, centric), centric, budget)
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Yield time-centric chains of all Pareto points, or of a grid of budgets if these are many, the lowest first."""
+    """Yield time-centric chains of all Pareto points, or if these are many, of a grid of budgets."""
     points: Iterable[tuple[RoundedChain | None, int]]
     if chains.has_few_pairs(tuning.MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
@@ -161,7 +162,7 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 
 
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Yield time-centric chains with a simulated peak near a limit: some budgets, then between the best and next."""
+    """Yield time-centric chains with a simulated peak near a limit: spread budgets, then bisection near the best."""
     tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
     waiting = geometric(chains.least_budget, chains.program.max_peak, tuning.BUDGETS_SPREAD)
     for _ in range(len(waiting) + tuning.BISECTED):
@@ -179,7 +180,7 @@ def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterat
 def _between(tried: list[tuple[int, int, tuple[int, int, int]]]) -> int | None:
     """Return a budget between the best one and the next larger, or if nothing fits, on the side with the wider gap.
 
-    Each chain serves all budgets from its formula peak up; None if no budget is between.
+    The chain of a budget is also that of all budgets down to its formula peak. None if no budget is left between.
     """
     tried = sorted(tried)
     at = min(range(len(tried)), key=lambda place: tried[place][2])
@@ -200,12 +201,12 @@ def chain_candidates(
 
 
 def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
-    """Return the rank of an evaluated candidate; one that violates a mark comes last."""
+    """Return the rank of an evaluated candidate; the worst one if it violates a mark."""
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
 def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
-    """Evenly spread items, coarsest first: as many as are worth simulating on a graph of `n_nodes` nodes."""
+    """Return evenly spread items, coarsest first; fewer on large graphs, whose simulation takes longer."""
     count = max(16, min(tuning.MAX_SIMULATED_CHAINS, tuning.MAX_CHAIN_STEPS // max(1, n_nodes)))
     return coarse_first([items[int(place)] for place in spread(len(items), count)])
 
@@ -229,15 +230,16 @@ def formula_details(
     if rounded:
         details["costs_rounded_to"] = rounded
     kept_besides = kept_against(graph, chain, keep_last)
-    if kept_besides:  # `once` or marked nodes, ignored by the formulas
+    # `once` or marked nodes, which the formulas ignore.
+    if kept_besides:
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
 
 
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
-    """Yield the line about the formulas in a plan's text; the simulation need not agree with them."""
+    """Yield the row of a plan's text about the formulas, whose figures may differ from those of the simulation."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
-    if not (is_count(peak) and is_count(overhead)):  # a plan from elsewhere
+    if not (is_count(peak) and is_count(overhead)):  # unchecked plan file
         return
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
     text += ", the last block kept" if details.get("keep_last") is True else ""
@@ -248,7 +250,7 @@ def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[st
 
 
 def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool) -> int:
-    """Formula (1), without the last block if that is kept."""
+    """Formula (1); a kept last block is not counted."""
     overhead = chain.overhead(graph)
     if keep_last:
         block = chain.blocks(graph)
@@ -257,7 +259,7 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 
 
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
-    """Raise ValueError for an unknown choice."""
+    """Raise ValueError for an invalid option."""
     if strategy is not None and strategy not in STRATEGIES:
         raise ArgumentError(
             "strategy is {strategy!r}; use {strategies!l}, or None for time, then memory",
@@ -271,7 +273,7 @@ def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> N
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
-    """At most `count` budgets at growing distances, the smallest first."""
+    """At most `count` budgets in geometric progression, the smallest first."""
     return np.unique(np.geomspace(max(1, low), max(1, low, high), count).astype(np.int64)).clip(low).tolist()
 
 
@@ -299,7 +301,7 @@ def _wrong_budget(budget: int | str) -> ArgumentError:
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
-    """The error for a formula budget below the minimum; formulas do not give the simulated peak that is reached."""
+    """The error for a formula budget below the minimum; it reports the simulated peak of no_remat."""
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
@@ -339,7 +341,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
 
     References
     ----------
-    kusumoto2019, section 5.1, where it is found by bisection; here in one pass.
+    kusumoto2019, section 5.1, by bisection; here in one pass.
 
     Examples
     --------
@@ -354,7 +356,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
 def formula_frontier(
     graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
 ) -> list[tuple[int, int, LowerSets]]:
-    """Every Pareto point of formulas (1) and (2): compute against memory, on paper.
+    """Every Pareto point of formulas (1) and (2), without simulation.
 
     Parameters
     ----------
@@ -362,14 +364,13 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Keep the last block, which has just run; formula (1) counts it as recomputed.
+        Keep the last block instead of recomputing it directly after its run, as formula (1) does.
     cap : int
 
     Returns
     -------
     list of (int, int, LowerSets)
-        Overhead, peak and chain, overheads rising. Costs that need more than 2,048 levels are counted in units of that
-        resolution.
+        Overhead, peak and chain, overheads rising. Costs of more than 2,048 units are rounded to larger units.
 
     Raises
     ------

@@ -20,16 +20,16 @@ from remat_algos.structure.separators import SeparatorTree
 
 Rank = tuple[int, int, int]
 Choice = tuple[int, str, int]
-"""Bytes that a visit may bring beyond what is needed at once, the name of that rule, and the recursion limit."""
+"""Maximum bytes of a batch, its name in the details, and the recursion limit."""
 Tree = tuple[SeparatorTree | None, Details]
-"""Separators, None where the graph is too wide for them to be of use, and how they were chosen."""
+"""Separators, None if the decomposition is too wide, and how they were chosen."""
 
 
 class Part:
     """The needed nodes of a graph that a recursion decides about, numbered from 0 in id order.
 
-    A `simplified` part leaves out nodes without bytes that depend on none with bytes, except outputs: they run once,
-    first.
+    A `simplified` part leaves out weightless nodes, which have no bytes and depend on no node with bytes: these run
+    once, before all others. Outputs are never left out.
     """
 
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
@@ -58,13 +58,13 @@ class Part:
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
-        """Return the schedule that a tree of separators makes; None if it would have more runs than `longest`.
+        """Return the schedule of a recursion on a tree of separators; None if it has more runs than `longest`.
 
-        Components of fewer than `recursion_limit` bags are run in one pass. A visit may bring `batch` bytes beyond what
-        is needed at once, or `UNLIMITED`, or `PLAIN` as in the paper. The runs of a visit to a component follow from
-        its separator, the targets, and the nodes to run for them, so a later visit with the same three (by two 64-bit
-        hashes) copies the earlier runs. A hash collision could not make a wrong plan, since every schedule is
-        simulated.
+        Components of fewer than `recursion_limit` bags are run in one pass. A visit to a component may also compute
+        `batch` bytes of values for later readers, any number with `UNLIMITED`, none with `PLAIN`, as in the paper. The
+        runs of a visit depend only on its separator, its targets and the nodes to run for them. So a later visit with
+        the same three, compared by two 64-bit hashes, copies the earlier runs. A hash collision cannot lead to a wrong
+        plan, since every schedule is simulated.
         """
         order = recursive_order(
             self.pred_indptr,
@@ -83,14 +83,14 @@ class Part:
         return None if order is None else self.completed(order)
 
     def completed(self, order: Int32) -> Schedule:
-        """Schedule of the graph by an order of the part: weightless nodes first, no forbidden reruns, updates late."""
+        """Return the schedule of the graph: weightless nodes first, then the order, without forbidden second runs."""
         graph = self.graph
-        firm = runs_once(graph)
+        single = runs_once(graph)
         runs = np.concatenate([self.weightless, self.nodes[order]])
-        if firm.any():
+        if single.any():
             first = np.zeros(runs.size, bool)
             first[np.unique(runs, return_index=True)[1]] = True
-            runs = runs[first | ~firm[runs]]
+            runs = runs[first | ~single[runs]]
         return emit(graph, runs)
 
     def one_pass(self) -> Schedule:
@@ -111,9 +111,9 @@ def by_recursion(
 ) -> Iterator[Candidate]:
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
-    If schedules are short and there is no limit, all schedules of all trees. If there are weightless nodes, trees
-    without these come first. `trees` makes the `n_trees` trees of a part, one by one. By default several recursion
-    limits are tried, with and without batching.
+    Without a limit, or if schedules are short, every tree counts as one of the best. If there are weightless nodes, the
+    part without them comes first. `trees` yields the `n_trees` trees of a part. By default several recursion limits are
+    tried, with and without batching.
     """
     _check_options(recursion_limit, batching, length_limit)
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
@@ -142,7 +142,7 @@ def by_recursion(
 
 
 class _Recursion:
-    """Makes schedules of trees, without duplicates."""
+    """Builds schedules of trees, without duplicates."""
 
     def __init__(self, graph: ComputationGraph, limit: int | None, clock: Clock, length_limit: float) -> None:
         self.graph = graph
@@ -177,7 +177,7 @@ class _Recursion:
 
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
-    """(bytes of a batch, its name, recursion limit) of the schedules of a tree, the plain one first."""
+    """Return the choices for the schedules of a tree, the plain one first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(tuning.BATCH_SHARES.items())}
@@ -204,7 +204,7 @@ def _check_options(recursion_limit: int | None, batching: bool | None, length_li
 
 
 def _weightless(graph: ComputationGraph) -> Bool:
-    """Nodes without bytes that depend on none with bytes, except outputs."""
+    """bool[n]: nodes without bytes that depend on no node with bytes, except outputs."""
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
     return dependent_nodes(*graph.predecessors, heavy.view(np.uint8)) == 0

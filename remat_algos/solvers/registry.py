@@ -1,4 +1,4 @@
-"""Solvers: what each is asked, the candidates with which it answers, and how it is found in the folder `methods`."""
+"""Solvers: their tasks, the candidates that they yield, and the registry of the folder `methods`."""
 
 import inspect
 from bisect import bisect_right
@@ -26,17 +26,17 @@ from remat_algos.wording import did_you_mean
 Item = TypeVar("Item")
 Details = Mapping[str, Any]
 WORST = (2, 2**63, 2**63)
-"""The rank of no candidate."""
+"""A rank below that of every candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A schedule that a solver found, and what the solver knows about it; `details` are its choices, for the plan.
+    """A schedule from a solver, with the bounds that the solver proves and its choices (`details`, for the plan).
 
-    No schedule of the `scope` within the limit computes less than `bound`; no schedule of any order has a lower peak
-    than `peak_bound`. With a `simulation` the schedule is not simulated again. A solver that runs more than once
-    numbers its runs: the best of each `run` are kept. The portfolio fills in `solver`. `figures` are the peak in bytes
-    and the compute.
+    `bound` is a lower bound on the compute of all schedules of the `scope` within the limit, `peak_bound` one on the
+    peak of all schedules. A schedule with a `simulation` is not simulated again. A solver that runs several times
+    numbers its runs, and the best candidates of each `run` are kept. The portfolio fills in `solver`. `figures` are the
+    peak in bytes and the compute.
     """
 
     schedule: Schedule
@@ -62,7 +62,7 @@ class Candidate:
 
 
 def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
-    """Simulate a schedule as a candidate; without simulation if it violates a mark, for the portfolio to report."""
+    """Simulate a schedule; one that violates a mark gets no simulation, and the portfolio reports it."""
     try:
         return Candidate(schedule, details, simulation=simulate(graph, schedule))
     except ScheduleError:
@@ -75,15 +75,15 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 class Task:
     """The task of a solver, in addition to the graph and its own options.
 
-    limit : bytes of peak that a schedule should fit; None for the whole frontier
-    bound : lower bound on the compute of schedules that fit; a search that meets it can stop
-    slack : compute above the bound at which a search may stop
-    closure : the closure bound of the limit, if known
-    sought : peak that the first searches for the lowest one should reach: they end at it, and no others follow
-    budgets : for a whole frontier, number of limits at which a search for one limit is run; else 0
-    constraints : solvers may ignore them: candidates that violate them are dropped
-    effort : how much work searches may do, "fast", "default" or "best": caps on states and on integer programs
-    candidates : of the solvers that ran before
+    limit : maximum peak in bytes; None for the whole frontier
+    bound : lower bound on the compute of schedules within the limit, at which a search can stop
+    slack : compute above the bound at which a search may already stop
+    closure : the closure bound at the limit, if known
+    sought : peak at which searches for the lowest peak end, without the longer searches that usually follow
+    budgets : for a whole frontier, number of limits that are searched one by one; else 0
+    constraints : solvers may ignore them, since candidates that violate them are dropped
+    effort : "fast", "default" or "best", which limit the work of searches
+    candidates : those of the solvers that ran before
     """
 
     limit: int | None = None
@@ -110,9 +110,10 @@ class Task:
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
-    """Sort key: schedules that fit by (compute, peak), then those above the compute limit, then above the memory limit.
+    """Sort key: schedules within both limits, then those above the compute limit, then those above the memory limit.
 
-    The first number is 0 if the schedule fits. Without a limit, or with `lowest`, the lowest peak comes first.
+    The first number is 0 if the schedule fits. Those that fit are sorted by (compute, peak), but without a limit, or
+    with `lowest`, by (peak, compute).
 
     >>> sorted([(5, 9), (7, 6), (6, 7)], key=lambda figures: rank(figures, 6))
     [(6, 7), (5, 9), (7, 6)]
@@ -126,7 +127,7 @@ def rank(
 
 
 def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tuple[int, float]]) -> bool:
-    """Add an item to a list by rising peaks, unless one dominates or equals it; drop those that it dominates.
+    """Insert an item into a list sorted by peak, unless one dominates or equals it; remove those that it dominates.
 
     `figures` are the peak and the compute of an item. True if it was added.
     """
@@ -143,7 +144,7 @@ def keep_undominated(items: list[Item], item: Item, figures: Callable[[Item], tu
 
 
 def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
-    """Items that no other dominates, peaks rising; the first of equals."""
+    """Items that no other dominates, by rising peak; the first of equal ones."""
     kept = list[Item]()
     for item in items:
         keep_undominated(kept, item, figures)
@@ -157,10 +158,10 @@ OWN = (START, BASELINE)  # candidates without a search
 AUTO = "auto"  # stands for the best of all solvers
 
 Stream = Iterator[Candidate | Schedule]
-"""The output of a solver: candidates or bare schedules, coarse first, so that stopping early leaves the best so far."""
+"""The output of a solver: candidates or schedules, the most different first, so that it may be stopped at any time."""
 
 Rows = Iterable[tuple[str, str]]
-"""Labels and texts of lines."""
+"""Rows of labels and texts."""
 
 
 def no_rows(graph: ComputationGraph, details: Details) -> Rows:
@@ -174,14 +175,14 @@ class Solver(Registered):
 
     function : `function(graph, task, clock, **options)` yields `Candidate` or `Schedule`
     paper : key of its paper in docs/references.bib, or ""
-    needs : `needs(graph)` is the reason why it cannot serve, or None
+    needs : `needs(graph)` is the reason why it refuses a graph, or None
     optimal_in : class of schedules in which its result is optimal, one of `SCOPES`
-    improves : it reads other solvers' candidates (`task.candidates`), so it runs after them
+    improves : it improves the candidates of other solvers (`task.candidates`), so it runs after them
     portfolio : "auto" runs it
-    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in this order; the
-        effort "fast" runs only those with a price of at most 0.1 and those that improve candidates
-    describe : `describe(graph, details)` gives (label, text) of lines for the text of a plan
-    explain : `explain(graph, most, **options)` is a result: its decisions, of which the first `most` are shown
+    price : seconds for 1,000 nodes, measured by tests/benchmarks/test_solvers.py. Solvers run in this order; effort
+        "fast" skips those above 0.1, unless they improve candidates
+    describe : `describe(graph, details)` returns rows (label, text) for the text of a plan
+    explain : `explain(graph, most, **options)` returns a result with at most `most` of its decisions
     """
 
     paper: str
@@ -211,7 +212,7 @@ class Solver(Registered):
         return self.improves and self.optimal_in is None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise TypeError for an unknown option or a missing one, ValueError for a number that no plan can write."""
+        """Raise TypeError for an unknown or missing option, ValueError for a number too large for a plan file."""
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
@@ -234,7 +235,7 @@ class Solver(Registered):
                 )
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
-        """Its candidates; raises TypeError as `check_options` does."""
+        """Start the solver; raises TypeError as `check_options` does."""
         self.check_options(options)
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
@@ -256,7 +257,7 @@ def any_graph(graph: ComputationGraph) -> str | None:
 
 
 def training_graph(graph: ComputationGraph) -> str | None:
-    """Return why a graph without a backward part is refused, else None."""
+    """Return the reason to refuse a graph without a backward part, else None."""
     return None if graph.is_training else "the graph has no backward part; call differentiate(graph) first"
 
 
@@ -290,7 +291,7 @@ def solver(
 
 
 def list_solvers() -> Entries[Solver]:
-    """All solvers, by name; printed, a table.
+    """Return all solvers, by name, as a list that prints as a table.
 
     Returns
     -------
@@ -307,34 +308,34 @@ def list_solvers() -> Entries[Solver]:
 
 
 def in_order(solvers: Iterable[Solver]) -> list[Solver]:
-    """Solvers as they are run: the baseline, then by price; at the end those that improve candidates."""
+    """Sort solvers as they are run: the baseline, then by price; those that improve candidates last."""
     return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
 def list_candidates(graph: ComputationGraph, solver: str, limit: int | None = None, **options: Any) -> list[Candidate]:
-    """All candidates of one solver that violate no mark, simulated, in the order in which it yields them."""
-    known = get_solver(solver)
-    reason = known.needs(graph)
+    """Simulated candidates of one solver, in the order in which it yields them, without those that violate a mark."""
+    registered = get_solver(solver)
+    reason = registered.needs(graph)
     if reason:
-        raise GraphError("{solver} does not serve this graph: {reason!w}", solver=known.name, reason=reason)
-    stream = known.candidates(graph, Task(limit), Clock(), options)
-    found = []
+        raise GraphError("{solver} does not serve this graph: {reason!w}", solver=registered.name, reason=reason)
+    stream = registered.candidates(graph, Task(limit), Clock(), options)
+    candidates = []
     for each in stream:
         candidate = each if isinstance(each, Candidate) else Candidate(each)
         if candidate.simulation is None:
             candidate = replace(candidate, simulation=evaluated(graph, candidate.schedule).simulation)
         if candidate.simulation is not None:
-            found.append(candidate)
-    return found
+            candidates.append(candidate)
+    return candidates
 
 
 def find_solver(name: str) -> Solver | None:
-    """Return the solver of that name; None if it is not registered here, as for a plan made elsewhere."""
+    """Return the solver of that name, or None, as for a plan whose solver is not installed."""
     return SOLVERS.get(name)
 
 
 def get_solver(name: str) -> Solver:
-    """Return the solver of that name; ValueError, which lists the known ones, if the name is unknown."""
+    """Return the solver of that name; ValueError if it is unknown."""
     found = find_solver(name)
     if found is None:
         known = [AUTO, *(solver.name for solver in list_solvers())]

@@ -1,4 +1,4 @@
-"""Amounts as people and programs write them: exact decimals, bytes, compute and shares."""
+"""Read and print amounts: exact decimals, bytes, compute and shares."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ LARGEST_SCALED = 2**51
 LARGEST_SUM = 2**53
 """Sums below it are exact in float64 and in every JSON reader."""
 MAX_PLACES = 300
-"""Decimals of scaled costs; floats of scaled costs and their scale stay far from overflow."""
+"""Maximum decimal places of costs, so that floats of scaled costs and of their scale stay far from overflow."""
 ABSURD = 2**63
-"""Largest number, so that 1e999999 does not become a million digits; checks of sums refuse it."""
+"""Numbers are clamped to this, so that 1e999999 does not become a million digits; checks of sums refuse it."""
 
-_ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than Decimal takes
+_ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # exponents that Decimal refuses
 
 
 def decimal(text: str) -> int | Decimal:
@@ -42,39 +42,39 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(ROUND_CEILING)) for a in amounts]
     if any(a != b for a, b in zip(amounts, whole, strict=True)):
-        warn("{source!p}: sizes with parts of a byte were rounded up", source=source)
+        warn("{source!p}: fractional sizes were rounded up to whole bytes", source=source)
     return whole
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Costs times a power of ten, as integers, and that power; -1 (unknown) stays.
+    """Return costs times a power of ten, as integers, and that power; -1 (unknown) stays -1.
 
-    It is the smallest power that makes all costs whole. If their sum is then 2**53 or more, it is the smallest at which
-    every cost except 0 is rounded by less than 1e-9 of itself. If that sum is 2**51 or more, it is the largest power
-    that keeps the sum below, with a notice; GraphError if the smallest cost is then below 1.
+    The power is the smallest that makes all costs whole. If their sum would then be 2**53 or more, it is the smallest
+    that rounds every nonzero cost by less than 1e-9 of itself. If the sum would still be 2**51 or more, it is the
+    largest power with a sum below 2**51, with a warning; GraphError if the smallest cost would then be below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
     total = sum(costs, Decimal())
-    # Checks of sums refuse what is too large without any scale.
+    # A sum that is too large unscaled is refused by the checks of the graph.
     if places == 0 or total >= LARGEST_SUM:
         return [int(a) for a in amounts], 1
     if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:
         places = max(0, DIGITS - min(costs).adjusted())
         if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
             places = (Decimal(LARGEST_SCALED) / total).adjusted()
-            known: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
+            figures: dict[str, Any] = {"source": source, "smallest": min(costs), "largest": max(costs)}
             if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
                 raise GraphError(
                     "{source!p}: costs from {smallest:.3g} to {largest:.3g} cannot be kept in one unit; write 0 for "
                     "those that do not count",
-                    **known,
+                    **figures,
                 )
             digits = min(costs).scaleb(places).adjusted() + 1
             warn(
                 "{source!p}: costs from {smallest:.3g} to {largest:.3g} were rounded to 1e-{places}, so the smallest "
                 "has {digits:digit}",
-                **known,
+                **figures,
                 places=places,
                 digits=digits,
             )
@@ -107,7 +107,7 @@ def parse_bytes(text: str) -> int:
 def no_size(entry: object) -> ValueError:
     return ArgumentError(
         "{entry!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB",
-        entry=str(entry) if isinstance(entry, str) else entry,  # NumPy's text too
+        entry=str(entry) if isinstance(entry, str) else entry,  # also for NumPy strings
     )
 
 
@@ -172,12 +172,12 @@ def cost_of(entry: Any) -> int | Decimal:
     if number is not None:
         return number
     point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
-    shown = str(entry) if isinstance(entry, str) else entry  # NumPy's text too
+    shown = str(entry) if isinstance(entry, str) else entry  # also for NumPy strings
     raise ArgumentError("{entry!r} is not a cost; write a number" + point, entry=shown)
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """Return an exact number, a float as it is written; None if the entry is not a number, such as True."""
+    """Return an exact number, for a float the decimal it prints as; None if the entry is not a number, as True."""
     kind = type(entry)
     if kind is int:
         return entry
@@ -185,9 +185,9 @@ def _number(entry: Any) -> int | Decimal | None:
         text = repr(entry)
     elif kind is str:
         text = entry.strip()
-        if "_" in text or not text.isascii():  # int() and Decimal() accept more
+        if "_" in text or not text.isascii():  # int() and Decimal() would accept
             return None
-    elif isinstance(entry, Integral):  # NumPy's differences of times among them
+    elif isinstance(entry, Integral):  # includes numpy.timedelta64
         timed = getattr(getattr(entry, "dtype", None), "kind", "i") == "m"
         return None if timed or isinstance(entry, bool) else int(entry)
     else:

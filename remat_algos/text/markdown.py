@@ -18,7 +18,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def code(name: str) -> str:
-    """A name as code, in enough backticks that none of its characters is Markdown."""
+    """Return a name as inline code, with more backticks than it contains in a row."""
     fence = "`" * (max(map(len, re.findall("`+", name)), default=0) + 1)
     room = " " * (name.startswith("`") or name.endswith("`"))
     return f"{fence}{room}{name}{room}{fence}"

@@ -1,1 +1,1 @@
-"""The solvers, one file each, found by `remat_algos.solvers.registry`."""
+"""The solvers, one module each, which `remat_algos.solvers.registry` imports."""

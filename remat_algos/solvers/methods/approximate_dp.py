@@ -29,8 +29,8 @@ def approximate_dp(
     ----------
     family : {"wide", "pruned"}
         The paper's family, each node with its ancestors, is "pruned"; "wide" adds the prefixes of the id order and,
-        for each node, everything but the node and its descendants. Under a limit about 600 sets are used; in larger
-        families only the sets of evenly spaced nodes, which the plan's details record as `thinned`.
+        for each node, everything except the node and its descendants. If there are more than about 600 sets, those of
+        evenly spaced nodes are used, which the plan's details record as `thinned`.
     strategy, formula_budget, keep_last, lazy : optional
         As in `exact_dp`.
 

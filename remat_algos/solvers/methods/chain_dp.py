@@ -1,4 +1,4 @@
-"""The dynamic program over chains of stages with any costs and sizes."""
+"""The dynamic program over chains of stages with arbitrary costs and sizes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,28 +22,29 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver
 def chain_dp(
     graph: ComputationGraph, task: Task, clock: Clock, *, slots: int | None = None, stages: int = tuning.MAX_STAGES
 ) -> Iterator[Candidate]:
-    """Cut the forward part where one value passes; keep all, the last value or nothing of each stage, at least compute.
+    """Cut the forward part where one value passes; keep all, the last or none of the values of each stage, optimally.
 
-    A stage lies between two such cuts; in a recurrence that reads the last k steps, up to 6 of them, k values pass a
-    cut. Each stage is swept (only what passes to later ones, the link, is computed) any number of times, then run once,
-    keeping all values that its gradients read. A checkpoint stays until the stages after it have run backward. In this
-    class, "chain", the table gives the optimum for every memory at once.
+    A stage is the part between two such cuts; in a recurrence that reads the last k steps (at most 6), k values pass a
+    cut. Each stage is swept any number of times, computing only the link to later stages, and then run once, keeping
+    all values that its gradients read. A checkpoint stays until the stages after it have run backward. The table has
+    the optimum among these schedules, the class "chain", for every limit at once.
 
-    Bytes are rounded up to slots, and the limit down, so that schedules that fit by the table do fit; if slots of the
-    common divisor of all sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their
-    common divisor, else each addition is off by at most 6e-8. The bound comes from a second table with bytes rounded
-    down, and is lowered by the rounding of its costs; a recurrence of a higher order has no bound.
+    Bytes are rounded up to slots and the limit is rounded down, so schedules that fit the table also fit the limit. If
+    the greatest common divisor of all sizes can be the slot, nothing is rounded. Costs are float32: sums are exact
+    below 2^24 times the common divisor of the costs; above it each addition has a relative error of at most 6e-8. The
+    bound comes from a second table with bytes rounded down, minus the error of its costs; recurrences of higher order
+    have no bound.
 
     Parameters
     ----------
     slots : int, optional
-        Slots of memory; by default 500, or up to 4,000 if there are few stages.
+        Number of slots of memory; by default 500, or up to 4,000 for few stages.
     stages : int
-        Maximum number of stages: above it neighbours are joined. Time grows with its cube.
+        Maximum number of stages; neighbouring stages are joined to reach it. Time grows with its cube.
 
     References
     ----------
-    beaumont2019, section 4: theorem 1. Peaks within stages are ours, those of the simulator.
+    beaumont2019, section 4, theorem 1. Unlike there, peaks within stages are those of the simulator.
     """
     check_positive(slots=slots, stages=stages)
     whole = stages_of(graph)
@@ -77,9 +78,9 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """Costs of the table, float64[3, k]: of a sweep, of keeping all, and of the leaf, in units of `unit`.
+    """Costs of `SWEEP`, `EVERY` and `LEAF` for each stage, float64[3, k], in units of `unit`.
 
-    `unit` is the common divisor of the costs, `fixed` the compute of what is run once in any case.
+    `unit` is the greatest common divisor of the costs, `fixed` the compute of nodes that run once in any case.
     """
 
     columns: Float64
@@ -96,7 +97,7 @@ class ChainCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainTable:
-    """The table of a chain up to a peak of `highest` bytes, rounded `up` to slots of `unit` bytes, or down."""
+    """The table of a chain for peaks of at most `highest` bytes, rounded up or down to slots of `unit` bytes."""
 
     chain: ChainStages
     memory: StageMemory
@@ -146,37 +147,38 @@ class ChainTable:
 
     @property
     def width(self) -> int:
-        """Number of slots plus one, for no slot."""
+        """Number of slots plus 1, for an empty memory."""
         return (self.highest - self.memory.pinned) // self.unit + 1 if self.highest >= self.memory.pinned else 1
 
     @property
     def root(self) -> Float32:
-        """float32[width]: the minimum of forward compute of all stages, by slots."""
+        """float32[width]: minimum forward compute of the whole chain, by number of slots."""
         begin = (len(self.chain) - 1) * self.width
         return self.entries[begin : begin + self.width]
 
     def points(self) -> Int64:
-        """Return the fewest slots for each distinct cost, rising."""
+        """Return the smallest number of slots for each distinct cost, rising."""
         finite = np.flatnonzero(np.isfinite(self.root))
         costs = self.root[finite]
         return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
 
     def place(self, limit: int) -> int:
-        """Slots that a limit leaves; negative if it leaves none."""
+        """Number of slots within a limit; negative if outputs alone exceed it."""
         return min((limit - self.memory.pinned) // self.unit, self.width - 1)
 
     def bound(self, limit: int) -> int | None:
-        """Lower bound on compute of chain schedules within the limit; None if none fits. Needs a table rounded down."""
+        """Lower bound on compute of chain schedules within a limit, from a table rounded down; None if none fits."""
         place = self.place(limit)
         if place < 0 or not np.isfinite(self.root[place]):
             return None
         cost = float(self.root[place])
-        if cost >= 2**23:  # entries are rounded at most three times for each of at most 2 k operations on a path
+        # From here on costs may be inexact: at most three roundings for each of at most 2 k operations on a path.
+        if cost >= 2**23:
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
         return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """Return the optimum within a number of slots; None, and a note, if it is too long."""
+        """Return the optimum within a number of slots; None, counted as skipped, if the schedule is too long."""
         arrays = np.array(self.memory.arrays)
         most = tuning.MAX_SCHEDULE_STEPS
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, most)
@@ -194,12 +196,12 @@ def _default_slots(k: int) -> int:
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:
-    """Bytes of a slot: the common divisor of all sizes if the number of slots suffices."""
+    """Bytes of a slot: the common divisor of all sizes if `slots` of these suffice."""
     return memory.unit if free // memory.unit <= slots else -(-free // slots)
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """Return the bound for a limit, by a table that rounds down unless the one that rounds up is exact."""
+    """Return the bound for a limit, from a second table that rounds down unless the first is exact."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)
@@ -207,7 +209,7 @@ def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> i
 
 
 def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optima for every memory, or evenly spread ones if they are many."""
+    """Yield the optima for all numbers of slots, or evenly spread ones if their schedules are long."""
     n_steps = 0
     points = table.points()
     clock.stage(points.size)
@@ -223,7 +225,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """Yield the optimum for a limit, then optima for less and more; the latter may fit when simulated."""
+    """Yield the optimum for a limit, then optima for more and fewer slots; more slots may fit when simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= tuning.FEW_POINTS:

@@ -1,4 +1,4 @@
-"""chen2016, algorithm 3: cut the forward part into segments of at most a budget of bytes each, for many budgets."""
+"""chen2016, algorithm 3: cut the forward part into segments by a budget of bytes, for many budgets."""
 
 import math
 from collections.abc import Iterator
@@ -38,21 +38,21 @@ def chen_greedy(
     Parameters
     ----------
     grid : {"exact", "paper"}
-        Every distinct segmentation (above 2,000, budgets that grow geometrically, which the plan's details record), or
-        the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2, geometrically spaced, which
-        the paper leaves open.
+        Every distinct segmentation (if there are more than 2,000, geometrically spaced budgets, which the plan's
+        details record), or the budgets of appendix A: 0, B = sqrt(x y), and between B / sqrt 2 and B sqrt 2 six
+        geometrically spaced ones; the paper does not specify their number.
     rank_by : {"peak", "allocation"}
-        Memory of a plan: its simulated peak, or, as in appendix A, what the paper's static allocator needs for it
-        (`find_overwrites` and `share_storage`). Under a limit both must fit. Use `solve(raw=True)` for the plan as it
-        is chosen, since the passes of `solve` compare by peak.
+        How plans are compared: by simulated peak, or, as in appendix A, by the bytes of the paper's static allocator
+        (`find_overwrites` and `share_storage`). Under a limit both must fit. With "allocation" use `solve(raw=True)`,
+        since the passes of `solve` compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Keep the nodes after the last cut; by default whichever is better. The paper does not keep them.
+        Keep the nodes after the last cut, unlike the paper; by default whichever is better.
     weigh_cost : bool
-        Keep time-consuming nodes in the middle of segments too, as the paper only remarks: those whose compute per
-        byte, as in `drop_cheap`, reaches one of up to 16 thresholds. They do not count in a segment, since they stay
-        in memory in any case.
+        Also keep expensive nodes inside segments, as the paper suggests: those whose compute per byte, as in
+        `drop_cheap`, reaches one of up to 16 thresholds. Their bytes do not count in a segment, since they always
+        stay in memory.
 
     References
     ----------
@@ -73,10 +73,7 @@ def chen_greedy(
 def _rows(
     graph: ComputationGraph, clock: Clock, grid: str, candidates: str | None, keep_last: bool | None, weigh_cost: bool
 ) -> list[list[Recipe]]:
-    """Return a list of recipes, one for each budget, for every combination of the other options.
-
-    A recipe is where it may cut, the compute per byte from which a node is always kept, and `keep_last`.
-    """
+    """Return a row of recipes, one for each budget, for every combination of the other options."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
@@ -109,7 +106,7 @@ def _rows(
                     for segmentation in found
                 ]
             )
-        with suppress(OutOfTime):  # use the rows found in time
+        with suppress(OutOfTime):  # keep the finished rows
             clock.progress(done + 1)
     return rows
 
@@ -133,7 +130,7 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
 
 
 def allocated(simulation: Simulation) -> int:
-    """Return the bytes of the paper's static allocation: values overwritten in place where possible, storage shared."""
+    """Return the bytes of the paper's static allocation: values in place where possible, storage shared."""
     from remat_algos.allocate.allocation import Buffers
     from remat_algos.allocate.in_place import find_overwrites
     from remat_algos.allocate.sharing import share_storage
@@ -144,13 +141,15 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Yield the cheapest candidate whose peak and allocation fit the limit, else the one of smallest allocation.
+    """Yield the cheapest candidate with peak and allocation within the limit, else that of the smallest allocation.
 
     Without a limit, yield the Pareto set of allocation and compute; its smallest allocation has the lowest peak.
     """
-    fitting, kept = list[Candidate](), list[Candidate]()  # the cheapest first, and the smallest allocation first
+    # The cheapest first, and the smallest allocation first.
+    fitting, kept = list[Candidate](), list[Candidate]()
     unsound = None
-    with until_stopped() as ending:  # then yield the best so far
+    # The stop is passed on only after the best candidates have been yielded.
+    with until_stopped() as ending:
         for each in candidates:
             found = evaluated(graph, each.schedule, each.details)
             if found.simulation is None:
@@ -178,8 +177,8 @@ def _smallest_allocated(
 class Segmentation:
     """The result of algorithm 3 for one budget: a segment ends at the first possible cut where it exceeds the budget.
 
-    It cuts after the places `cuts`; x is the bytes that are always kept (at the cuts, and costly nodes), y the bytes of
-    the largest segment except the last. `next_budget` is the smallest one with other cuts; 0 if nothing was cut.
+    `cuts` are the places before the cuts; x are the bytes that are always kept (at the cuts, and of costly nodes), y
+    those of the largest segment except the last. `next_budget` is the smallest budget with other cuts; 0 without cuts.
     """
 
     budget: float
@@ -190,7 +189,7 @@ class Segmentation:
 
 
 class Walk:
-    """Algorithm 3: bytes of the nodes, int64[f], places where it may cut, and a mask bool[f] of nodes always kept."""
+    """Algorithm 3, for bytes of nodes, int64[f], places of possible cuts, and a mask, bool[f], of nodes always kept."""
 
     def __init__(self, memory: ArrayLike, places: ArrayLike, costly: Bool | None = None) -> None:
         sizes = np.asarray(memory, np.int64)
@@ -205,7 +204,7 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """Return the segments for one budget; a segment ends when its bytes exceed the budget."""
+        """Return the segments for one budget; each ends at the first possible cut where its bytes exceed the budget."""
         whole = min(math.floor(budget), self.total)  # sizes are whole numbers
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
@@ -214,7 +213,7 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Return every distinct segmentation and "exact"; above `max_exact`, those of `otherwise` budgets and "thinned"."""
+    """Return all distinct segmentations and "exact"; above `max_exact`, those of `otherwise` budgets and "thinned"."""
     clock = clock or Clock()
     found, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):
@@ -228,11 +227,12 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """Return `first`, and the segmentations for budgets in a geometric series, as many as the time allows."""
+    """Return `first` and the segmentations of geometrically spaced budgets, as many as time allows."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
-    for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
+    # From the largest budget down, since large budgets have few cuts and take little time.
+    for budget in coarse_first(budgets[::-1].tolist()):
         found.append(walk.segmentation(budget))
         if clock.late:
             clock.note(Stop.DEADLINE)
@@ -250,7 +250,7 @@ def _rising(walk: Walk) -> Iterator[Segmentation]:
 
 
 def paper_grid(walk: Walk) -> list[Segmentation]:
-    """Run the search of appendix A: 0 for x and y, B = sqrt(x y), six geometric budgets on [B / sqrt 2, sqrt 2 B]."""
+    """Run the search of appendix A: budget 0, for x and y, B = sqrt(x y), and six from B / sqrt 2 to B sqrt 2."""
     first = walk.segmentation(0)
     middle = math.sqrt(first.x * first.y)
     around = [middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6)]

@@ -1,4 +1,4 @@
-"""Recursive checkpointing: a segment is one operator whose inside is treated in the same way."""
+"""Recursive checkpointing: each segment counts as one operator and is divided in the same way."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -35,7 +35,7 @@ def chen_recursive(
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Keep the last part of a segment, which has just run; by default whichever is better.
+        Keep the last part of a segment, not to recompute it directly after its run; by default whichever is better.
 
     References
     ----------
@@ -68,7 +68,7 @@ def _counts(part: ForwardPart, cutter: Cutter, splits: int, depth: int, keep_las
 
 
 def _deepest(size: int, splits: int) -> int:
-    """Return the number of rounds of splits after which no segment of `size` nodes is left."""
+    """Return the number of levels after which no segment of `size` nodes can be split."""
     rounds = 1
     while size > splits:
         size = -(-(size - splits) // (splits + 1))

@@ -37,20 +37,20 @@ def chen_sqrt(
 ) -> Iterator[Candidate]:
     """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Every number of segments is a candidate; if there are many, only those near the limit.
+    Every number of segments is tried; on long graphs, only numbers whose peak is near the limit.
 
     Parameters
     ----------
     segments : int or "sqrt", optional
-        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments. "sqrt" is
-        the rounded square root of the number of nodes, as in the paper.
+        Number of segments; each cut is at the first candidate that reaches the next multiple of M / segments, where M
+        is the memory of the forward part. "sqrt" is the rounded square root of the number of nodes, as in the paper.
     candidates : {"articulation", "all", "boundary1"}, optional
         Cut only where a single value is live, or anywhere; by default whichever of these is better. "boundary1" is
         the single plan of the lower-set authors' baseline.
     at : str or sequence of str, optional
         Names of the nodes to cut after, instead of `segments` and `candidates`.
     keep_last : bool, optional
-        Keep the last segment, which has just run; by default whichever is better.
+        Keep the last segment instead of recomputing it directly after its run; by default whichever is better.
     unit : int
         Unit in which "boundary1" counts sizes, in bytes.
 
@@ -88,6 +88,6 @@ def chen_sqrt(
 
 def _counts(part: ForwardPart, cutter: Cutter, segments: int, keep_last: bool) -> Int64:
     cuts = cutter.cuts(0, part.nodes.size, segments)
-    if not keep_last:  # the last segment too keeps its end
+    if not keep_last:  # then keep its last node
         cuts = np.unique(np.append(cuts, part.nodes.size - 1))
     return segment_counts(part, cuts, keep_last)

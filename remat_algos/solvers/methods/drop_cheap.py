@@ -1,4 +1,4 @@
-"""Drop the results of cheap operations."""
+"""Recompute the results of cheap operations."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from remat_algos.solvers.candidate_rows import Recipe, cost_per_byte, longest_ro
 from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 from remat_algos.wording import comma_separated
 
-MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
+MXNET_NEVER = ("Dropout", "DropoutMask")  # regardless of MXNet's marks
 MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_NEVER)
 
 
@@ -30,23 +30,23 @@ def drop_cheap(
     threshold: float | None = None,
     keep: str = "heavy",
 ) -> Iterator[Candidate]:
-    """Keep values that are costly to compute, recompute cheap ones: batch norm, activations, pooling.
+    """Keep values that are expensive to compute; recompute cheap ones, as of batch norm, activations and pooling.
 
-    Convolutions and matrix products are kept. Other operations, unknown ones too, are dropped if their compute per byte
-    is below a threshold; every distinct threshold is tried.
+    Convolutions and matrix products are kept. Other operations, including unknown ones, are recomputed if their compute
+    per byte is below a threshold; every distinct threshold is tried.
 
     Parameters
     ----------
     drop : str or sequence of str, optional
-        Names of operations, as a sequence or as one string with commas: exactly these are dropped.
-        "BatchNorm,ReLU" is section 5's "drop bn-relu". Gives one plan, whatever the limit.
+        Names of operations, as a sequence or separated by commas: exactly these are recomputed. "BatchNorm,ReLU" is
+        section 5's "drop bn-relu". Yields a single plan, for any limit.
     threshold : float, optional
-        The threshold to use, in units of compute per byte. Gives one plan, whatever the limit.
+        The threshold, in units of compute per byte. Yields a single plan, for any limit.
     keep : {"heavy", "mxnet"}
-        "mxnet" keeps what the mirror option of MXNet keeps, echo2020's baseline "Mirror": convolutions, fully
+        "mxnet" keeps what the mirror option of MXNet keeps, the baseline "Mirror" of echo2020: convolutions, fully
         connected layers, concatenations, the softmax of the loss, dropout, and nodes marked to be kept. Early versions
-        kept batch norm too, but then a ResNet-152 needs as much memory as without rematerialization, while that
-        baseline saves a quarter. Gives one plan, whatever the limit.
+        of MXNet also kept batch norm, but then a ResNet-152 would need as much memory as without rematerialization,
+        while the baseline saves a quarter. Yields a single plan, for any limit.
 
     References
     ----------
@@ -68,12 +68,13 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
     if threshold is not None:
         return [(partial(_counts, light, cost, float(threshold)), {"threshold": float(threshold)})]
     costs = np.unique(cost[light & np.isfinite(cost)]).tolist()
-    swept = thinned([*costs, math.inf], longest_row(graph))  # first: none; last: all with bytes
+    # The first threshold recomputes nothing, the last everything that has bytes.
+    swept = thinned([*costs, math.inf], longest_row(graph))
     return [(partial(_counts, light, cost, t), {"threshold": t if t < math.inf else None}) for t in swept]
 
 
 def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: float = math.inf) -> Int64:
-    """Mirror counts int64[n]: 1 for dropped nodes, restricted to those that cost less if a cost is given."""
+    """Mirror counts, int64[n]: 1 for dropped nodes; with a cost, only for those below the threshold."""
     return (dropped if cost is None else dropped & (cost < threshold)).astype(np.int64)
 
 
@@ -110,12 +111,12 @@ def _is_light(kind: str) -> bool:
 
 
 def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
-    """Return the kinds of the forward part, most frequent first; ValueError if the graph does not name them."""
+    """Return the operations of the forward part, most frequent first; ValueError if the graph has no names of them."""
     ops = [graph.labels.op(int(v)) for v in np.flatnonzero(graph.forward)]
     kinds = [kind_name(op) for op in ops if op]
     if not kinds:
         raise ArgumentError(
-            "{option} is {wish!r}, which goes by operations, and the graph names none; give a threshold",
+            "{option} is {wish!r}, which needs names of operations, and the graph has none; give a threshold",
             option=option,
             wish=wish,
         )
@@ -123,14 +124,14 @@ def _operations(graph: ComputationGraph, option: str, wish: str) -> list[str]:
 
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
-    """Return the kinds to drop; ValueError for one that is neither known nor in the graph."""
-    wanted = comma_separated(drop)
-    if not wanted:
+    """Return the operations to recompute; ValueError for one that is neither known nor in the graph."""
+    names = comma_separated(drop)
+    if not names:
         raise ArgumentError("drop is {drop!r}, which names no operation; give names, or leave it out", drop=drop)
-    there = _operations(graph, "drop", ",".join(wanted))
-    for name in wanted:
+    there = _operations(graph, "drop", ",".join(names))
+    for name in names:
         if operation_kind(name) is None and name not in there:
             raise ArgumentError(
                 "drop names {name!r}, which is not an operation of this graph; it has {there!l}", name=name, there=there
             )
-    return list(dict.fromkeys(map(kind_name, wanted)))
+    return list(dict.fromkeys(map(kind_name, names)))

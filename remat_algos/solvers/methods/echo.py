@@ -1,4 +1,4 @@
-"""Echo: recompute cheap nodes (by a minimum cut, or by algorithm 1) so that fewer feature maps are stashed."""
+"""Echo: recompute cheap nodes to stash fewer feature maps, by a minimum cut or by the paper's algorithm 1."""
 
 import heapq
 import re
@@ -26,7 +26,7 @@ from remat_algos.structure.cuts import UNCUTTABLE, minimum_vertex_cut
 from remat_algos.wording import by_reason, comma_separated, counted, format_bytes, shortened
 
 MODES = ("exact", "paper")
-REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
+REPRODUCED = ("literal", "mxnet")  # in the paper's reproduction only
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 Words = str | Sequence[str] | None
 
@@ -36,8 +36,8 @@ def recomputable_nodes(
 ) -> Bool:
     """bool[n]: needed forward nodes that echo may recompute; ValueError if a word names nothing in the graph.
 
-    They are the nodes that are not heavy, restricted to `only` if given, and all nodes that `also` names, except nodes
-    that must run only once. Marks of the graph override this. Words name operations, or layers: parts of dotted node
+    Nodes that are not heavy (of these only `only`, if specified) and all nodes that `also` names, except nodes that
+    must run only once. Marks of the graph take precedence. Words name operations, or layers: parts of dotted node
     names, with or without the digits at their end.
     """
     allowed = ~heavy_nodes(graph, heavy)
@@ -51,9 +51,9 @@ def recomputable_nodes(
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
-    """bool[n]: nodes of `heavy` kinds, and of unknown operations those above the mean cost of needed forward nodes."""
+    """bool[n]: nodes of `heavy` kinds, and nodes of unknown operations that cost more than the mean forward node."""
     part = graph.forward & graph.needed
-    # a whole number is above the mean if it is above the mean rounded down; cost times n may not fit into int64
+    # An integer is above the mean if it is above the mean rounded down; cost times n could overflow int64.
     costly = graph.compute > int(graph.compute[part].sum()) // max(1, int(np.count_nonzero(part)))
     ops = graph.labels.ops
     if ops is None:
@@ -109,9 +109,9 @@ def _layers(name: str) -> set[str]:
 class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Outputs stay in any case: they are not counted, and reading them is no reason to recompute. `read_back`,
-    bool[n_values], are the feature maps: forward values that a needed backward node reads. `reader` and `value`,
-    int32[k], are the reads of needed forward nodes, by ascending reader.
+    Outputs always stay, so they are not counted and never recomputed. `read_back`, bool[n_values], are the feature
+    maps: forward values that a needed backward node reads. `reader` and `value`, int32[k], are the reads of needed
+    forward nodes, by ascending reader.
     """
 
     graph: ComputationGraph
@@ -141,7 +141,7 @@ class FeatureMaps:
         return int(self.graph.memory[values].sum())
 
     def recomputed(self, allowed: Bool) -> Bool:
-        """bool[n]: allowed nodes that a gradient needs, through allowed nodes only."""
+        """bool[n]: allowed nodes that gradients depend on through allowed nodes only."""
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
@@ -161,10 +161,10 @@ class FeatureMaps:
         return stashed
 
     def minimum_stash(self) -> Bool:
-        """bool[n]: nodes whose recomputation gives the minimum stash, the fewest among all such choices.
+        """bool[n]: nodes whose recomputation gives the minimum stash, with minimum compute among all such choices.
 
-        The stash is a minimum cut of values between the kept nodes and the feature maps. The cut closest to the sinks
-        recomputes only nodes that every choice with the minimum stash recomputes, so no such choice has less compute.
+        A stash is a vertex cut of values between the kept nodes and the feature maps. The minimum cut closest to the
+        sinks recomputes only nodes that every choice with the minimum stash recomputes, so its compute is minimum.
         """
         graph, n = self.graph, self.graph.n_nodes
         computed = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)
@@ -201,7 +201,7 @@ def lists(indptr: Int64, indices: Int32) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The nodes that echo recomputes, bool[n], and the values of first runs that stay stashed, bool[n_values]."""
+    """The nodes that echo recomputes, bool[n], and the values of first runs that it stashes, bool[n_values]."""
 
     maps: FeatureMaps
     recomputed: Bool
@@ -215,7 +215,7 @@ class Choice:
         only: str | Sequence[str] | None = None,
         also: str | Sequence[str] | None = None,
     ) -> "Choice":
-        """Return the choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
+        """Return the choice of a mode; ValueError for an unknown mode, operation or layer."""
         if mode not in MODES:
             if mode in REPRODUCED:
                 raise ArgumentError(
@@ -227,7 +227,7 @@ class Choice:
 
     @classmethod
     def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
-        """Recompute, among the given nodes (bool[n]), those that a gradient needs."""
+        """Recompute those of the nodes (bool[n]) that gradients depend on."""
         recomputed = maps.recomputed(nodes)
         return cls(maps, recomputed, maps.stashed(recomputed))
 
@@ -246,18 +246,18 @@ class Choice:
 
 
 def by_frontiers(maps: FeatureMaps) -> Bool:
-    """bool[n]: nodes that stay on the mirror path, as in echo2020 and as it was merged in apache/mxnet#18228.
+    """bool[n]: nodes that stay on the mirror path, as in echo2020 and in its code, apache/mxnet#18228.
 
-    At first all cheap nodes are on it. The frontier is the set of nodes whose inputs all come from heavy or removed
-    nodes; frontier nodes that share inputs form a group and are evaluated together. A group allocates its values and
-    those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no less
-    than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
+    At first all cheap nodes are on the path. The frontier is the set of nodes on it whose inputs all come from heavy or
+    removed nodes. Frontier nodes that share inputs form a group. Removing a group allocates its values and those inputs
+    that are read outside the frontier, and releases its other inputs. A group that releases at least as much as it
+    allocates is removed, and the frontier advances; groups with smaller ids come first.
     """
     return maps.recomputable & ~_FrontierGroups(maps).removed()
 
 
 class _FrontierGroups:
-    """The frontier in groups that share inputs, with the gain of removing each."""
+    """The groups of the frontier, and the gain of removing each."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -272,13 +272,14 @@ class _FrontierGroups:
         self.outside = [len(row) + back for row, back in zip(self.readers, read_back, strict=True)]
         self.has_reader = [count > 0 for count in self.outside]
         self.n_cheap_inputs = [sum(self.cheap[self.producer[x]] for x in row) for row in self.reads]
-        self.parent = list(range(graph.n_nodes))  # of a disjoint-set forest; the smallest node names the group
+        # Parents in a disjoint-set forest; the smallest node represents its group.
+        self.parent = list(range(graph.n_nodes))
         self.members: dict[int, list[int]] = {}
-        self.gain: dict[int, int] = {}  # by group: bytes released minus allocated
-        self.owner: dict[int, int] = {}  # by value: a group node that reads it
+        self.gain: dict[int, int] = {}  # released minus allocated bytes
+        self.owner: dict[int, int] = {}  # a frontier reader, by value
 
     def removed(self) -> Bool:
-        """bool[n]: nodes that have been removed when no further group can be."""
+        """bool[n]: nodes that are removed before no group can be removed any more."""
         removed = np.zeros(len(self.cheap), bool)
         ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
         queue: list[int] = []
@@ -311,7 +312,7 @@ class _FrontierGroups:
                 self.owner[x] = v
                 self.gain[group] -= self.memory[x]
             if not self.outside[x]:
-                self.gain[group] += 2 * self.memory[x]  # released, and no longer allocated
+                self.gain[group] += 2 * self.memory[x]  # now released, not allocated
         return v
 
     def _merge(self, one: int, other: int) -> int:
@@ -327,7 +328,7 @@ class _FrontierGroups:
         return root
 
     def _remove(self, group: int) -> list[int]:
-        """Remove a group from the frontier; return the nodes that join the frontier then."""
+        """Remove a group from the frontier; return the nodes that now join the frontier."""
         ready = []
         del self.gain[group]
         for v in self.members.pop(group):
@@ -353,17 +354,16 @@ RECOMPUTED, KEPT = "recompute", "keep"
 class Region:
     """Connected cheap nodes between heavy ones, and echo's decision about them.
 
-    If all of them are kept, the figures are for recomputing everything that gradients need.
+    If all of them are kept, the figures are those of recomputing all nodes that gradients depend on.
 
     Parameters
     ----------
     nodes : tuple of int
         Nodes that echo may recompute, ascending.
     rerun : int
-        Number of them that are recomputed, or would be.
+        Number of nodes that are recomputed, or would be.
     feature_maps : int
-        Bytes of the values of the region, and of the values that it reads, that gradients read: its stash if nothing
-        is recomputed.
+        Bytes of the values that the region computes or reads and that gradients read: its stash without recomputation.
     released : int
         Bytes of the feature maps that are no longer stashed.
     allocated : int
@@ -394,7 +394,7 @@ class Region:
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """Return the JSON record, with the first and the last node in place of all."""
+        """Return the JSON record, with the first and the last node instead of all nodes."""
         self._check(graph)
         ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
         return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
@@ -413,8 +413,8 @@ def find_echo_regions(
 ) -> list[Region]:
     """Return the regions of a graph and the decisions of `echo`, those that release the most bytes first.
 
-    Without the heavy nodes the graph falls into connected parts, the regions: cheap nodes and the values that they
-    compute or read. No value is in two regions, so their bytes sum to those of the whole graph.
+    Removing the heavy nodes leaves connected parts, the regions: cheap nodes and the values that they compute or read.
+    No value is in two regions, so bytes can be summed over regions.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def find_echo_regions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionReport(Result):
-    """The regions of a graph, as `explain` prints them for plans of `echo`, at most `most`."""
+    """The regions of a graph, of which `explain` prints at most `most` for a plan of `echo`."""
 
     graph: ComputationGraph
     regions: tuple[Region, ...]
@@ -492,7 +492,7 @@ class RegionReport(Result):
             yield (shortened(region.name(self.graph)), *counts, *amounts, overhead, region.decision)
 
     def notes(self) -> Iterator[str]:
-        """Yield the reasons of those shown, and the sums over all."""
+        """Yield the reasons for the regions shown, and sums over all regions."""
         yield from by_reason({region.name(self.graph): region.reason for region in self.shown})
         recomputed = [region for region in self.regions if region.decision == RECOMPUTED]
         saved = sum(region.released - region.allocated for region in recomputed)
@@ -505,7 +505,7 @@ class RegionReport(Result):
 
 
 def _parts(maps: FeatureMaps) -> tuple[Int32, Int32]:
-    """int32[n] and int32[n_values]: the connected part that each node and each value is in."""
+    """int32[n] and int32[n_values]: the connected part of each node and of each value."""
     graph, n = maps.graph, maps.graph.n_nodes
     computed = np.flatnonzero(maps.recomputable[graph.producer] & ~graph.output)
     through = maps.recomputable[maps.reader]
@@ -577,9 +577,9 @@ def echo(
 ) -> Iterator[Candidate]:
     """Recompute cheap nodes where that reduces the bytes that must stay in memory for the gradients.
 
-    Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. The
-    stash is the minimum, in bytes, over all choices of the other nodes, with the fewest recomputations among those; it
-    is not always the minimum peak. There is one candidate, whatever the limit.
+    Convolutions and matrix products run once, and so do nodes of unknown operations that cost more than the mean. Among
+    all choices of the other nodes, this one stashes the fewest bytes, and with these has the fewest recomputations; its
+    peak is not always minimum. There is a single candidate, for any limit.
 
     Parameters
     ----------
@@ -588,13 +588,13 @@ def echo(
         figure 13 requires.
     only : str or sequence of str, optional
         Operations or layers, separated by commas: among nodes that are not heavy, only these may be recomputed. A
-        layer is a part of a dotted node name: "attention" in "attention.step3.tanh", "layer" in "layer0.add".
+        layer is part of a dotted node name: "attention" in "attention.step3.tanh", "layer" in "layer0.add".
     also : str or sequence of str, optional
-        Operations or layers whose nodes may all be recomputed, heavy ones too.
+        Operations or layers whose nodes may all be recomputed, including heavy ones.
 
     References
     ----------
-    echo2020, sections IV and V; docs/solvers/cheap.md says where "exact" differs.
+    echo2020, sections IV and V; docs/solvers/cheap.md describes how "exact" differs.
     """
     choice = Choice.of(graph, mode, only, also)
     yield Candidate(choice.schedule(), {"mode": mode, **choice.figures})

@@ -23,20 +23,20 @@ def exact_dp(
 ) -> Iterator[Candidate]:
     """Choose the best chain from all lower sets, by the formulas of kusumoto2019.
 
-    With a formula budget it solves the paper's problem: among all chains whose formula (2) is within the budget, find
-    the one with the smallest formula (1). Under a limit on the simulated peak it does so for formula budgets whose
-    chains are simulated near the limit, first in the wide family of `approximate_dp`.
+    A formula budget poses the paper's problem: among all chains with formula (2) within the budget, find one that
+    minimizes formula (1). Under a limit on the simulated peak this is solved for several formula budgets, to find
+    chains with a simulated peak near the limit, first in the wide family of `approximate_dp`.
 
     Parameters
     ----------
     strategy : {"time", "memory", "cache"}, optional
         Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
-        as in the authors' program. By default minimum overhead, without a formula budget maximum overhead too.
+        as in the authors' program. The default is minimum overhead, and without a formula budget both of the first two.
     formula_budget : int or str, optional
         Upper limit for formula (2), in bytes or as an amount such as "2.1GB".
     keep_last : bool
-        Keep the last block, which has just run; formula (1) counts it as recomputed, `formula_overhead` in the details
-        does not. False is the paper's.
+        Keep the last block instead of recomputing it directly after its run. The paper recomputes it, so formula (1)
+        counts it; `formula_overhead` in the details does not.
     lazy : bool, optional
         As in `canonical_schedule`; by default whichever is better.
     cap : int

@@ -1,4 +1,4 @@
-"""Every chain of lower sets, to the letter of the paper: for teaching and for tests."""
+"""Every chain of lower sets, exactly as in the paper, for teaching and tests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ from remat_algos.solvers.registry import Candidate, Task, pareto, solver, traini
 from remat_algos.structure.lower_sets import LowerSetFamily, LowerSets, lower_set_family
 
 State = tuple[int, int, int]
-"""t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
+"""(t, m, peak) of a chain up to a set: its overhead, its cached bytes M(U_i), and the maximum of M(i)."""
 States = list[dict[State, tuple[int, State]]]
-"""The states of all chains to each lower set, each with the row and the state that it came from."""
+"""For each lower set, the states of all chains to it, each with the row and state of its predecessor."""
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formulas.formula_rows, portfolio=False)
@@ -65,7 +65,7 @@ def exhaustive_lower_sets(
 
 
 def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -> States:
-    """Return the states of all chains whose greatest M(i) is within the budget."""
+    """Return the states of all chains whose maximum M(i) is within the budget."""
     states: States = [{} for _ in sets.members]
     states[0][0, 0, 0] = (0, (0, 0, 0))
     count = 1
@@ -91,7 +91,7 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
 
 
 def _selected(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
-    """Strategies and formula budgets for which the best chain is yielded: one pair, or a pair per Pareto point."""
+    """Pairs (strategy, formula budget) whose best chain is yielded: one, or one for each Pareto point."""
     if budget is not None:
         return [(strategy or "time", budget)]
     points = pareto(((peak, t) for t, _, peak in states[-1]), lambda point: point)
@@ -118,7 +118,7 @@ def _rows(states: States, strategy: str, budget: int) -> list[int]:
 
 
 class _Sets:
-    """Lower sets as bits of integers, and the figures of a step from one to another, to the letter of section 3."""
+    """Lower sets as bits of integers, and the figures of a step between two, exactly as in section 3."""
 
     def __init__(self, family: LowerSetFamily) -> None:
         graph, nodes = family.graph, family.nodes

@@ -1,4 +1,4 @@
-"""Greedy rematerialization, as a compiler does it."""
+"""Greedy rematerialization, as in a compiler."""
 
 import hashlib
 import math
@@ -24,19 +24,19 @@ from remat_algos.solvers.registry import Candidate, Details, Task, any_graph, ev
 def greedy_remat(
     graph: ComputationGraph, task: Task, clock: Clock, *, max_block: int | None = None, moves: bool = True
 ) -> Iterator[Candidate]:
-    """Scan the order; where memory exceeds the limit, drop a value and recompute it before its next use.
+    """Scan the order; where memory exceeds a limit, free a value and recompute it before its next use.
 
-    Compute costs are ignored. Scans with many internal limits are simulated, whatever limit is given.
+    Compute costs are ignored. The scan is repeated for many internal limits, for any limit of the task.
 
     Parameters
     ----------
     max_block : int, optional
-        Maximum number of consecutive runs that are postponed together. By default the best of 1, 2, 4, ..., 64.
+        Maximum number of consecutive runs that are recomputed as a block. By default the best of 1, 2, 4, ..., 64.
     moves : bool
-        Follow XLA's pass: a run that nothing has read is moved, not run twice; savings are compared as
-        `limit // saved`; and a value is recomputed before the last reader of an input, if that is earlier than its own
-        next reader. False is the paper's text, with `max_block=1` letter for letter: no run is removed, the greatest
-        saving wins, and a value is recomputed just before its next reader.
+        Follow XLA's pass: a run that nothing has read yet is moved, not repeated; savings are compared as
+        `limit // saved`; and a value is recomputed before the last reader of an input if that comes before its own next
+        reader. False follows the paper, exactly so with `max_block=1`: no run is removed, the largest saving wins, and
+        a value is recomputed directly before its next reader.
 
     References
     ----------
@@ -63,7 +63,7 @@ def greedy_remat(
 def walk(
     graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
 ) -> tuple[Schedule, int, int]:
-    """One walk along a sound order; the kernel documents the level of blocks that it reached, and its work."""
+    """Walk along a valid order once; the kernel documents the level of blocks that it reached, and its work."""
     order, reached, work = greedy_order(
         graph.arrays,
         start.order,
@@ -88,7 +88,7 @@ class _Walks:
         self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule violates a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
-        # Sweeps to come, at most.
+        # Upper limit of the remaining sweeps, for progress.
         self.sweeps = 2 + tuning.TURNS * tuning.STARTS_PER_TURN if graph.n_nodes <= tuning.MAX_NODES_RESTARTED else 1
         clock.stage(1, "walks", part=0)
 
@@ -104,15 +104,15 @@ class _Walks:
         self.clock.advance(1)
 
     def along(self, start: Schedule, blocks: Sequence[int], details: Details) -> Iterator[Candidate]:
-        """Walks along an order, once, for many limits and sizes of blocks, in the order in which they are tried."""
+        """Walk along an order for many limits and sizes of blocks, unless that has been done before."""
         key = _key(start)
         if key not in self.started:
             self.started.add(key)
-            told = details if self.moves else {**details, "moves": False}
-            yield from _LimitSweep(self, start, blocks, told).candidates()
+            recorded = details if self.moves else {**details, "moves": False}
+            yield from _LimitSweep(self, start, blocks, recorded).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
-        """Begin a phase of the progress with a maximum number of walks."""
+        """Begin a stage of the progress with at most `n_walks` walks."""
         self.clock.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
         self.sweeps -= 1
 
@@ -121,15 +121,15 @@ class _Walks:
         return self.figures[_key(schedule)][0]
 
     def lowest(self) -> list[Schedule]:
-        """Some of the lowest schedules so far, the cheapest first."""
+        """Return the schedules with the lowest peaks, of equal ones the cheapest."""
         keys = sorted(self.schedules, key=self.figures.__getitem__)
         return [self.schedules[key] for key in keys[: tuning.STARTS_PER_TURN]]
 
 
 class _LimitSweep:
-    """Walks along one order: for coarsely spaced falling limits, then finer ones, then bisected below the lowest met.
+    """Walks along one order: for coarsely spaced falling limits, then finer ones, then by bisection below the lowest.
 
-    `blocks` are the largest numbers of runs in a block, in the order in which they are tried.
+    `blocks` are maximum numbers of runs in a block, in the order in which they are tried.
     """
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:

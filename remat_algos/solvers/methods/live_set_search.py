@@ -1,4 +1,4 @@
-"""The exact search over sets of live values: any order, any number of runs."""
+"""Best-first search over sets of live values: the exact optimum over all orders and numbers of runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fit
 
 
 def few_values(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused, else None: it has a recompute mark, or more than 128 values read or output."""
+    """Return why a graph is refused, else None: it has recompute marks, or more than 128 read values and outputs."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
@@ -52,15 +52,15 @@ def live_set_search(
 ) -> Iterator[Candidate]:
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
-    If the number of sets or the time runs out, the bound proven by then holds. If nothing fits the limit, the lowest
-    peak and its minimum compute are searched (not after other solvers, since all search them later); if these stay
-    open, a schedule below the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
+    A search that runs out of time or of sets still proves a bound. If nothing fits the limit, the minimum peak and its
+    minimum compute are searched (except after other solvers, since that search follows later); if these remain
+    unproven, a schedule below the lowest known peak. Without a limit the whole frontier is searched, limit by limit.
 
     Parameters
     ----------
     max_states : int, optional
-        Maximum number of sets; by default 2,000,000, by effort "fast" 1,250,000 and by "best" 4,000,000, above 64
-        values a twentieth; half of it for the lowest peak, twice as many for a frontier.
+        Maximum number of sets; by default 2,000,000, with effort "fast" 1,250,000 and with "best" 4,000,000. Graphs of
+        more than 64 values get a twentieth of it, searches of the lowest peak half, frontiers twice as many.
     """
     if max_states is not None and (as_whole(max_states) or 0) < 1:
         raise ArgumentError(
@@ -76,7 +76,7 @@ def live_set_search(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SearchEnd:
-    """The end of one search: a schedule if it found one, a proof if nothing below its ceiling is left."""
+    """The end of one search: a schedule, if one was found, and whether nothing below the ceiling is left (`proven`)."""
 
     schedule: Schedule | None
     key: int
@@ -86,11 +86,11 @@ class _SearchEnd:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentPotential:
-    """Before the first run of a node, the overhead still to come is at least `need` minus shares, in units of 2**-16.
+    """A lower bound on the overhead still to come before the first run of a node: `need` minus shares.
 
-    The share of a node, int64[n], is subtracted if it has to run after the set, except for the moment's own node, whose
-    run after the moment is no overhead. A share is at most the node's compute: so the potential never falls by more
-    than the cost of a move.
+    Both are in units of 2**-16. For a set of live values, the share, int64[n], of each node that must run after
+    the set is subtracted, except that of the moment's own node, whose run is no overhead. A share is at most the
+    compute of its node, so the potential never falls by more than the cost of a move.
     """
 
     node: int
@@ -99,7 +99,7 @@ class MomentPotential:
 
 
 class _Searches:
-    """Searches on one graph, with the candidates so far as upper bounds."""
+    """Searches on one graph; known candidates are upper bounds."""
 
     def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph
@@ -116,7 +116,7 @@ class _Searches:
         self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:
-        """Yield the optimum within a limit; if nothing fits, that of the minimum peak."""
+        """Yield the optimum within a limit; if nothing fits, the optimum at the minimum peak."""
         above = least_peak_bound(self.graph)[0]
         alone = limit <= above or all(not each.solver or each.solver in OWN for each in self.task.candidates)
         if limit >= above:
@@ -147,7 +147,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_SearchEnd, Candidate | None]:
-        """Return the best candidate within a limit, with its proof; None if nothing is known to fit."""
+        """Search for the best candidate within a limit; it is None if nothing is known to fit."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -169,7 +169,7 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """Yield the cheapest schedule of the minimum peak, at least `above`; unproven, the best known."""
+        """Yield the cheapest schedule of the minimum peak, which is `above` or more; the best known one if unproven."""
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
@@ -179,7 +179,8 @@ class _Searches:
                 best = evaluated(self.graph, first.schedule)
                 self.candidates.append(best)
                 lowest = peak_bound = within = best.figures[0]
-            elif not first.proven:  # a limit prunes more sets, as do the potentials
+            # Unproven: retry for minimum compute within a lower limit, where limit and potentials prune more sets.
+            elif not first.proven:
                 within = lowest - 1
         result: _SearchEnd | None = None
         candidate: Candidate | None = None
@@ -202,9 +203,10 @@ class _Searches:
             yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
 
     def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _SearchEnd:
-        """Search until it ends, the time runs out, or there are too many sets.
+        """Search until the end, the deadline or the maximum number of sets.
 
-        Potentials are not worth their linear programs in short searches; after some sets it starts again with them.
+        Short searches are not worth the linear programs of potentials, so a search begins without them, and restarts
+        with them after `MAX_STATES_ALONE` sets.
         """
         first = max_states if lowest else min(max_states, tuning.MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
@@ -215,7 +217,7 @@ class _Searches:
         return again if again.proven else replace(again, key=max(result.key, again.key))
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
-        """Compute lower bounds on the remaining overhead, as many as pay; none if the time is over."""
+        """Compute the potentials of a limit; none at the deadline."""
         try:
             return moment_potentials(self.arrays, limit, tuning.MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
@@ -224,8 +226,9 @@ class _Searches:
     def _run(
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _SearchEnd:
-        """Run the kernel's search, in portions."""
-        self.clock.stage(max_states, "states", part=0.5)  # its proof decides whether others follow
+        """Run the kernel's search in portions, with progress."""
+        # Half of the progress: more searches follow unless this one proves its result.
+        self.clock.stage(max_states, "states", part=0.5)
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, PRICE_BITS)
@@ -238,7 +241,7 @@ class _Searches:
         return _SearchEnd(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:
-        """Report the sets so far; the search itself checks the deadline."""
+        """Report the number of sets; the loop of the search checks the deadline."""
         with suppress(OutOfTime):
             self.clock.progress(states)
 
@@ -246,37 +249,42 @@ class _Searches:
 def moment_potentials(
     graph: LiveSetGraph, limit: int, count: int, look: Callable[[], object] = bool
 ) -> list[MomentPotential]:
-    """Return at most `count` potentials, of moments that prove most when each of the nodes is about to run.
+    """Return at most `count` potentials, chosen to prove the most over all nodes.
 
-    For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
-    the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
-    whole numbers; the proof is computed from these, so nothing depends on the precision of the program.
+    The potential of a node v comes from the dual of the linear program of the closure bound. Dual variables (prices)
+    are rounded to whole numbers, and the bound is computed from these, so its validity does not depend on the precision
+    of the solver.
 
-    Let v be the node, k(x) = 1 where value x is live when v first runs, and r(u) = 1 where u runs after that. A value x
-    of node u that is read later has k(x) + r(u) >= 1, priced y(x); a node w that runs later and reads x has k(x) + r(u)
-    >= r(w), priced z(x, w); the sum of memory(x) k(x) is at most the room left by what must be live, priced p. If y(x)
-    and all z(x, w) are together at most p memory(x), then for all such k, r
+    Let k(x) = 1 if value x is live when v first runs, and r(u) = 1 if node u runs after that. The constraints, with
+    their prices, are
+
+        k(x) + r(u) >= 1          y(x)       for each value x of node u that is read later
+        k(x) + r(u) >= r(w)       z(x, w)    for each node w that reads x
+        sum of memory(x) k(x) <= room   p    where room is the limit minus the bytes that must be live.
+
+    If y(x) plus the sum of z(x, w) over w is at most p memory(x) for each x, then all such k and r satisfy
 
         sum of f(u) r(u) >= sum of y(x) - p room,
 
-    where f(u) is the sum of y and z over the values of u, minus z over its reads: its share, at most its compute.
+    where the share f(u), at most the compute of u, is the sum of y and z over the values of u minus that of z over its
+    reads.
     """
-    found = list[MomentPotential]()
+    potentials = list[MomentPotential]()
     if int(graph.compute.sum()) > MAX_COMPUTE:
-        return found
+        return potentials
     for node in range(len(graph.reads)):
         look()
         moment = _Moment.of(graph, limit, node)
         if moment is not None:
-            found.extend(moment.potentials())
-    return _chosen(graph, found, count)
+            potentials.extend(moment.potentials())
+    return _chosen(graph, potentials, count)
 
 
 def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
-    """Choose potentials greedily by their gain in the sum over all nodes of the largest need.
+    """Choose potentials greedily; the gain is in the sum over all nodes of the largest need that applies to them.
 
-    A potential counts for the nodes before which its own need not have run: potentials of neighbouring nodes prove
-    nearly the same, and later ones hold longer.
+    A potential applies to each node that does not depend on its own node. Potentials of neighbouring nodes prove nearly
+    the same, and later ones apply longer.
     """
     largest, chosen = [0] * len(graph.reads), list[MomentPotential]()
 
@@ -297,13 +305,13 @@ def _chosen(graph: LiveSetGraph, candidates: list[MomentPotential], count: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moment:
-    """The first run of a node: its ancestors, their values that may be live, and those that are read later."""
+    """The first run of a node: its ancestors, their values that may be live, and which of these are read later."""
 
     graph: LiveSetGraph
     node: int
     room: int
     ancestors: list[int]
-    producer: dict[int, int]  # by value that may be live
+    producer: dict[int, int]  # of possibly live values
     later: list[int]  # values that are read later
     again: list[tuple[int, int]]  # (value, ancestor that reads it)
 
@@ -320,14 +328,14 @@ class _Moment:
             free.pop(x, None)
         live = {x for u in ancestors for x in graph.values[u] if x not in free}
         room = limit - int(graph.own[node]) - sum(int(graph.memory[x]) for x in live)
-        asked = sorted(later.intersection(free))
-        if room < 0 or not asked or sum(int(graph.memory[x]) for x in free) <= room:
+        read_later = sorted(later.intersection(free))
+        if room < 0 or not read_later or sum(int(graph.memory[x]) for x in free) <= room:
             return None
         again = [(x, w) for w in ancestors for x in graph.reads[w] if x in free]
-        return cls(graph, node, room, ancestors, free, asked, again)
+        return cls(graph, node, room, ancestors, free, read_later, again)
 
     def potentials(self) -> Iterator[MomentPotential]:
-        """Yield the potential of the best prices, if it proves anything."""
+        """Yield the potential of the optimal prices, if it is positive."""
         prices = self._prices()
         if prices is None:
             return
@@ -347,7 +355,8 @@ class _Moment:
         need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
         shares = np.zeros(len(graph.reads), np.int64)
         for u in self.ancestors:
-            if not graph.once[u]:  # a node that has run once never has to run again
+            # A node that runs only once has run before the moment, so it never has to run later.
+            if not graph.once[u]:
                 most = int(graph.compute[u]) * unit
                 need -= max(0, share[u] - most)
                 shares[u] = min(max(share[u], 0), most)
@@ -355,14 +364,15 @@ class _Moment:
             yield MomentPotential(self.node, need, shares)
 
     def _prices(self) -> tuple[list[int], list[int]] | None:
-        """Prices of values that are read later and of reads by recomputed nodes, rounded down."""
+        """Return the optimal prices y of values read later and z of reads by recomputed nodes, rounded down."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
         graph, n_later = self.graph, len(self.later)
         row = {x: i for i, x in enumerate(self.producer)}
-        most = {u: len(row) + i for i, u in enumerate(self.ancestors)}  # rows: a share is at most the compute
-        least = {u: len(row) + len(most) + i for i, u in enumerate(self.ancestors)}  # and at least 0
+        # Two rows for each ancestor: its share is at most its compute, and at least 0.
+        most = {u: len(row) + i for i, u in enumerate(self.ancestors)}
+        least = {u: len(row) + len(most) + i for i, u in enumerate(self.ancestors)}
         entries = list[tuple[int, int, float]]()
 
         def add(column: int, x: int) -> None:

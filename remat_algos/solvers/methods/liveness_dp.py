@@ -1,4 +1,4 @@
-"""The dynamic program over lower sets that plans with the simulated memory of blocks."""
+"""The dynamic program over lower sets with the simulated memory of blocks."""
 
 import math
 from collections.abc import Callable, Generator, Iterator
@@ -24,20 +24,18 @@ from remat_algos.structure.tuning import CAP
 def liveness_dp(
     graph: ComputationGraph, task: Task, clock: Clock, *, family: str = "wide", lazy: bool | None = None, cap: int = CAP
 ) -> Iterator[Candidate]:
-    """Choose the chain of lower sets with the least compute, by simulating the memory and compute of its blocks.
+    """Choose the chain of lower sets with minimum compute, by simulating the memory and compute of its blocks.
 
-    Formula (2) ignores liveness: its peak is far above the simulated one. Here each block is simulated instead,
-    transients and running sums included, so the peak predicted for a chain is the simulated peak or slightly more.
+    Formula (2) ignores liveness, so its peak is far above the simulated one. Here each block is simulated instead, with
+    transients and partial sums of gradients, so the predicted peak of a chain is the simulated one or slightly more.
 
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`; the block of each pair of sets is simulated if a chain near the limit can contain it.
-        On graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's
-        details record as `thinned`.
+        As in `lower_set_family`. A block is simulated if a chain near the limit can contain it. On graphs of more than
+        a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details record as `thinned`.
     lazy : bool, optional
-        As in `canonical_schedule`; by default both are planned and the better plan is taken, or only True where there
-        are more than about 300 sets.
+        As in `canonical_schedule`; by default whichever is better, but only True if there are more than about 300 sets.
     cap : int
         Maximum number of lower sets of the exact family.
 
@@ -51,7 +49,7 @@ def liveness_dp(
     few = len(sets) <= tuning.FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)
     one_block = evaluated(graph, canonical_schedule(graph, sets.chain([]), lazy=lazies[0]))
-    # A peak above this saves no compute.
+    # A chain above this peak cannot be cheaper than one block, so it is never needed.
     max_peak = baseline_peak(graph) if one_block.simulation is None else one_block.figures[0]
     yield replace(one_block, details=_details(sets, family, Point(0, max_peak, []), lazies[0]))
     fits = False
@@ -77,13 +75,13 @@ def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Det
         details["thinned"] = True
     details |= {"promise": point.peak, "promised_overhead": point.cost}
     if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
-        # Nodes rerun for a mark, and updates that wait, affect several blocks: promises are invalid.
+        # Nodes recomputed for a mark, and delayed updates, affect several blocks: promises are not valid.
         details |= {"promise": None, "promised_overhead": None}
     return {**details, "blocks": len(sets.chain(point.rows)), "keep_last": True, "lazy": lazy}
 
 
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
-    """Return the lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
+    """Return the lower sets of a family, thinned on large graphs; GraphError if they are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
     max_sets = max(tuning.COARSE_SETS, math.isqrt(tuning.MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
@@ -95,7 +93,7 @@ def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
 def _program(
     sets: LowerSetFamily, lazy: bool, max_peak: int, clock: Clock, max_recompute: int | None = None
 ) -> ChainProgram:
-    """Chains of blocks that need `max_peak` bytes or less and recompute `max_recompute` or less."""
+    """Simulate blocks, and return the program over chains within `max_peak` and `max_recompute`."""
     clock.stage(sets.pairs[1].size, "blocks", part=tuning.TABLE_PROGRESS)
     figures = block_figures(
         sets.graph,
@@ -111,7 +109,7 @@ def _program(
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
-    """Yield the Pareto points of promise and cost, or the best chains for some promises, lowest first."""
+    """Yield the Pareto points of promise and cost, or if not `whole`, the best chains for some promises."""
     if whole:
         yield from evenly(program.frontier(), n_nodes)
         return
@@ -130,10 +128,11 @@ def _near(
     clock: Clock,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
-    """The best chains for promises near a limit, then larger ones while the simulated schedule fits; True if one fits.
+    """Yield the best chains for promises near a limit, then for larger ones while the simulated schedules fit.
 
-    The best chains of some sets bound the peak and cost of those of all sets; only blocks within these bounds are
-    simulated. If a chain with the other value of `lazy` `fits`, promises far above the limit are not tried.
+    The best chains of a few sets bound the peak and cost of those of all sets; only blocks within these bounds are
+    simulated. If a chain with the other value of `lazy` `fits`, promises far above the limit are not tried. Return
+    True if a chain fits.
     """
     some = _program(sets.subset(spread(len(sets), tuning.SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()
@@ -147,7 +146,8 @@ def _near(
     low, high = (share * limit for share in around) if lowest <= limit else (share * lowest for share in above)
     promises = geometric(max(lowest, int(low)), min(int(high), program.max_peak), tuning.PROMISES)
     waiting, highest = [max(lowest, min(limit, program.max_peak)), *coarse_first(promises)], promises[-1]
-    answered: dict[int, int] = {}  # promises of chains, and the largest requested promise that gave each
+    # Promises of chains, each with the largest requested promise that has this chain as its optimum.
+    answered: dict[int, int] = {}
     largest_fits, cheapest = (0, False), UNUSABLE
     while waiting:
         promise = waiting.pop(0)
@@ -169,7 +169,7 @@ def _near(
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
-    """Yield the cheapest chain whose promise fits, or the one with the lowest promise if none does."""
+    """Yield the cheapest chain whose promise is within the limit, else the one with the lowest promise."""
     rows = spread(len(sets), tuning.COARSE_SETS)
     some = sets.subset(rows)
     program = _program(some, lazy, min(limit, max_peak), clock)
@@ -194,5 +194,5 @@ def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, c
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
-    """Return the point with row numbers of the whole family in place of those of the subfamily."""
+    """Convert the rows of a subfamily in a point to rows of the whole family."""
     return replace(point, rows=rows[point.rows].tolist())

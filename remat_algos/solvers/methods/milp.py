@@ -1,4 +1,4 @@
-"""Checkmate: the optimum of a fixed order as an integer program."""
+"""Checkmate: the optimum for a fixed order of nodes by integer programming."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,7 +29,7 @@ VARIABLES = len(CONSTANTS) + 2
 
 
 def few_nodes(graph: ComputationGraph) -> str | None:
-    """Return why a graph is refused, else None: it has a recompute mark, or more than 60 needed nodes."""
+    """Return why a graph is refused, else None: it has recompute marks, or more than 60 needed nodes."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_nodes = int(graph.needed.sum())
@@ -51,11 +51,11 @@ def program_rows(graph: ComputationGraph, details: Details) -> Rows:
 def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 0.0) -> Iterator[Candidate]:
     """Solve the integer program of Checkmate: the optimum among schedules that keep the order of the nodes.
 
-    Stage t runs node t for the first time, after any earlier nodes, in their order, that it recomputes. For reference
-    and for teaching: `live_set_search` is faster, and its optimum holds for every order.
+    Stage t recomputes any earlier nodes, in their order, then runs node t for the first time. This solver is for
+    reference and teaching: `live_set_search` is faster, and its optimum is over all orders.
 
-    If nothing fits the limit, the lowest peak and its minimum compute are searched. Without a limit the whole frontier
-    is searched, limit by limit. Constraints on runs and regions are rows of the program.
+    If nothing fits the limit, the minimum peak and its minimum compute are searched. Without a limit the whole frontier
+    is searched, limit by limit. Constraints on runs and regions become rows of the program.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 
 
 
 class _Programs:
-    """The programs that one search solves."""
+    """Solves the programs of one search."""
 
     def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
@@ -90,7 +90,7 @@ class _Programs:
         self._report(part=0.1)
 
     def within(self, limit: int) -> Iterator[Candidate]:
-        """Yield the optimum within a limit; if nothing fits, that of the minimum peak."""
+        """Yield the optimum within a limit; if nothing fits, the optimum at the minimum peak."""
         candidate = self._cheapest(limit)
         if candidate is None and (peak := self._lowest()) is not None:
             candidate = self._cheapest(peak, bounded=False)
@@ -108,7 +108,7 @@ class _Programs:
             limit = candidate.figures[0] - 1
 
     def _cheapest(self, limit: int, bounded: bool = True) -> Candidate | None:
-        """The cheapest schedule within a limit, with its bound; None if nothing fits or nothing was found in time."""
+        """Return the cheapest schedule within a limit, with its bound; None if nothing fits or the time runs out."""
         one_pass = self.graph.needed_compute
         if self.first.figures[0] <= limit and self._allows(self.first):
             found, gap = self.first, 0.0
@@ -120,7 +120,8 @@ class _Programs:
             if result.x is None:
                 return None
             found, gap = self._candidate(result), float(result.mip_gap)
-            if found.figures[0] > limit or not self._allows(found):  # within HiGHS's tolerance
+            # HiGHS may violate rows within its tolerance: solve again with a margin.
+            if found.figures[0] > limit or not self._allows(found):
                 result, _ = self._solve(limit, int(np.ceil(tuning.PROGRAM_SLACK * self.program.top)))
                 found = found if result.x is None else self._candidate(result)
         details = {"variables": self.program.n_columns, "mip_gap": gap}
@@ -130,12 +131,12 @@ class _Programs:
         )
 
     def _allows(self, candidate: Candidate) -> bool:
-        """True if a candidate keeps to the constraints."""
+        """True if a candidate satisfies the constraints."""
         rules, simulation = self.constraints, candidate.simulation
         return rules is None or (simulation is not None and rules.violation(simulation) is None)
 
     def _solve(self, limit: int, slack: int = 0) -> tuple[Any, int]:
-        """The result of HiGHS, and the bound on compute that it proves; `slack` bytes are left free everywhere."""
+        """Return the result of HiGHS and the bound on compute that it proves; all limits are lowered by `slack`."""
         program, one_pass = self.program, self.graph.needed_compute
         unit, margin = integer_program.objective_unit(program.cost, one_pass)
         result = program.solve(
@@ -145,7 +146,7 @@ class _Programs:
         return result, one_pass + integer_program.proven(result, unit, margin, gcd(*program.cost.tolist()))
 
     def _lowest(self) -> int | None:
-        """Return the minimum peak of any schedule of this order, or the lowest found in time."""
+        """Return the minimum peak of all schedules of this order, or the lowest found in time."""
         program = self.program
         if not program.runs:
             return self.first.figures[0]
@@ -159,28 +160,33 @@ class _Programs:
         return evaluated(self.graph, emit(self.graph, self.program.order(result.x)))
 
     def _seconds(self) -> float | None:
-        """Return the time left; OutOfTime if it is over."""
+        """Return the time left; raise OutOfTime after the deadline."""
         self.clock.check()
         return self.clock.left
 
     def _report(self, part: float = 0.5) -> None:
-        """Count the one pass or a solved program as progress; schedules found in time are still yielded."""
+        """Report the one pass, or a solved program, as progress; at the deadline schedules are still yielded."""
         self.clock.stage(1, "integer programs", part=part)
         with suppress(OutOfTime):
             self.clock.progress(1)
 
 
 class _StageProgram:
-    """The rows of the program; the limit is the value of `LIMIT`.
+    """The rows of the program; the variable `LIMIT` is the limit on the peak.
 
-    Nodes are numbered by their places in the order. Variables are R[t, k], stage t recomputes node k; S[t, x], value x
-    is live at the start of stage t; and for each node of stage t that reads x, whether x is live from the reader
-    before, or from its own run, until then. These give the bytes of each step as one row, without the paper's frees and
-    running sums of bytes. All bytes are shares of `top`, the peak of one pass.
+    Nodes are numbered by their places in the order. The variables are
 
-    Values are those that are read and no output. `pinned` and `pinned_in` are the bytes of outputs of earlier places,
-    in all and in each region; `own` has all bytes that a place makes (unread values and repeated outputs too) and its
-    workspace. `last_stage` is the last stage that may recompute a place; `run_limits` has 0, and `region` -1, for none.
+        R[t, k]       stage t recomputes node k,
+        S[t, x]       value x is live at the start of stage t,
+        L[t, x, k]    in stage t, x is live from its previous reader, or from its own run, until node k reads it.
+
+    They express the bytes of each step in one row, without the paper's variables for frees and running sums of bytes.
+    All bytes are fractions of `top`, the peak of one pass.
+
+    Values that are not read, and outputs, have no variables. `pinned` and `pinned_in` are the bytes of outputs of
+    earlier places, in total and in each region; `own` has all bytes that a place computes (with unread values and
+    repeated outputs) and its workspace. `last_stage` is the last stage that may recompute a place. Entries of
+    `run_limits` are 0, and those of `region` -1, for places without one.
     """
 
     def __init__(self, graph: ComputationGraph, order: Int32, constraints: Constraints | None, top: int) -> None:
@@ -222,13 +228,13 @@ class _StageProgram:
     def solve(
         self, cost: Any, peak: float, slack: float, seconds: float | None, gap: float = tuning.EXACT_SHARE
     ) -> Any:
-        """Minimize a cost within a peak, or with a free one; `slack` is left free in every region."""
+        """Minimize a cost within a peak, which may be `FREE`; every limit of a region is lowered by `slack`."""
         state = np.full(self.cost.size, FREE, float)
         state[[ZERO, ONE, LIMIT, SPARE]] = 0.0, 1.0, peak, slack
         return solve_integer_program(cost, self.rows, state, whole=self.whole, seconds=seconds, gap=gap)
 
     def order(self, solution: Any) -> Int32:
-        """Return the runs of a solution: each stage recomputes nodes in their order, then runs its own."""
+        """Return the runs of a solution: each stage recomputes nodes in their order, then runs its own node."""
         again: list[list[int]] = [[] for _ in self.reads]
         for (t, k), variable in self.runs.items():
             if solution[variable] > 0.5:
@@ -248,13 +254,14 @@ class _StageProgram:
         made = [x for k in range(t + 1) for x in self.values[k]]
         then = {x: self._variable(whole=True) for x in made} if t + 1 < len(self.reads) else {}
         bytes_of: dict[int, list[tuple[int, float]]] = {k: [] for k in run}
-        producers = dict[int, int]()  # of the value that a variable is about
+        producers = dict[int, int]()  # by variable of a value
         for x in made:
             producer, size = self.producer[x], self.sizes[x] / self.top
             begin, runs, end = live.get(x, ZERO), run.get(producer, ZERO), then.get(x, ZERO)
             producers |= {begin: producer, end: producer}
             if producer < t:
-                self.rows.add_row([(begin, 1), (runs, 1)], high=1)  # made before it is read: it need not be live
+                # A value that the stage recomputes before any read need not be live at the start.
+                self.rows.add_row([(begin, 1), (runs, 1)], high=1)
             source: list[tuple[int, float]] = [(begin, 1), (runs, 1)]
             bytes_of |= {k: [*bytes_of[k], (begin, size)] for k in run if k <= producer}
             last = producer
@@ -282,7 +289,7 @@ class _StageProgram:
         return self.region[place] == region
 
     def _limit_runs(self) -> None:
-        """Add rows that limit the runs of a place: the first run is `ONE`."""
+        """Add rows that limit the runs of a place; the constant `ONE` counts its first run."""
         for place, limit in enumerate(self.run_limits):
             if limit:
                 again = [(variable, 1.0) for (_, k), variable in self.runs.items() if k == place]
@@ -290,7 +297,7 @@ class _StageProgram:
 
 
 def _last_reads(graph: ComputationGraph, order: Int32) -> list[int]:
-    """Return the last stage in which each place may run: until what it reads is changed by an update."""
+    """Return the last stage in which each place may run: before an update changes what it reads."""
     last = [order.size] * order.size
     if graph.updates.any():
         place = {v: k for k, v in enumerate(order.tolist())}

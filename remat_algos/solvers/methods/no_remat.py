@@ -10,9 +10,9 @@ from remat_algos.solvers.registry import Candidate, Task, solver
 
 @solver(price=0)
 def no_remat(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
-    """Baseline without recomputation; percentages refer to its peak.
+    """Run every needed node once: the baseline whose peak percentages refer to.
 
-    Every needed node runs once, in id order; updates of parameters run after everything that reads the parameters.
+    Nodes run in id order; updates of parameters follow all nodes that read these parameters.
     """
     run = baseline(graph)
     yield Candidate(run.schedule, simulation=run if graph.mark is None else None)

@@ -25,13 +25,13 @@ def pathremat(
 ) -> Iterator[Candidate]:
     """Split a path decomposition at its middle bag; recompute what its nodes need from both sides, in batches.
 
-    The algorithm of the paper's section 5 is in a supplement that could not be found; this one follows the same plan,
-    with only the guarantees that docs/theory/path_decompositions.md states.
+    The paper gives its algorithm in a supplement that is not available. This one follows the same idea, with only the
+    guarantees stated in docs/theory/path_decompositions.md.
 
     Parameters
     ----------
     recursion_limit, batching, length_limit : optional
-        As in `twremat`, whose components are here stretches of bags; batching is on by default.
+        As in `twremat`, with intervals of bags as components; batching is on by default.
 
     References
     ----------
@@ -39,7 +39,7 @@ def pathremat(
     """
 
     def trees(part: Part) -> Iterator[Tree]:
-        """Yield the middle bags of one path decomposition."""
+        """Yield the tree of middle bags of one path decomposition."""
         layout = greedy_layout(part.undirected, np.random.default_rng(task.seed), look=clock.check)
         if separation(part.undirected, layout) > tuning.MAX_WIDTH:
             yield None, {}

@@ -1,4 +1,4 @@
-"""Binomial checkpointing of chains whose nodes are all alike."""
+"""Binomial checkpointing of chains of equal nodes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from remat_algos.solvers.registry import Candidate, Task, solver, training_graph
 
 
 def unit_chain(graph: ComputationGraph) -> str | None:
-    """Return why a graph whose forward part is not a chain of equal nodes is refused, else None."""
+    """Return why a graph is refused, else None: its forward part is not a chain of equal nodes."""
     reason = training_graph(graph)
     if reason is None and _unit_chain(graph) is None:
         reason = "the forward part is not a chain of nodes of equal size and cost; use chain_dp"
@@ -31,7 +31,7 @@ def revolve(
     Parameters
     ----------
     checkpoints : int, optional
-        Number of values that are kept from step to step, the beginning of the chain counted; by default as many as the
+        Maximum number of values stored at a time, including the beginning of the chain; by default as many as the
         limit allows, or every number.
 
     References
@@ -64,9 +64,10 @@ def revolve(
 
 
 def forward_runs(n: int, checkpoints: int) -> int:
-    """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the smallest with C(s + r, s) >= n.
+    """Minimum forward steps to reverse n steps with s checkpoints: r n - C(s + r, s + 1).
 
-    The last step of each reversal, which keeps what its gradient reads, is not counted.
+    Here r is the smallest number with C(s + r, s) >= n. The run of each step directly before its own reversal is not
+    counted.
     """
     if n <= 1:
         return 0
@@ -77,10 +78,11 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """Return the smallest optimal number of steps to the first checkpoint after the beginning."""
+    """Return the number of steps to the first checkpoint after the beginning; the smallest of equally good ones."""
     if checkpoints == 1:
         return n - 1
-    low, high = 1, n - 1  # the cost is convex in the number of steps
+    # Bisection, since the cost is convex in the number of steps.
+    low, high = 1, n - 1
     while low < high:
         middle = (low + high) // 2
         if _divided(n, checkpoints, middle) <= _divided(n, checkpoints, middle + 1):
@@ -91,7 +93,7 @@ def first_checkpoint(n: int, checkpoints: int) -> int:
 
 
 def operations(n: int, checkpoints: int, look: Callable[[], object] = lambda: None) -> Iterator[tuple[int, int]]:
-    """Yield (operation, stage) to run n stages forward and backward; `look` is called at each division."""
+    """Yield pairs (operation, stage) that run n stages forward and backward; `look` is called at each division."""
     division = cache(first_checkpoint)
     waiting = [(0, n, checkpoints)]
     while waiting:
@@ -120,7 +122,7 @@ def _repetitions(n: int, checkpoints: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitChain:
-    """A chain of equal stages: bytes of each value, compute of each node, bytes at the peak other than checkpoints."""
+    """A chain of equal stages: bytes of a value, compute of a node, bytes at the peak without checkpoints."""
 
     stages: ChainStages
     size: int
@@ -131,11 +133,11 @@ class UnitChain:
         return len(self.stages)
 
     def checkpoints(self, limit: int) -> int:
-        """Return the number of checkpoints that a limit allows, 0 if not even the beginning fits."""
+        """Return the number of checkpoints that fit a limit; 0 if not even the beginning fits."""
         return min(max(0, limit - self.beside) // self.size, len(self) - 1)
 
     def compute(self, checkpoints: int) -> int:
-        """Compute of the optimum for a number of checkpoints: one pass and the recomputation."""
+        """Minimum compute with a number of checkpoints, one pass included."""
         extra = forward_runs(len(self), checkpoints) - (len(self) - 1)
         return self.stages.graph.needed_compute + extra * self.cost
 
@@ -146,7 +148,7 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 
 
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
-    """Return the chain of a graph whose stages are single nodes with equal figures, else None."""
+    """Return the chain of a graph if its stages are single nodes with equal figures, else None."""
     stages = stages_of(graph)
     if stages is None or not stages.is_narrow or not tuning.MIN_STAGES <= len(stages) == stages.nodes.size:
         return None

@@ -27,10 +27,10 @@ from remat_algos.wording import counted, shortened
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Fewer than `count` limits between those of a curve, each in the middle of the interval that promises most.
+    """Return at most `count` limits between those of a curve, each in the middle of the most promising interval.
 
-    Points are limits, rising, and the compute of the best schedule within each; the product of falling compute and
-    memory counts, and half of the compute of an interval is taken to fall in each half of it.
+    Points are limits, rising, and the compute of the best schedule within each. The most promising interval has the
+    largest product of its width and its decrease of compute; each half of it is assumed to have half of the decrease.
     """
     compute, added = dict(points), list[int]()
 
@@ -51,7 +51,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 
 
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
-    """Yield the row of a plan's text report about the search."""
+    """Yield the row "search" of a plan's text: the moves and the start."""
     moves, start = details.get("moves"), details.get("start")
     if is_count(moves) and isinstance(start, str):
         yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
@@ -61,18 +61,18 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
 def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int | None = None) -> Iterator[Candidate]:
     """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
 
-    The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
-    drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs, or
-    runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the best
-    of these are searched longer. On small graphs of parts that meet late, others begin at orders of one part after
-    another. Within a limit that no schedule meets, and without one, the lowest peak is searched
-    (repeatedly within a share of the lowest so far), then the minimum compute at it. A second thread runs without the
-    candidates of other solvers, so `auto` is no worse than what `search` alone finds from the order of ids.
+    The state is a schedule without useless runs; its cost is its compute plus a penalty for bytes above the limit. A
+    move frees and recomputes a value that is live at a step above the limit, removes a run, does both, shifts a run or
+    a group of runs, or adds a run of a node. Short searches start from the id order and from the best candidate of each
+    solver; longer searches continue from the best of them. On small graphs of parts that meet late, more searches start
+    from orders that run one part after another. If no schedule meets the limit, and without a limit, the lowest peak is
+    searched (repeatedly within a fraction of the lowest known one), then the minimum compute at that peak. A second
+    thread ignores the candidates of other solvers, so `auto` is never worse than `search` alone from the id order.
 
     Parameters
     ----------
     max_moves : int, optional
-        Number of moves for a limit, instead of the work that the effort allows; each start has at least 1,024.
+        Number of moves for a limit, instead of the work that the effort allows; each start gets at least 1,024 moves.
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ArgumentError("max_moves is {max_moves!r}; give a whole number of moves, 1 or more", max_moves=max_moves)
@@ -81,7 +81,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
         yield from _run(graph, task, clock, max_moves)
         return
     if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
-        fits = False  # with the starts shared with other solvers
+        fits = False
         part = 1.0 if any(each.figures[0] <= task.limit for each in task.candidates) else 0.5
         for each in _run(graph, replace(task, candidates=own), clock, max_moves, part=part):
             fits |= each.figures[0] <= task.limit
@@ -91,25 +91,25 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
         return
 
     def alone(clock: Clock) -> list[Candidate]:
-        found = list[Candidate]()
+        candidates = list[Candidate]()
         with until_stopped(memory=True) as ending:
             for each in _run(graph, replace(task, candidates=own), clock, max_moves, run=1):
-                found.append(each)
+                candidates.append(each)
         clock.note(ending.stop)
-        return found
+        return candidates
 
-    with clock.beside(alone) as found_alone:
+    with clock.beside(alone) as result_alone:
         with until_stopped() as ending:
             yield from _run(graph, task, clock, max_moves, part=1 if n_cores() > 1 else 0.5)
         clock.note(ending.stop)
-        yield from found_alone()
+        yield from result_alone()
         clock.stop.pass_on()
 
 
 def _run(
     graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0, run: int = 0
 ) -> Iterator[Candidate]:
-    """Yield the candidates of one run, in a part of the time left."""
+    """Yield the candidates of one run, in a part of the remaining time."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
     yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():
@@ -121,7 +121,7 @@ def _run(
 
 
 class _LimitSearch:
-    """The searches on one graph, each with a share of the work, in a `part` of the time and progress that are left."""
+    """The searches on one graph, each with a share of the work, in a `part` of the remaining time and progress."""
 
     def __init__(
         self, graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float
@@ -164,7 +164,7 @@ class _LimitSearch:
         self.lowest_work = round(tuning.LOWEST_WORK * lowest / (1 if graph.n_nodes <= tuning.ALONE_NODES else 2))
 
     def _in_time(self, work: int) -> int:
-        """Return the work, cut to what a core does in the time left; a cut is noted as DEADLINE."""
+        """Return the work, or less if a core cannot do it in the remaining time; then DEADLINE is noted."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
@@ -175,14 +175,15 @@ class _LimitSearch:
         return possible
 
     def within(self, limit: int) -> Iterator[Annealed]:
-        """Yield improving schedules within a limit; if it is not above the bound, of the lowest peak."""
+        """Yield ever better schedules within a limit; if it is at most the bound, schedules of the lowest peak."""
         if limit > self.bound:
             work, seeds = self._in_time(self.work), self._seeds(limit)
             order = yield from self._order(limit, int(tuning.ORDER_WORK * work))
             if order is not None:
                 work -= int(tuning.ORDER_WORK * work)
                 seeds = [start for seed in seeds for start in (order, seed)]
-            if order is None or order.figures[0] > limit:  # one pass is the minimum compute
+            # A single pass within the limit has minimum compute, so nothing is left to search.
+            if order is None or order.figures[0] > limit:
                 best = yield from self._rounds(seeds, limit, work)
                 if best is not None:
                     best = yield from self._unmet(best, limit)
@@ -209,7 +210,8 @@ class _LimitSearch:
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
         """On small graphs, search longer from the best schedule until nothing improves.
 
-        Where parts stay apart, first from each order of them: within little memory no move leads from one to another.
+        If the graph has parts, search first from each order of them: under a tight limit no move leads from one order
+        to another.
         """
         task, goal, orders = self.task, self.task.goal or 0, self.by_part
         short = not orders and (task.effort == FAST or self.graph.n_nodes > SMALL)
@@ -226,13 +228,13 @@ class _LimitSearch:
             best = min(best, found or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Yield schedules of falling peaks, down to a sought peak; `part` is the share of remaining progress."""
+        """Yield schedules of falling peaks, down to the sought peak; `part` is the share of the remaining progress."""
         best, sought = None, self.task.sought
         groups = [self._seeds(self.bound), *([order] for order in self.by_part)]
         part /= len(groups) + tuning.MAX_LOWER
         first, work = round(tuning.FIRST_LOWEST * work), len(groups) * round(tuning.NEXT_LOWEST * work)
         for i, seeds in enumerate(groups):
-            part /= 1 - part * (i > 0)  # equal parts
+            part /= 1 - part * (i > 0)  # keeps parts equal
             for lower in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
                 if best is None or self.annealer.key(lower, self.bound) < self.annealer.key(best, self.bound):
                     best = lower
@@ -246,7 +248,7 @@ class _LimitSearch:
         while best is not None and best.figures[0] > self.bound and place < len(shares) and count < most:
             limit = max(self.bound, int(shares[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound), *self.by_part]
-            part /= 1 - part  # equal parts
+            part /= 1 - part  # keeps parts equal
             found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
             if found is not None and found.figures[0] < best.figures[0]:
                 best = found
@@ -256,7 +258,7 @@ class _LimitSearch:
         return best
 
     def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
-        """Search for an order of one pass within the limit; None if all orders have about the same peak."""
+        """Search for an order of one pass within the limit; None if all such orders have about the same peak."""
         graph, task = self.graph, self.task
         free = graph.mark is None and task.constraints is None and tuning.ALONE_NODES < graph.n_nodes <= COOL_NODES
         if not free or one_pass_bound(graph, self.clock)[0] > tuning.ORDER_ROOM * self.first.figures[0]:
@@ -270,15 +272,15 @@ class _LimitSearch:
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
         """Yield the best schedules within limits from the lowest peak (of the candidates, if any) to that of one pass.
 
-        Evenly spaced limits first: from high to low, each from the best at the limit above or a better start of its
-        own; then back up, each from its best and from the best at the limit below. The lower the limit, the more work.
-        Then some limits where the curve bends, each from its best neighbours.
+        First, evenly spaced limits from high to low, each from the best schedule at the limit above or from a better
+        candidate; then from low to high, each from its own best schedule and that of the limit below. Lower limits get
+        more work. Then limits at bends of the curve, each from the best schedules of both neighbours.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
         known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
-        # no frontier request, or no known plan: search the lowest peak first
+        # Otherwise the lowest peak of other solvers begins the frontier.
         if lowest is None:
             lowest = yield from self._lowest(int(tuning.LOWEST_PEAK_SHARE * total), tuning.LOWEST_PEAK_SHARE)
         if lowest is None:
@@ -297,14 +299,14 @@ class _LimitSearch:
             (best,) = yield from self.annealer.each([(limit, [best, bests[limit]])], work)
             bests[limit] = best
         added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // tuning.LIMITS_PER_BEND)
-        beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
-        points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
+        neighbours = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
+        points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, neighbours, strict=True)]
         work = int(tuning.BENDS_WORK * total) // max(1, len(points))
         self.annealer.begin_stage(work * len(points), 1.0)
         yield from self.annealer.each(points, work)
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
-        """Return the user's own start and the best of each other solver, each followed by the order of ids."""
+        """Return the user's own start and the best candidate of each other solver, each followed by the id order."""
         bests = {} if best is None else {"search": best}
         for name, each in self.known:
             if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):
@@ -328,7 +330,7 @@ class _LimitSearch:
         goal: int | None = None,
         lowest: bool = False,
     ) -> Generator[Annealed, None, Annealed | None]:
-        """The rounds of the annealer, as the effort has them, to a compute of `goal`, by default the lower bound."""
+        """Run the rounds of the annealer with this effort, to a compute of `goal`, by default the lower bound."""
         if goal is None:
             goal = max(self.graph.needed_compute, self.task.goal or 0)
         count = self.effort.first_searches

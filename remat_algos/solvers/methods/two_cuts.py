@@ -1,4 +1,4 @@
-"""Plans from the two minimum cuts of the closure bound between which the limit lies."""
+"""Plans between the two minimum cuts of the closure bound whose bytes enclose the limit."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -19,18 +19,17 @@ from remat_algos.solvers.registry import Candidate, Task, evaluated, solver, tra
 
 @solver(needs=training_graph, price=0.005)
 def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
-    """Recompute what the closure bound does: early nodes at a higher price of a byte than late ones.
+    """Recompute what the closure bound recomputes, at a higher price of a byte for early nodes than for late ones.
 
-    The closure bound relaxes a schedule to a single step: each value stays in memory, or its node is recomputed later,
-    whichever costs less at a price of a byte. Just below the price that proves the bound the choice keeps too much,
-    just above it recomputes more than enough; in a network of equal blocks they differ in every block. Up to some node
-    this takes the second, from there on the first: gradients of the last blocks are computed first, when memory is
-    full. A bisection finds that node.
+    The closure bound relaxes a schedule to a single step: each value either stays in memory or is recomputed later,
+    whichever is cheaper at a price of a byte. Just below the price that proves the bound, this choice keeps too many
+    bytes; just above it, it recomputes more than necessary. In a network of equal blocks they differ in every block.
+    This solver takes the second choice up to some node and the first choice from there on, since gradients of
+    the last blocks are computed first, when memory is full. Bisection finds that node.
     """
     yield Candidate(mirror_schedule(graph, _counts(graph)))
-    known = task.closure
     for limit in _limits(graph) if task.limit is None else [task.limit]:
-        bound = known or overhead_bound(graph, limit, look=clock.check)
+        bound = task.closure or overhead_bound(graph, limit, look=clock.check)
         if bound.prices is not None:
             yield from _between(graph, limit, bound, clock)
 
@@ -42,9 +41,9 @@ def _limits(graph: ComputationGraph) -> list[int]:
 
 
 def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
-    """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
+    """Return the nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price.
 
-    At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.
+    At the price of the bound itself both cuts have equal cost, and the limit is between the bytes that they keep.
     """
     if bound.prices is None:
         raise ArgumentError(
@@ -56,7 +55,7 @@ def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, In
 
 
 def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Clock) -> Iterator[Candidate]:
-    """Yield the two choices, then those between them, by bisection."""
+    """Yield the two choices, then mixtures of them, by bisection."""
     few, many = (_counts(graph, again) for again in closure_sides(graph, bound))
     places = np.flatnonzero(few != many)
     low, high = -1, places.size + 1
@@ -77,7 +76,7 @@ def _between(graph: ComputationGraph, limit: int, bound: LowerBound, clock: Cloc
 
 
 def _counts(graph: ComputationGraph, again: Int32 | None = None) -> Int64:
-    """Mirror counts int64[n]: 1 for nodes that are recomputed."""
+    """Mirror counts, int64[n]: 1 for recomputed nodes."""
     counts = np.zeros(graph.n_nodes, np.int64)
     if again is not None:
         counts[again] = 1

@@ -29,19 +29,19 @@ def twremat(
     orders: int | None = None,
     length_limit: float = tuning.LENGTH_LIMIT,
 ) -> Iterator[Candidate]:
-    """Run the nodes of a balanced separator one by one; recompute what each needs from the components it separates.
+    """Run the nodes of a balanced separator one by one; recompute what each needs from the components around it.
 
     Parameters
     ----------
     recursion_limit : int, optional
-        k of TwRemat(k): components of fewer bags are run in one pass; 1 is the paper's algorithm, a k above the number
-        of bags is one pass over the whole graph. By default several values are tried and the best is taken.
+        k of TwRemat(k): components of fewer than k bags are run in one pass; 1 is the paper's algorithm, and a k above
+        the number of bags is one pass over the whole graph. By default several values are tried.
     batching : bool, optional
-        Let a component, when visited, compute everything that will be requested from it and that it can compute by
-        then, unlike the paper's algorithm. By default whichever is better.
+        Unlike the paper, compute in each visit to a component also values that later readers will need, if their
+        inputs are available. By default whichever is better.
     orders : int, optional
-        Number of elimination orders to try: by minimum fill-in, minimum degree, minimum density of missing edges, then
-        by these rules with random ties. By default 16, fewer on graphs of less than 128 or more than 2,500 nodes.
+        Number of elimination orders to try: minimum fill-in, minimum degree, minimum density of missing edges, then the
+        same rules with random ties. By default 16, fewer on graphs of fewer than 128 or more than 2,500 nodes.
     length_limit : float
         Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
         (`skipped`).
