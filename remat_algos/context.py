@@ -171,14 +171,12 @@ class _Stages:
         self.count, self.done, self.name = count, 0, name
 
     def advance(self, steps: int, so_far: str) -> None:
-        """Count completed steps of the stage, and call back."""
         self.done += max(0, steps)
         share = self.begin + (self.end - self.begin) * min(1.0, self.done / max(1, self.count))
         words = f"{100 * share:.0f} % of its {self.name}" if self.begun else f"candidates {self.done:,}"
         self.notify(share, f"{words}{so_far and ' · '}{so_far}")
 
     def notify(self, share: float, what: str) -> None:
-        """Call back, unless nothing has changed."""
         news = max(self.reported[0], min(WHOLE, int(WHOLE * share + 1e-6))), what
         if self.report is not None and news != self.reported:
             self.reported = news

@@ -131,8 +131,6 @@ def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: flo
 
 
 class _Filling(string.Formatter):
-    """Fills templates of sentences."""
-
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         if conversion is not None:
             return SHOWN[conversion](value)

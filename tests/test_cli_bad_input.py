@@ -217,7 +217,7 @@ OUTPUTS = [
 PLANS = [
     case("missing plan", GRAPH, "verify g.nodes.csv plan.json", "plan.json", "no such file"),
     case("plan that is a folder", GRAPH | {"plan.json/": None}, "verify g.nodes.csv plan.json", "directory"),
-    claims("empty plan", "", "plan.json", "whole"),
+    claims("empty plan", "", "plan.json", "complete file"),
     claims("truncated plan", lambda: plan()[:300], "plan.json", "line 1, column"),
     claims("binary junk as a plan", bytes(range(256)), "plan.json"),
     claims("list as a plan", "[1, 2]", "plan.json", "object"),
@@ -375,7 +375,7 @@ LINES = {
     "simulate chain.nodes.csv --keep ''": "--keep",
     "simulate chain.nodes.csv --recompute ' , '": "--recompute",
     "simulate chain.nodes.csv --keep a --recompute a": "a is named both",
-    "simulate chain.nodes.csv --keep a --recompute b": "give one, or an order",
+    "simulate chain.nodes.csv --keep a --recompute b": "give one of them, or a schedule",
     "simulate chain.nodes.csv --recompute 'grad(a)'": "grad(a)",
     "simulate chain.nodes.csv --keep 'grad(a)'": "grad(a)",
     "simulate chain.nodes.csv plan.json --recompute loss": "loss",

@@ -136,7 +136,7 @@ def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
     monkeypatch.setattr(room, "answered", interrupted)
     said = remat(*ASK, *FEW)
     assert (said.code, said.err) == (130, "")
-    assert said.lines[-1] == "interrupted; these are the largest values found so far"
+    assert said.lines[-1] == "interrupted; these are the largest values found"
     assert [row[0] for row in rows_of(said)[0]] == ["no_remat", "chen_sqrt"]
     assert int(rows_of(said)[0][0][1]) > 0
     record = remat(*ASK, *FEW, "--json").record

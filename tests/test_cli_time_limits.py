@@ -104,7 +104,7 @@ def test_a_fit_without_time_tries_one_value_for_each_solver():
 def test_a_cut_fit_is_told_from_an_interrupted_one(remat):
     said = remat("fit", *SEARCHES["fit"], "--time-limit", "0")
     assert said.code == 0
-    assert "time limit reached; these are the largest values found so far" in said.flat
+    assert "time limit reached; these are the largest values found" in said.flat
 
 
 def test_the_bound_of_one_pass_is_no_more_than_proven_where_its_time_is_over():

@@ -688,7 +688,7 @@ def test_operators_are_counted_in_flops():
 
 @pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), "3", None])
 def test_a_cost_function_that_gives_no_cost_is_refused(amount):
-    with pytest.raises(GraphError, match=r"cost function gave .*; give ns, a number of 0 or more"):
+    with pytest.raises(GraphError, match=r"cost function returned .*; give ns, a number of 0 or more"):
         operator_costs(lambda flops, moved: amount, [1], [1], [0])
 
 

@@ -481,7 +481,9 @@ def test_a_wrong_option_is_a_type_error(solver):
 
 
 def test_auto_takes_no_options():
-    with pytest.raises(TypeError, match="options segments belong to one solver; name it, auto takes none"):
+    with pytest.raises(
+        TypeError, match="options segments belong to one solver; name that solver, since auto has no options"
+    ):
         solve(training_chain(4), segments=2)
 
 

@@ -164,7 +164,7 @@ def test_what_is_no_text_is_refused(tmp_path):
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     found = share_storage(Buffers([0], [1], [8]))
     (tmp_path / "b.csv").write_text("as it was")
-    with pytest.raises(OSError, match="no such folder; make it first"):
+    with pytest.raises(OSError, match="no such folder; create it first"):
         write_allocation(found, tmp_path / "nowhere" / "b.csv")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):

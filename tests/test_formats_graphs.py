@@ -760,7 +760,7 @@ BAD_JSON = {
     },
     "name": (node(name=1), {"key": "name", "what": "node 1"}),
     "empty name": (node(name=""), {"name": ""}),
-    "half a character": (node(name="\ud800"), "a text in it has half of a character"),
+    "half a character": (node(name="\ud800"), "a string has half of a surrogate pair"),
     "a name twice": (node(name="a"), {"name": "a"}),
     "mark 3": (node(mark=3), {"node": "b", "mark": 3}),
     "huge mark": (node(mark=10**30), {"what": "mark"}),

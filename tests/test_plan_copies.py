@@ -171,7 +171,7 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
 
 def test_costs_without_a_unit_are_refused():
     graph = replace(GRAPH, labels=replace(GRAPH.labels, compute_unit=""))
-    with pytest.raises(PlanError, match='"link" of the plan does not go with the graph'):
+    with pytest.raises(PlanError, match='"link" of the plan does not fit the graph'):
         verify(graph, RECORD)
 
 

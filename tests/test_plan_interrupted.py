@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_sqrt", "chen_greedy", "chen_recursive"]  # in the order in which they run
-STOPPED = "stopped interrupted; this is the best plan found so far"
+STOPPED = "stopped interrupted; this is the best plan found"
 each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "liveness_dp"])
 
 
@@ -359,7 +359,7 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
     assert said == {"chen_sqrt": False, "chen_greedy": True, "chen_recursive": None, "greedy_remat": None}
     assert {entry.solver: entry.note for entry in found.entries} == {
         "chen_sqrt": "",
-        "chen_greedy": "interrupted, the best so far",
+        "chen_greedy": "interrupted, the best found",
         "chen_recursive": "not tried: interrupted",
         "greedy_remat": "not tried: interrupted",
     }

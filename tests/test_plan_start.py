@@ -149,7 +149,7 @@ def test_a_start_that_is_refused_names_its_file(remat, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--solver", "twremat"], "twremat takes no start"),
+        (["--solver", "twremat"], "twremat accepts no start"),
         (["-o", "start.txt"], "start.txt would overwrite an input file; name another file"),
     ],
 )

@@ -136,7 +136,7 @@ def test_both_plans_have_a_name():
 def test_another_order_of_the_same_runs():
     graph = graph_of([[], [], [0, 1]])
     apart = difference(plan_of(graph, [0, 1, 2]), plan_of(graph, [1, 0, 2]))
-    assert list(apart.notes()) == ["every node runs equally often, in another order from step 0 on"]
+    assert list(apart.notes()) == ["every node runs equally often; the orders differ from step 0 on"]
 
 
 def test_an_order_that_goes_on_where_the_other_ends():

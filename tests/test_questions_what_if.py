@@ -168,7 +168,7 @@ FAULTS = {
     "a gradient": (differentiate(small()), {"keep": ["grad(B)"]}, "is a gradient"),
     "both": (small(), {"keep": ["A", "B"], "recompute": ["B"]}, "B is named both"),
     "both in a schedule": (small(), {"keep": ["B"], "recompute": ["B"], "schedule": BEFORE}, "B is named both"),
-    "each a list": (small(), {"keep": ["A"], "recompute": ["B"]}, "the others"),
+    "each a list": (small(), {"keep": ["A"], "recompute": ["B"]}, "the other nodes"),
     "once": (small(once=[1, 0, 0, 0, 0]), {"recompute": ["A"]}, "A must run only once"),
     "once in a schedule": (small(once=[0, 1, 0, 0, 0]), {"recompute": ["B"], "schedule": BEFORE}, "B must run only"),
     "kept": (small(mark=[0, KEEP, 0, 0, 0]), {"recompute": ["B"]}, "B is marked to be kept"),

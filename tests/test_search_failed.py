@@ -29,7 +29,7 @@ def failing(request, plant):
 def test_its_plan_is_kept_and_says_so_in_text_and_json(failing, tmp_path):
     plan = ra.solve(GRAPH, "90%", solver="half_done")
     assert (plan.method, plan.report.stop) == ("half_done", Stop.FAILED)
-    assert "stopped a solver failed; this is the best plan found so far" in " ".join(str(plan).split())
+    assert "stopped a solver failed; this is the best plan found" in " ".join(str(plan).split())
     plan.save(tmp_path / "plan.json")
     details = json.loads((tmp_path / "plan.json").read_text())["details"]
     assert (details["failed"], details["complete"]) == (True, False)
@@ -43,7 +43,7 @@ def test_a_comparison_has_the_word_too(failing):
     found = ra.compare(GRAPH, "90%", solvers=["half_done", "no_remat"])
     failed = {entry.solver: entry for entry in found.entries}["half_done"]
     assert (failed.record()["feasible"], failed.record()["failed"]) == (True, True)
-    assert "half_done: failed, the best so far" in found.notes()
+    assert "half_done: failed, the best found" in found.notes()
 
 
 def test_without_a_plan_within_the_budget_its_error_is_the_answer(failing, request):

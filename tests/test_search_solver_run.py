@@ -227,7 +227,7 @@ def test_an_error_of_one_solver_is_its_reason(error):
     report = found.outcomes["toy"].report("toy")
     failed = not isinstance(error, BudgetError)  # which is an answer: no other schedule fits
     assert (report.stop, report.stop.complete) == ((Stop.FAILED, False) if failed else (Stop.DONE, True))
-    words = "stopped a solver failed; this is the best plan found so far"
+    words = "stopped a solver failed; this is the best plan found"
     assert (words in " ".join(str(replace(solve(GRAPH, "70%"), report=report)).split())) == failed
 
 

@@ -118,7 +118,7 @@ def test_options_of_a_plan_that_echo_does_not_have_leave_out_its_report(files):
     for options, reason in ({"mode": "fast"}, "mode is 'fast'"), ({"speed": 3}, "echo has no option speed"):
         explanation = explain(replace(plan, options=options))
         assert explanation.report is None
-        assert f"echo does not report of this plan: {reason}" in " ".join(str(explanation).split())
+        assert f"echo has no report on this plan: {reason}" in " ".join(str(explanation).split())
         assert "regions" not in explanation.record()
         assert reason in explanation.record()["no_report"]
 

@@ -139,7 +139,7 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": CHAIN, "gradients": {"decode": 1}}, "'decode'"),
         ({"graph": CHAIN, "gradients": {LONG: 1}}, "no option"),
         ({"graph": LONG}, "too long"),
-        ({"graph": CHAIN, "nodes": LONG}, "nodes go with"),
+        ({"graph": CHAIN, "nodes": LONG}, "nodes are for an edge list"),
         ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
         ({"graph": CHAIN, "budget": LONG}, "'x{"),
         ({"graph": CHAIN, "effort": LONG}, "effort is"),
@@ -266,7 +266,7 @@ def test_a_table_has_every_column_and_row(swept, tmp_path):
     lines = (tmp_path / "table.csv").read_text().splitlines()
     assert lines[0] == ",".join(RECORD_KEYS)
     assert len(lines) == 1 + len(swept)
-    with pytest.raises(SweepError, match=r"table\.xls is none of \.csv, \.parquet"):
+    with pytest.raises(SweepError, match=r"table\.xls has another extension; use \.csv, \.parquet"):
         swept.save(tmp_path / "table.xls")
 
 
@@ -428,7 +428,7 @@ def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkey
     monkeypatch.setattr("remat_algos.sweeps.tuning.PAUSE", 0.01)
     monkeypatch.setattr("remat_algos.sweeps.tuning.START_PATIENCE", 0.2)
     failing_starts(monkeypatch, 60)
-    with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); free memory"):
+    with pytest.raises(SweepError, match=r"no process .* for 0\.2 s \(Resource temporarily unavailable\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=2)
     assert not results_in(tmp_path / "results")
 
@@ -578,7 +578,7 @@ def test_a_command_that_is_stopped_ends_soon_and_keeps_what_is_finished(sent, tm
     out, err = process.communicate(timeout=60)
     assert process.returncode == (130 if sent == signal.SIGINT else 143), err
     assert "interrupted" in out
-    assert "left; run the same sweep again to go on" in " ".join(out.split())
+    assert "left; run the same sweep again to continue" in " ".join(out.split())
     assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
     assert 3 <= len(ra.read_sweep(tmp_path / "results")) < 99
 
@@ -836,7 +836,7 @@ def test_a_folder_that_is_no_sweeps_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     (tmp_path / "file").touch()
-    for name, said in (("mine", "holds other files"), ("file", "is a file")):
+    for name, said in (("mine", "has other files"), ("file", "is a file")):
         with pytest.raises(SweepError, match=said):
             ra.sweep(ROWS, tmp_path / name)
     for name in ("mine", "missing"):
@@ -908,7 +908,9 @@ def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, folder):
     part.write_text("lost")
     found = ra.read_sweep(folder)
     assert (len(found), found.damaged) == (12 - lost, 1)
-    with pytest.raises(SweepError, match=f"results/{part.name} is a file, where the sweep has a folder; remove it"):
+    with pytest.raises(
+        SweepError, match=f"results/{part.name} is a file, and the sweep needs a folder of that name; remove it"
+    ):
         ra.sweep(ROWS, folder, processes=1)
     part.unlink()
     assert lasting(ra.sweep(ROWS, folder, processes=1)) == lasting(swept)
@@ -921,7 +923,9 @@ def test_a_file_in_the_place_of_a_folder_of_a_sweep_is_told(name, swept, folder)
     shutil.rmtree(folder / name, ignore_errors=True)
     (folder / name).write_text("lost")
     assert len(ra.read_sweep(folder)) < 12
-    with pytest.raises(SweepError, match=rf"{name}(/.+)? is a file, where the sweep has a folder; remove it"):
+    with pytest.raises(
+        SweepError, match=rf"{name}(/.+)? is a file, and the sweep needs a folder of that name; remove it"
+    ):
         ra.sweep(ROWS, folder, processes=1)
 
 
@@ -931,7 +935,7 @@ def test_a_plan_that_is_damaged_is_told_with_its_file(plan, swept, folder):
     i = next(i for i, row in enumerate(found) if row["outcome"] == "planned")
     file = SweepFolder(folder).result_file(found[i]["job"])
     file.write_bytes(file.read_bytes().splitlines(keepends=True)[0] + plan)
-    with pytest.raises(PlanError, match=rf"{file.name} is damaged, and holds no plan; remove it"):
+    with pytest.raises(PlanError, match=rf"{file.name} is damaged and has no plan; remove it"):
         found.plan(i)
 
 
@@ -1038,7 +1042,7 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
         (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory: 'much' is not a size"),
         (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),
         (["jobs.jsonl", "-o", "r", "--table", "t.xls"], "t.xls is none of .csv, .parquet"),
-        (["jobs.jsonl", "-o", "."], ". holds other files; name a new folder"),
+        (["jobs.jsonl", "-o", "."], ". has other files; name a new folder"),
         ([".", "--retries", "3"], "--retries goes with jobs, and . is a folder of results"),
         ([".", "--part", "1/1"], "--part goes with jobs, and . is a folder of results"),
         ([".", "--retry-failed"], "--retry-failed goes with jobs"),

@@ -184,7 +184,7 @@ def writable(path: str) -> str:
     if file.exists() and not file.is_file():
         return path  # a pipe or a device: not replaced
     if not folder.is_dir():
-        raise ArgumentError("{path!p}: there is no folder {folder!w}; make it first", path=path, folder=folder)
+        raise ArgumentError("{path!p}: there is no folder {folder!w}; create it first", path=path, folder=folder)
     if not os.access(folder, os.W_OK):
         raise ArgumentError(
             "{path!p}: the folder {folder!w} cannot be written to; choose another", path=path, folder=folder

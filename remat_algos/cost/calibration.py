@@ -38,11 +38,7 @@ class Timings:
     copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]] | None = None
 
     def device(self, name: str, memory: int, source: str, multiprocessors: int | None = None) -> Device:
-        """Return the device: the best rates, the median launch, and the link that fits the copies best.
-
-        Its latency and its rate each way minimize the sum of squared relative errors, so that copies of all sizes have
-        equal weight.
-        """
+        """Return the device: the best rates, the median launch, and the link that minimizes squared relative errors."""
         flops = {
             dtype: max(2 * n**3 / _fastest(seconds) for n, seconds in sizes.items())
             for dtype, sizes in self.products.items()
@@ -130,11 +126,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An array library and its device.
-
-    `arrays` is NumPy, or a module with its functions; `finish` waits for all started operations; `version` includes the
-    name of the library; `pinned` allocates bytes of pinned host memory.
-    """
+    """An array library and its device; `finish` waits for started operations, `pinned` allocates pinned host memory."""
 
     arrays: Any
     finish: Callable[[], object]

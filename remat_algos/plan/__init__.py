@@ -1,1 +1,1 @@
-"""A plan: its simulated schedule, its JSON, the proofs of its claims, and its policies for other frameworks."""
+"""Plans: the simulated schedule, JSON, verification of claims, and policies for other frameworks."""

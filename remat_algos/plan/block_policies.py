@@ -1,9 +1,9 @@
 """The cheapest policy per block within a budget.
 
-Each kind of block has a list of options: sets of operators whose outputs stay. Simulations in which every block takes
-an option give the bytes that each option keeps, the bytes of the block's own part of the schedule, and the cost of what
-runs again. One dynamic program over the blocks chooses among the options by the bytes kept so far, and every choice is
-simulated.
+Each kind of block has a list of options: sets of operators whose outputs stay. A simulation in which every block takes
+one option measures, for each block, the bytes that the option keeps, the bytes of the block's own part of the schedule,
+and the cost of recomputation. A dynamic program over the blocks, whose state is the bytes kept so far, chooses among
+the options, and its choices are simulated.
 """
 
 from __future__ import annotations
@@ -57,41 +57,41 @@ def plan_policy(
 ) -> Policy:
     """Search for the cheapest policy per block whose peak stays within a budget.
 
-    Each block is kept whole, or checkpointed: its operators run again right before its first gradient, except for
-    those whose outputs stay. So do `torch.utils.checkpoint`, and the trainers built on it, without another runtime.
+    Each block is kept, or checkpointed: its operators, except those whose outputs stay, are recomputed right before its
+    first gradient. `torch.utils.checkpoint` and the trainers built on it do the same, so no other runtime is needed.
 
     Parameters
     ----------
     graph : ComputationGraph
         With a backward part (`differentiate`).
     budget : Budget, int or str
-        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least", or
-        "least+0.1%"; `Budget(device="24GiB")` counts residents too.
+        Bytes of the peak, without residents: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least",
+        or "least+0.1%"; `Budget(device="24GiB")` includes residents.
     blocks : Blocks, str or sequence of str
-        The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" to
-        try one cut after the other and take the cheaper policy.
+        The blocks, or their module paths: "layers.*"; "layers.*,head" for several stacks; "layers.*|layers.*.mlp" for
+        the cheaper policy of two divisions.
     semantics : {"eager", "graph"}
-        What runs again: all operators that are not saved, up to the last tensor that a gradient needs, as in eager
-        PyTorch; or only what gradients need, as in compiled graphs.
+        What is recomputed: all operators that are not saved, up to the last tensor that a gradient needs, as in eager
+        PyTorch; or only operators that gradients need, as in compiled graphs.
     link : Link, Device, mapping, str or path, optional
-        The inputs of checkpointed blocks may then go to the host over this link. The costs of the graph must be times.
-        Copies are synchronous: their time counts.
+        With a link, inputs of checkpointed blocks may go to the host. The costs of the graph must be times. Copies are
+        synchronous, so their time is added.
     holds : Holds, optional
         How long eager PyTorch keeps values after their last read in the graph.
 
     Returns
     -------
     Policy
-        The cheapest found. Its simulated peak is within the budget; `bound` says how much cheaper another could be.
+        The cheapest policy found. Its simulated peak is within the budget; `bound` is a lower bound on its cost.
 
     Raises
     ------
     PlanError
         If no block matches, blocks overlap, or no gradient reads what they compute.
     BudgetError
-        If no policy fits. The error gives the lowest peak found.
+        If no policy fits; the error has the lowest peak found.
     ValueError
-        If `semantics` is unknown, `holds` is for another graph, or the budget is one of overhead.
+        If `semantics` is unknown, `holds` is for another graph, or the budget limits overhead.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def plan_policy(
     >>> policy.peak_memory <= policy.limit, policy.treatments[0].decision
     (True, 'recompute')
     """
-    asked = Budget.of(budget)
-    if asked.overhead is not None:
+    requested = Budget.of(budget)
+    if requested.overhead is not None:
         raise ArgumentError(
-            "a policy has no overhead budget ({overhead!r}); give a memory budget", overhead=asked.overhead
+            "a policy has no overhead budget ({overhead!r}); give a memory budget", overhead=requested.overhead
         )
     if isinstance(blocks, str) and "|" in blocks:
         policy: Policy = cheapest(
-            partial(plan_policy, graph, asked, part, semantics=semantics, link=link, holds=holds)
+            partial(plan_policy, graph, requested, part, semantics=semantics, link=link, holds=holds)
             for part in blocks.split("|")
         )
         return policy
@@ -119,34 +119,36 @@ def plan_policy(
         raise wrong_length("holds", holds.live_until.size, graph.n_values, "value")
     over = None if link is None else get_link(link)
     search = _BlockSearch(Policy.of(graph, cut, [KEEP] * len(cut), semantics=semantics, holds=holds, link=over), cut)
-    if asked.least or asked.above_lowest is not None:
+    if requested.least or requested.above_lowest is not None:
         lowest = search.lowest()
-        return lowest if asked.least else search.within(int(lowest.peak_memory * (1 + (asked.above_lowest or 0))))
-    limit = asked.memory_limit(search.base.peak_memory, graph.resident_memory)
+        if requested.least:
+            return lowest
+        return search.within(int(lowest.peak_memory * (1 + (requested.above_lowest or 0))))
+    limit = requested.memory_limit(search.base.peak_memory, graph.resident_memory)
     return search.lowest() if limit is None else search.within(limit)
 
 
 def cheapest(searches: Iterable[Callable[[], Any]]) -> Any:
     """Return the cheapest of several plans, or the one with the lowest peak if there is no limit."""
-    found, errors = [], []
+    plans, errors = [], []
     for search in searches:
         try:
-            found.append(search())
+            plans.append(search())
         except BudgetError as error:
             errors.append(error)
-    if not found:
+    if not plans:
         raise min(errors, key=lambda error: error.reached)
-    return min(found, key=lambda each: (each.peak_memory if each.limit is None else 0, each.overhead))
+    return min(plans, key=lambda each: (each.peak_memory if each.limit is None else 0, each.overhead))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Options:
     """Options of one block.
 
-    `decision` int8[o] is a place in `DECISIONS`, `saved` bool[o, k] has the members whose outputs stay, `host` int64[o]
-    the bytes of the inputs that go to a host with a limit. The others are simulated, int64[o]: `kept` is what the
-    forward part of the block adds to the live bytes, `own` the bytes at the worst step of its forward and backward part
-    beyond those live before it, `cost` that of the reruns and copies.
+    `decision`, int8[o], is an index of `DECISIONS`; `saved`, bool[o, k], has the members whose outputs stay; `host`,
+    int64[o], the bytes of inputs that go to a host of limited memory. The other fields, int64[o], are simulated: `kept`
+    are the bytes that the forward part of the block adds to the live bytes, `own` the bytes at the worst step of its
+    forward and backward part in addition to those live before, and `cost` that of recomputation and copies.
     """
 
     decision: Int8
@@ -161,7 +163,7 @@ class _Options:
         return int(self.decision[at]), self.saved[at]
 
     def undominated(self) -> _Options:
-        """Return the options that no other dominates, and the first two, which uniform policies need."""
+        """Return the options that no other dominates, and the first two, which `uniform` needs."""
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
         found = [0, 1][: order.size]
@@ -173,33 +175,34 @@ class _Options:
 
 
 class _BlockSearch:
-    """Options of the blocks of a policy that keeps them all, and the choice among them."""
+    """The options of the blocks, and the choice among them; `keeping` is the policy that keeps all blocks."""
 
     def __init__(self, keeping: Policy, blocks: Blocks) -> None:
         graph, link = keeping.graph, keeping.link
         self.keeping, self.graph, self.blocks, self.base = keeping, graph, blocks, keeping.simulation
         self.reads = member_reads(graph, blocks)
         self.treated = (blocks.trigger >= 0) & ~np.isin(np.arange(len(blocks)), [*blocks.refusals])
-        self.taker = np.full(graph.n_values, -1)  # of values that one block takes
+        self.taker = np.full(graph.n_values, -1)  # block, by input
         for b, inputs in enumerate(blocks.inputs):
             self.taker[inputs] = b
         self.copies = np.zeros(graph.n_values, np.int64)
         if link is not None:
             self.copies = np.sum(link.planned.times(graph), axis=0)
         self.host = UNLIMITED if link is None or link.host is None else link.host
-        # The backward part of a block lies between its trigger and the next trigger.
+        # The backward part of a block is between its trigger and the next trigger.
         needed = np.flatnonzero(graph.needed)
         backward = needed[~graph.forward[needed]]
         begin = np.where(blocks.trigger >= 0, np.searchsorted(backward, blocks.trigger), backward.size)
         begins = np.unique(np.append(begin, backward.size))
         until = begins[np.searchsorted(begins, begin, "right").clip(max=begins.size - 1)]
         ahead = np.append(needed[graph.forward[needed]][-1:], backward)
-        self.ahead = ahead[begin], ahead[until]  # the nodes before which each backward part begins and ends
+        # The last node before each backward part, and its last node.
+        self.ahead = ahead[begin], ahead[until]
         trace, bounds, live, (begin, _) = self._parts(self.base)
         self.start, self.outside = int(live[0]), int(trace[: bounds[0]].max(initial=0))
         self.head = int(trace[bounds[-1] : begin.min()].max(initial=0) - live[-1])
-        self.kinds: list[int] = []  # of blocks that also have the same operators to save
-        self.simulated: dict[bytes, tuple[int, int]] = {}  # peak and cost of choices
+        self.kinds: list[int] = []  # of blocks, by equal options
+        self.simulated: dict[bytes, tuple[int, int]] = {}  # (peak, cost), by choice
 
     @cached_property
     def options(self) -> list[_Options]:
@@ -226,13 +229,13 @@ class _BlockSearch:
             at = np.minimum(i, counts - 1)
             choice = [(decision[j], saved[j]) for (decision, saved, _), j in zip(listed, at.tolist(), strict=True)]
             figures[:, np.arange(at.size), at] = self._figures(self.simulation(choice))
-        found = [_Options(*each, *figures[:, b, : counts[b]]) for b, each in enumerate(listed)]
-        # An option that another dominates may be better next to some options of other blocks.
-        return found if prod(counts.tolist()) <= tuning.MAX_COMBINATIONS else [each.undominated() for each in found]
+        options = [_Options(*each, *figures[:, b, : counts[b]]) for b, each in enumerate(listed)]
+        # A dominated option may be better next to some options of other blocks, so none is removed if all are tried.
+        return options if prod(counts.tolist()) <= tuning.MAX_COMBINATIONS else [each.undominated() for each in options]
 
     @cached_property
     def combinations(self) -> list[Int64]:
-        """Every choice within the bytes of the host, the cheapest first; none above `MAX_COMBINATIONS`."""
+        """Every choice within the memory of the host, the cheapest first; empty above `MAX_COMBINATIONS`."""
         counts = [options.cost.size for options in self.options]
         if prod(counts) > tuning.MAX_COMBINATIONS:
             return []
@@ -245,7 +248,7 @@ class _BlockSearch:
         return list(every[order[host[order] <= self.host]])
 
     def _parts(self, simulation: Simulation) -> tuple[Int64, Int64, Int64, tuple[Int64, Int64]]:
-        """Bytes of each step; first step of each block and of the rest; bytes live before those; backward parts."""
+        """Return the trace, first steps of the blocks and of the rest, bytes live before these, and backward parts."""
         order, lives = simulation.schedule.order, simulation.lifetimes
         step = np.empty(self.graph.n_nodes, np.int64)
         step[order[::-1]] = np.arange(order.size)[::-1]
@@ -265,13 +268,13 @@ class _BlockSearch:
             for i, j, k, end in zip(bounds, bounds[1:], *backward, strict=False)
         ]
         loads = simulation.schedule.loads[:, 1]
-        cost = np.zeros(len(self.blocks) + 1, np.int64)  # the last is that of no block
+        cost = np.zeros(len(self.blocks) + 1, np.int64)  # last: outside of blocks
         np.add.at(cost, self.reads.block, np.maximum(simulation.runs - 1, 0) * self.graph.compute)
         np.add.at(cost, self.taker[loads], self.copies[loads])
         return np.stack([np.diff(live), worst - live[:-1], cost[:-1]])
 
     def _decided(self, choice: Iterable[tuple[int, Bool]]) -> tuple[list[str], Bool]:
-        """Decisions of an option for each block, and bool[n]: the nodes whose outputs stay."""
+        """Return the decisions of a choice, and bool[n], the nodes whose outputs stay."""
         saved = np.zeros(self.graph.n_nodes, bool)
         decisions = []
         for members, (decision, stays) in zip(self.blocks.members, choice, strict=True):
@@ -280,12 +283,11 @@ class _BlockSearch:
         return decisions, saved
 
     def simulation(self, choice: Iterable[tuple[int, Bool]]) -> Simulation:
-        """Simulate an option for each block."""
         run_as = self.keeping.semantics, self.keeping.holds
         return simulate(self.graph, block_schedule(self.graph, self.blocks, *self._decided(choice), *run_as))
 
     def policy(self, at: Int64, limit: int | None, order: Sequence[int] | None = None) -> Policy:
-        """Return the policy of an option for each block; block b gets the option of the equal block `order[b]`."""
+        """Return the policy of a choice; block b gets the option of block `order[b]`, which is of the same kind."""
         order = range(len(self.blocks)) if order is None else order
         return Policy.of(
             self.graph,
@@ -298,11 +300,12 @@ class _BlockSearch:
         )
 
     def in_order(self, at: Int64, limit: int | None) -> Policy:
-        """Return the policy of a choice, equal blocks sorted by the bytes that they keep if that costs nothing."""
-        found = self.policy(at, limit)
-        most = found.peak_memory if limit is None else limit
+        """Return the policy of a choice, with equal blocks sorted by the bytes that they keep if that costs nothing."""
+        unsorted = self.policy(at, limit)
+        most = unsorted.peak_memory if limit is None else limit
         kinds = np.array(self.kinds)
-        for left_out in (0, 1):  # the last block meets the peak first
+        # Second try without the last block, whose options often decide about the peak.
+        for left_out in (0, 1):
             order = list(range(len(self.blocks)))
             for kind in np.unique(kinds).tolist():
                 places = np.flatnonzero(kinds[: len(order) - left_out] == kind).tolist()
@@ -310,12 +313,12 @@ class _BlockSearch:
                 for b, other in zip(places, sorted(places, key=lambda b: (rank[b], b)), strict=True):
                     order[b] = other
             sorted_ = self.policy(at, limit, order)
-            if sorted_.peak_memory <= most and sorted_.overhead <= found.overhead:
+            if sorted_.peak_memory <= most and sorted_.overhead <= unsorted.overhead:
                 return sorted_
-        return found
+        return unsorted
 
     def figures(self, at: Int64) -> tuple[int, int]:
-        """Simulated peak of a choice, and its cost."""
+        """Return the simulated peak and the cost of a choice."""
         key = at.tobytes()
         if key not in self.simulated:
             cost = sum(int(options.cost[i]) for options, i in zip(self.options, at, strict=True))
@@ -324,13 +327,13 @@ class _BlockSearch:
         return self.simulated[key]
 
     def uniform(self) -> Iterator[Int64]:
-        """Yield the choices that checkpoint each n-th block of a stack and save nothing."""
+        """Yield the choices that checkpoint every n-th block of each stack and save nothing."""
         for n in range(1, len(self.blocks) + 1):
             recomputed = np.array(every_nth(self.blocks, n)) == RECOMPUTE
             yield (recomputed & self.treated).astype(np.int64)
 
     def choice(self, limit: int) -> Int64 | None:
-        """The option of each block that a dynamic program chooses by the bytes kept so far; None if no choice fits."""
+        """Return the choice of the dynamic program over the bytes kept so far; None if no choice fits."""
         if self.outside > limit:
             return None
         kept, cost, host = np.array([[self.start], [0], [0]])
@@ -345,7 +348,7 @@ class _BlockSearch:
             coarse = host.any() and np.unique(host).size > tuning.HOST_PARTS
             part = host * tuning.HOST_PARTS // (self.host + 1) if coarse else host
             order = _frontier(kept, cost, part)
-            # In each range of bytes two states stay: that with the fewest bytes and that with the least cost.
+            # Keep two states in each range of bytes: that with the fewest bytes and that with the lowest cost.
             if order.size > tuning.MAX_BLOCK_STATES:
                 cells = tuning.MAX_BLOCK_STATES // 2 // np.unique(part[order]).size
                 cell = part[order] * cells + kept[order] * cells // (limit + 1)
@@ -363,15 +366,15 @@ class _BlockSearch:
         return np.array(chosen[::-1])
 
     def predicted(self, at: Int64) -> int:
-        """The peak of a choice as the dynamic program predicts it."""
+        """The peak of a choice that the dynamic program predicts."""
         pairs = list(zip(self.options, at.tolist(), strict=True))
         kept = np.cumsum([self.start, *(options.kept[i] for options, i in pairs)])
         own = [options.own[i] for options, i in pairs]
         return int(max(self.outside, kept[-1] + self.head, (kept[:-1] + own).max()))
 
     def near(self, limit: int) -> Iterator[Int64]:
-        """Yield choices of the program, at limits that are moved until the simulated peak just fits."""
-        # A block may extend the lives of another one's values, which the program does not see.
+        """Yield choices of the program for limits that approach the largest one whose simulated peak fits."""
+        # Predictions are not exact: a block may extend the lifetimes of values of another block.
         room, step, fits, exceeds = limit, max(1, limit // tuning.MAX_BLOCK_STATES), -1, 4 * limit + 2
         for _ in range(tuning.BUDGET_ROUNDS):
             at, peak = self.choice(room), limit
@@ -412,7 +415,7 @@ class _BlockSearch:
         return lowest
 
     def lowest(self) -> Policy:
-        """Return the policy of the lowest peak found."""
+        """Return the policy with the lowest peak found."""
         if self.combinations:
             return self.in_order(min(self.combinations, key=self.figures), None)
         low, high = 0, 2 * self.base.peak_memory
@@ -434,7 +437,7 @@ class _BlockSearch:
 
 
 class _SavedSets:
-    """Sets of members of one block whose outputs may stay: the cheapest for their bytes."""
+    """Computes sets of members of one block whose outputs may stay: those with a good ratio of cost to bytes."""
 
     def __init__(self, search: _BlockSearch, b: int) -> None:
         graph, blocks, reads = search.graph, search.blocks, search.reads
@@ -448,18 +451,18 @@ class _SavedSets:
         self.workspace = graph.workspace[members]
         self.required, self.leaves = reads.required[members], reads.leaves[members]
         self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
-        if not self.eager:  # what leaves the block is live
+        if not self.eager:  # values that leave are live anyway
             self.free &= ~self.leaves
 
     def _again(self, saved: Bool) -> Bool:
-        """bool[o, k]: members that run again."""
+        """bool[o, k]: members that are recomputed."""
         allowed = ~(saved | self.forced)
         if self.eager:
             return allowed & self.reached
         return needed_again(self.required[:, None], (allowed & ~self.leaves).T, self.inside).T
 
     def _read(self, saved: Bool) -> Bool:
-        """bool[o, k]: the saved members that eager PyTorch keeps, or that gradients or reruns read."""
+        """bool[o, k]: saved members that stay: all in eager PyTorch, else those that gradients or reruns read."""
         if self.eager:
             return saved
         again = self._again(saved)
@@ -478,20 +481,20 @@ class _SavedSets:
             found = self._read(found[self._lawful(found)])
         else:
             found = self._hull_and_neighbours(candidates)
-            # Their reruns cost nothing, but the peak may be at one.
+            # Recomputing these members costs nothing, but their workspace may cause the peak.
             costless = self.free & (self.compute == 0) & (self.workspace > 0)
             found = np.concatenate([np.zeros((1, self.free.size), bool), found, self._read(found | costless)])
         return found[np.sort(np.unique(found, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
-        """bool[o]: sets in which all draws after a saved one are saved too."""
+        """bool[o]: sets in which all draws after a saved draw are saved too."""
         drawn = (saved | self.forced)[:, self.draws & self.eager]
         lawful: Bool = np.all(drawn[:, 1:] >= drawn[:, :-1], axis=1)
         return lawful
 
     def _hull_and_neighbours(self, candidates: Int64) -> Bool:
-        """Sets on the lower hull of bytes and cost, and those near them that no other dominates."""
-        # In eager PyTorch the saved draws are the last ones of the block: there is a hull for each number of them.
+        """Sets on the lower convex hull of bytes and cost, and nearby sets that no other dominates."""
+        # In eager PyTorch only the last draws of a block can be saved, so there is one hull for each number of them.
         drawn = np.flatnonzero(self.draws & self.free & self.eager)
         rows = np.concatenate([self._hull(drawn[:i], drawn[i:]) for i in range(drawn.size + 1)])
         for _ in range(tuning.HULL_CHANGES):
@@ -504,7 +507,7 @@ class _SavedSets:
         return rows
 
     def _hull(self, never: Int64, always: Int64) -> Bool:
-        """Sets of least cost at each price of a byte, without the members `never` and with those in `always`."""
+        """Cheapest sets at each price of a byte, without the members `never` and with the members `always`."""
 
         def cheapest(price: float) -> tuple[tuple[int, int], Bool]:
             row = self.free & (self.compute > price * self.memory) if self.eager else self._cut(price)
@@ -524,8 +527,8 @@ class _SavedSets:
         return np.stack(list(found.values()))
 
     def _cut(self, price: float) -> Bool:
-        """Members to save, so that the sum of recomputation and the price of their bytes is minimal."""
-        # A member has two vertices: one is on the source's side if it runs again, one if a rerun or gradient reads it.
+        """Members to save that minimize recomputation plus the price of their bytes, by a minimum cut."""
+        # Of a member's two vertices, one is on the source's side if it is recomputed, the other if it is read.
         k = self.free.size
         source, sink = 2 * k, 2 * k + 1
         scale = 2**48 / max(1.0, float(self.compute.sum()) + price * float(self.memory.sum()))
@@ -545,9 +548,10 @@ class _SavedSets:
 
 
 def _frontier(kept: Int64, cost: Int64, part: Int64 | int = 0) -> Int64:
-    """Indices of the points that no other of their part dominates; bytes rise and cost falls within a part."""
+    """Indices of points that no other of their part dominates; within a part bytes rise and cost falls."""
     part, places = np.broadcast_to(part, kept.shape), np.arange(kept.size)
-    if kept.size and not part.any():  # of what a lower cell of bytes dominates nothing is sorted
+    # To sort fewer points, first remove those that a point in a lower cell of bytes dominates.
+    if kept.size and not part.any():
         cell = (kept - kept.min()) * tuning.MAX_BLOCK_STATES // (kept.max() - kept.min() + 1)
         least = np.full(tuning.MAX_BLOCK_STATES + 1, cost.max() + 1)
         np.minimum.at(least, cell + 1, cost)

@@ -1,4 +1,4 @@
-"""Blocks of a model: the forward nodes of a graph by module path, and how eager PyTorch runs them."""
+"""Blocks of a model: forward nodes of a graph by module path, and the way in which eager PyTorch recomputes them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ NO_NODES = np.zeros(0, np.int32)
 class Blocks:
     """Blocks of forward nodes that may be checkpointed, in the order in which they run.
 
-    Each field but the last three has an entry per block. A block that is checkpointed keeps its inputs and the outputs
-    of the operators that a policy saves. Eager PyTorch runs all others again before the first gradient of the block, up
-    to the last tensor that autograd saves in it.
+    Each field except the last three has an entry per block. A checkpointed block keeps its inputs and the outputs of
+    the operators that a policy saves. Eager PyTorch recomputes all other operators before the first gradient of the
+    block, up to the last tensor that autograd saves in it.
 
     Parameters
     ----------
@@ -49,21 +49,21 @@ class Blocks:
     members : tuple of int32[k]
         Forward nodes, ascending.
     kinds : int32[b]
-        Equal blocks have one number: the same operations, bytes, costs and reads by place in the block.
+        Number of each block's kind. Blocks of one kind have equal operations, bytes, costs and reads.
     rerun_end : int32[b]
-        Node id: members from it on are not run again.
+        Node id; members from it on are not recomputed.
     inputs : tuple of int32[i]
-        Values that the closure of a checkpoint holds.
+        Values to which the closure of a checkpoint refers.
     trigger : int32[b]
-        Backward node before which the block runs again; -1 if no gradient needs it.
+        Backward node before which the block is recomputed; -1 if no gradient needs it.
     release : int32[b]
-        Backward node after which the checkpoint frees its inputs and the saved outputs not read; -1 if `trigger` is -1.
+        Backward node after which the checkpoint frees its inputs and unread saved outputs; -1 if `trigger` is -1.
     draws : int32[d]
-        Members that take random numbers.
+        Members that draw random numbers.
     fixed : int32[f]
-        Members that a policy must not save, such as those that later ones change in place.
+        Members that a policy must not save, such as those whose values later members change in place.
     refusals : mapping of int to str
-        By block: why it can only be kept.
+        Blocks that can only be kept, each with the reason.
 
     Examples
     --------
@@ -119,14 +119,14 @@ class Blocks:
         ----------
         graph : ComputationGraph
         pattern : str or sequence of str
-            A module path such as "layers.*"; `*` is one part of a name. Several, or one text with commas, are for
-            models with several stacks.
+            A module path such as "layers.*", where `*` is one part of a name; several paths, as a sequence or separated
+            by commas, for models with several stacks.
 
         Raises
         ------
         PlanError
-            If the pattern matches nothing, blocks lie in each other, or a node outside of a block runs between two of
-            it that need each other.
+            If the pattern matches nothing, blocks overlap, or a node outside of a block is on a path between two of
+            its members.
         """
         texts = [pattern] if isinstance(pattern, str) else as_list(pattern, "pattern")
         patterns = [part.strip() for text in texts for part in str(text).split(",")]
@@ -141,7 +141,7 @@ class Blocks:
 
     @classmethod
     def from_members(cls, graph: ComputationGraph, names: Sequence[str], members: Sequence[ArrayLike]) -> Blocks:
-        """Return blocks with given members; the other fields follow from the reads of the graph."""
+        """Return blocks with these members; the other fields follow from the reads of the graph."""
         blocks = [np.asarray(block, np.int32) for block in members]
         n, count = graph.n_nodes, len(blocks)
         block_of = _block_of(graph, blocks)
@@ -170,13 +170,12 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holds:
-    """How long Python and autograd keep values after their last read in eager PyTorch; -1 if no longer.
+    """How long Python and autograd keep values after their last read in eager PyTorch.
 
-    `live_until` int32[n_values] is the last node during which a value is live although nothing reads it and autograd
-    did not save it: local variables, arguments of callers, the cache of autocast. `saved` are four columns int32[k],
-    with an entry for each value that autograd saves in a block: value, a node of the block or -1 outside of blocks, the
-    last node during which this reference is live, and the same if the block runs again, when a gradient frees what it
-    has unpacked.
+    `live_until`, int32[n_values], is the last node during which a value is live because of local variables, arguments
+    of callers or the cache of autocast; -1 if it ends with its last read. `saved` has four columns, int32[k], with an
+    entry for each value that autograd saves: the value, a node of the block that saves it (or -1), the last node during
+    which this reference is live, and the same if the block is recomputed, where a gradient frees what it unpacks.
     """
 
     live_until: Int32
@@ -198,11 +197,11 @@ def block_schedule(
     semantics: str = EAGER,
     holds: Holds | None = None,
 ) -> Schedule:
-    """Return the schedule of a policy: each checkpointed block runs again before its first gradient.
+    """Return the schedule of a policy: each checkpointed block is recomputed before its first gradient.
 
-    `decisions` has one of `DECISIONS` for each block, and `saved` bool[n] marks nodes whose outputs stay. In eager
-    PyTorch all other members run again and values live longer than their last read; with the semantics "graph" only
-    what gradients need runs again.
+    `decisions` has one of `DECISIONS` for each block, and `saved`, bool[n], marks nodes whose outputs stay. With the
+    semantics "eager" all other members are recomputed, and values outlive their last read; with "graph" only members
+    that gradients need are recomputed.
     """
     if semantics not in SEMANTICS:
         raise ArgumentError("semantics is {semantics!r}; use eager or graph", semantics=semantics)
@@ -225,8 +224,9 @@ def block_schedule(
     run_again = np.concatenate([*reruns, NO_NODES])
     order = np.concatenate([forward, np.insert(backward, np.repeat(ahead, sizes), run_again)])
     step = np.full(graph.n_nodes, -1)
-    step[order[::-1]] = np.arange(order.size)[::-1]  # of the first run
-    at = np.full(len(blocks) + 1, -1)  # the begin of the rerun of each block; the last is that of no block
+    step[order[::-1]] = np.arange(order.size)[::-1]  # of first runs
+    # The first step of the rerun of each block; the extra entry serves the index -1, nodes outside of blocks.
+    at = np.full(len(blocks) + 1, -1)
     at[treated] = forward.size + ahead + np.cumsum(sizes) - sizes
     away = offloaded(graph, blocks, decisions, semantics) if OFFLOAD in decisions else []
     loads = [(at[b], x) for b in treated if away for x in away[b]]
@@ -237,12 +237,12 @@ def block_schedule(
 
 
 def not_rerun(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that must not run a second time."""
+    """bool[n]: nodes that must not be recomputed."""
     return graph.once if graph.mark is None else graph.once | (graph.mark == MARKED_KEEP)
 
 
 def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Nodes that eager PyTorch reruns in checkpointed blocks, and the backward node before which each is rerun."""
+    """Nodes that eager PyTorch recomputes in checkpointed blocks, bool[n]; the backward node before each rerun."""
     again = np.zeros(graph.n_nodes, bool)
     for members, end in zip(blocks.members, blocks.rerun_end, strict=True):
         again[members[members < end]] = True
@@ -250,7 +250,7 @@ def _eager_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple
 
 
 def _graph_reruns(graph: ComputationGraph, blocks: Blocks, saved: Bool) -> tuple[Bool, Int32]:
-    """Nodes whose values gradients need again, and for each block the first backward node that reads one of them."""
+    """bool[n]: nodes whose values gradients need again; and for each block the first backward node that reads one."""
     reads = member_reads(graph, blocks)
     again = needed_again(reads.required, ~saved & ~reads.leaves, reads.inside)
     first = np.full(len(blocks), graph.n_nodes, np.int32)
@@ -268,11 +268,12 @@ def _block_of(graph: ComputationGraph, blocks: Sequence[Int32]) -> Int64:
 
 
 class MemberReads(NamedTuple):
-    """Reads of what blocks compute.
+    """Reads of values that members of blocks compute.
 
-    `block` int64[n] is that of each node or -1, `required` bool[n] are members that gradients read, `leaves` bool[n]
-    those that forward nodes outside of their block read. `gradients` int64[g, 2] and `inside` int64[e, 2] have the
-    maker and the reader of each read in the backward part and within a block, the last maker first.
+    `block`, int64[n], is the block of each node or -1; `required`, bool[n], are members that gradients read; `leaves`,
+    bool[n], members that forward nodes outside of their block read. `gradients`, int64[g, 2], and `inside`,
+    int64[e, 2], are pairs (producer, reader) of reads by the backward part and within a block, the latter by falling
+    producer.
     """
 
     block: Int64
@@ -283,7 +284,7 @@ class MemberReads(NamedTuple):
 
 
 def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
-    """Return the reads of what the members of blocks compute, by needed nodes."""
+    """Return the reads, by needed nodes, of values that members of blocks compute."""
     block = _block_of(graph, blocks.members)
     pairs = np.stack([graph.producer[graph.read_indices], row_of(graph.read_indptr)], axis=1)
     pairs = pairs[(block[pairs[:, 0]] >= 0) & graph.needed[pairs[:, 1]]]
@@ -298,7 +299,7 @@ def member_reads(graph: ComputationGraph, blocks: Blocks) -> MemberReads:
 
 
 def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
-    """Members whose values gradients need again, among those that may run. Arrays are [k], or [k, sets]."""
+    """Members that must be recomputed for gradients, among the allowed ones; arrays are [k] or [k, sets]."""
     again, (maker, reader) = required & allowed, inside.T
     while True:
         at, *sets = np.nonzero(again[reader] & allowed[maker] & ~again[maker])
@@ -308,11 +309,11 @@ def needed_again(required: Bool, allowed: Bool, inside: Int64) -> Bool:
 
 
 def offloaded(graph: ComputationGraph, blocks: Blocks, decisions: Sequence[str], semantics: str) -> list[Int32]:
-    """Inputs of each offloaded block that go to the host: those that no other block takes, and that are no outputs."""
+    """Inputs of each offloaded block that go to the host: all except outputs and inputs of other blocks."""
     kept = np.append(np.array([each == KEEP for each in decisions]) | (blocks.trigger < 0), True)
     stays = graph.output | (graph.memory == 0)
     stays |= np.bincount(np.concatenate([*blocks.inputs, NO_NODES]), minlength=graph.n_values) > 1
-    # Autograd keeps on the device what gradients of nodes outside of checkpoints read.
+    # Autograd keeps values on the device that gradients of nodes outside of checkpoints read.
     if semantics == EAGER:
         reads = ~graph.forward & graph.needed & kept[_block_of(graph, blocks.members)[graph.owner]]
         stays[graph.read_indices[reads[row_of(graph.read_indptr)]]] = True
@@ -329,17 +330,17 @@ def _lingering(
     loads: Sequence[tuple[int, int]],
     holds: Holds | None,
 ) -> Int64:
-    """Rows of `Schedule.lingering` for values to which checkpoints, Python and autograd refer, also in reruns."""
+    """Rows of `Schedule.lingering`: values to which checkpoints, Python or autograd still refer, also in reruns."""
     n, producer, block = graph.n_nodes, graph.producer, _block_of(graph, blocks.members)
     made_again, loaded = np.full(n, -1), np.full(graph.n_values, -1)
-    places = np.sort(block[again] * n + again)  # of the nodes that run again, by block
+    places = np.sort(block[again] * n + again)  # recomputed nodes, by block
 
     def rank(b: Int64, v: Int32 | Int64, side: Literal["left", "right"]) -> Int64:
-        """Step of a node in the rerun of its block, or the step after which it would be."""
+        """Step of a node in the rerun of a block, or its insertion point if it is not recomputed."""
         return at[b] + np.searchsorted(places, b * n + v, side) - np.searchsorted(places, b * n)
 
     def in_rerun(b: Int64, last: Int32) -> Int64:
-        """Step after that of a node in the rerun of a block, or the end of the rerun for nodes after the block."""
+        """Step after that of a node in the rerun of a block; for nodes after the block, the end of the rerun."""
         return rank(b, np.where(block[last] == b, last, n - 1), "right")
 
     made_again[again] = rank(block[again], again, "left")
@@ -348,7 +349,7 @@ def _lingering(
     inputs = np.concatenate([*blocks.inputs, NO_NODES])
     taker = np.repeat(np.arange(len(blocks)), [row.size for row in blocks.inputs])
     inputs, taker = inputs[at[taker] >= 0], taker[at[taker] >= 0]
-    # Checkpoints refer to their inputs, and to each saved output until the rerun has reached its operator.
+    # Checkpoints refer to their inputs, and to each saved output until the rerun reaches its operator.
     rows = [(inputs, np.where(loaded[inputs] >= 0, loaded[inputs], step[producer[inputs]]), release[taker])]
     x = np.flatnonzero(saved[producer] & (at[block[producer]] >= 0))
     v, b = producer[x], block[producer[x]]
@@ -358,11 +359,11 @@ def _lingering(
         v, b, last = producer[x], block[producer[x]], holds.live_until[x]
         rows.append((x, step[v], step[last] + 1))
         first = np.where(made_again[v] >= 0, made_again[v], step[v])
-        comes = (at[b] >= 0) & (v < blocks.rerun_end[b])  # others do not come again
+        comes = (at[b] >= 0) & (v < blocks.rerun_end[b])  # recomputed
         rows.append((x[comes], first[comes], in_rerun(b, last)[comes]))
         x, place, kept, last = np.stack(holds.saved)[:, step[producer[holds.saved[0]]] >= 0]
         v, c = producer[x], np.append(block, -1)[place]
-        # A branch without gradient, such as of a detached value, is dropped in the rerun as it was in the forward part.
+        # A branch without gradient, as of a detached value, is freed in the rerun as early as in the forward part.
         until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
         newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
         rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))
@@ -382,9 +383,9 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
         if not hits:
             paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", ".*", names[v].rpartition(".")[0]) for v in forward)
             raise PlanError(
-                "no node lies in a module {pattern!r}; the modules are {modules!l}"
+                "no node is in a module {pattern!r}; the modules are {modules!l}"
                 if any(paths)
-                else "no node lies in a module {pattern!r}; the names of nodes have no dots",
+                else "no node is in a module {pattern!r}; the names of nodes have no dots",
                 pattern=pattern,
                 modules=[path for path in paths if path],
             )
@@ -395,7 +396,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
         for v in block:
             if owner.setdefault(v, name) != name:
                 raise PlanError(
-                    "{node} lies in the blocks {one!r} and {other!r}; give patterns whose blocks do not overlap",
+                    "{node} is in the blocks {one!r} and {other!r}; give patterns whose blocks do not overlap",
                     node=names[v],
                     one=owner[v],
                     other=name,
@@ -404,7 +405,7 @@ def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list
 
 
 def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
-    """Raise PlanError if a node outside of a block lies on a path between two of its nodes."""
+    """Raise PlanError if a node outside of a block is on a path between two of its nodes."""
     inside, after = set(block.tolist()), set[int]()
     producer = graph.producer
     for v in range(int(block[0]), int(block[-1]) + 1):
@@ -414,7 +415,7 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
                 after.add(v)
         elif between:
             raise PlanError(
-                "block {block!r} cannot be recomputed as a whole: {node} outside of it reads it and is read by it",
+                "block {block!r} cannot be recomputed as a whole: {node}, outside of it, is between two of its nodes",
                 block=name,
                 node=graph.labels[between[0]],
             )
@@ -423,7 +424,7 @@ def _check_contiguous(graph: ComputationGraph, name: str, block: Int32) -> None:
 def block_signature(
     graph: ComputationGraph, members: Int32, inputs: Int32, end: int, marks: Sequence[Container[int]] = ()
 ) -> Any:
-    """Return a key, equal for blocks with the same operators, bytes, costs, marks and reads by place in the block."""
+    """Return a key that is equal for blocks with equal operators, bytes, costs, marks and reads."""
     not_again = not_rerun(graph)
     place = {int(x): (-1, i) for i, x in enumerate(inputs)}
     place |= {x: (i, k) for i, v in enumerate(members.tolist()) for k, x in enumerate(graph.values(v))}

@@ -1,4 +1,4 @@
-"""Compare the claims of a plan with its simulation, one by one."""
+"""Check the claims of a plan against its simulation and against proofs."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """A plan whose record has no false claim, except in the entries of `NEVER_CHECKED`.
-
-    The bound of the reservation was proven here. `narrower` was proven again if strict; otherwise it is as claimed.
-    """
+    """A plan whose claims were checked, except `NEVER_CHECKED` and, unless the check was strict, `narrower`."""
 
     graph: ComputationGraph
     simulation: Simulation
@@ -48,10 +45,10 @@ class Checked(NamedTuple):
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = False) -> Checked:
-    """Simulate and prove the record of a plan; ClaimError if a claim is false or names nothing that could prove it.
+    """Simulate the record of a plan and prove its claims; ClaimError if a claim is false or has no source of a proof.
 
-    With `strict`, proofs may take 30 s each, and a bound or an arena that they do not reach is refused. Otherwise a
-    bound has `proven=False`, and an arena no addresses or the part of its bound that was proven.
+    With `strict`, each proof may take 30 s, and claims that are not proven in time are refused. Otherwise such a bound
+    gets `proven=False`, and such an arena no addresses, or the bound that was proven.
     """
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
@@ -71,23 +68,23 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
 
 
 def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBound | None) -> None:
-    """Compare all simulated figures and the bounds on the peak: ours is proven, a solver's must not exceed the peak."""
+    """Compare all simulated figures and bounds on the peak; a bound by a solver must not exceed the peak."""
     simulation, graph, link = played.simulation, played.simulation.graph, played.link
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
         "resident_memory": graph.resident_memory,
         "compute": simulation.compute,
         "overhead": simulation.overhead,
         "compute_scale": graph.labels.compute_scale,
-        # Tables cannot store a unit, so a graph without one contradicts no unit.
+        # Tables cannot store a unit, so a graph without one agrees with any unit.
         "compute_unit": graph.labels.compute_unit or record["compute_unit"],
     }
     if "frees" in record:
-        found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
+        figures["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     if link is not None:
-        found |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
-    found["gap"] = None if bound is None else bound.gap(played.time)
-    _compare(record, found, "the simulation gives")
+        figures |= {"time": played.time, "overhead_in_time": played.overhead, "host_peak": simulation.host_peak}
+    figures["gap"] = None if bound is None else bound.gap(played.time)
+    _compare(record, figures, "the simulation gives")
     _compare(record, {"peak_bound": least_peak_bound(graph, copies=link is not None)[0]}, "the graph gives")
     _not_above("no peak below", record.get("details", {}).get("peak_bound", 0), simulation.peak_memory, "its own is")
     if link is not None and link.host is not None:
@@ -95,7 +92,7 @@ def _check_figures(record: Mapping[str, Any], played: Timeline, bound: LowerBoun
 
 
 def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -> None:
-    """ClaimError if an entry of the plan differs from the facts; it need not have every entry."""
+    """Raise ClaimError if an entry of the plan differs from the facts; entries may be missing."""
     for name, value in facts.items():
         claimed = record.get(name, value)
         if claimed != value or isinstance(claimed, bool) != isinstance(value, bool):
@@ -103,13 +100,13 @@ def _compare(record: Mapping[str, Any], facts: Mapping[str, Any], source: str) -
 
 
 def _not_above(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """ClaimError if a claimed lower bound is above what the plan itself has."""
+    """Raise ClaimError if a claimed lower bound is above the figure of the plan itself."""
     if not claimed <= amount:  # also for NaN
         _refuse(name, claimed, amount, source)
 
 
 def _not_below(name: str, claimed: Any, amount: Any, source: str) -> None:
-    """ClaimError if a claimed limit or size is below what the plan needs."""
+    """Raise ClaimError if a claimed limit or size is below the figure of the plan itself."""
     if claimed < amount:
         _refuse(name, claimed, amount, source)
 
@@ -153,7 +150,7 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
         elif all(type(step) is int and abs(step) < 2**31 for step in steps):
             schedule = Schedule(np.array(steps, np.int32))
         else:
-            raise PlanError('"schedule" of the plan holds neither names nor ids of nodes')
+            raise PlanError('"schedule" of the plan is not a list of names or ids of nodes')
         return simulate(graph, with_copies(graph, schedule, *copies(record)))
     except ScheduleError as error:
         raise ClaimError("the plan's schedule cannot be run: {error!w}", error=error) from error
@@ -164,18 +161,18 @@ def _timed(simulation: Simulation, record: Mapping[str, Any]) -> Timeline:
     try:
         return timeline(simulation, None if link is None else link.planned)
     except GraphError as error:
-        raise PlanError('"link" of the plan does not go with the graph: {error!w}', error=error) from error
+        raise PlanError('"link" of the plan does not fit the graph: {error!w}', error=error) from error
 
 
 def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
-    """Compare the plan with its budget and constraints; return the bytes of peak for which its bounds hold."""
+    """Check the plan against its budget and constraints; return the limit for which its bounds are valid."""
     simulation, graph = played.simulation, played.simulation.graph
-    given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
-    unknown = sorted(set(given) - set(known))
+    entries, known = record["budget"] or {}, [field.name for field in fields(Budget)]
+    unknown = sorted(set(entries) - set(known))
     if unknown:
         raise PlanError('"budget" of the plan has {unknown!l}; it may have {known!l}', unknown=unknown, known=known)
     try:
-        budget = Budget(**given)
+        budget = Budget(**entries)
         limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
         most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     except (TypeError, ValueError) as error:
@@ -184,18 +181,18 @@ def _check_limits(record: Mapping[str, Any], played: Timeline, allocator: Alloca
     if limit is not None:
         _not_below("to stay within a limit of", limit, simulation.peak_memory, "its peak is")
     if most is not None:
-        # Without a link the time is the compute.
+        # Without a link, time is compute.
         noun = "overhead" if played.link is None else "overhead in time"
         _not_below(f"to stay within {noun}", most, played.overhead, "it has")
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
-        raise ClaimError("the plan claims to keep to its constraints; {violation!w}", violation=violation)
+        raise ClaimError("the plan claims to satisfy its constraints; {violation!w}", violation=violation)
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
 def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
-    """Return the claimed lower bound on compute, with a link on time; without a source, that of one pass."""
+    """Return the claimed lower bound on compute, or with a link on time; its default source is one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         raise ClaimError(
@@ -212,7 +209,7 @@ def _claimed_bound(record: Mapping[str, Any], of: str) -> LowerBound | None:
 
 @dataclass(frozen=True, slots=True)
 class _Proofs:
-    """Proofs of the bounds that a record claims for schedules within a limit of the peak."""
+    """Proves the bounds that a record claims for schedules within a limit on the peak."""
 
     record: Mapping[str, Any]
     played: Timeline
@@ -224,7 +221,7 @@ class _Proofs:
         return self.played.simulation.graph
 
     def bound(self, claim: LowerBound | None) -> LowerBound | None:
-        """Prove the lower bound on compute, with a link on time; ClaimError if it is false or has no prover."""
+        """Prove the lower bound on compute, or with a link on time; ClaimError if it is false or has no prover."""
         source, one_pass = self.record.get("bound_source"), self.graph.needed_compute
         of = COMPUTE if self.played.link is None else TIME
         by_nodes = claim is not None and source in SOURCES[of]
@@ -246,7 +243,7 @@ class _Proofs:
         return self._by_solver(prover, claim)
 
     def narrower(self) -> LowerBound | None:
-        """Return the claimed bound of a narrower scope, proven if strict; ClaimError if it contradicts the plan."""
+        """Return the claimed bound for a narrower class, proven if strict; ClaimError if it contradicts the plan."""
         narrower, graph = self.record.get("details", {}).get("narrower_bound"), self.graph
         if narrower is None:
             return None
@@ -264,7 +261,7 @@ class _Proofs:
         return claim
 
     def _prover(self, source: str, scope: str, of: str = COMPUTE) -> Solver:
-        """Return the solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
+        """Return the solver that is claimed to have proven a bound; ClaimError if it cannot prove such bounds."""
         able = {each.name: each for each in list_solvers() if of == COMPUTE and each.optimal_in in (scope, ANY_ORDER)}
         if source not in able:
             raise ClaimError(
@@ -285,11 +282,7 @@ class _Proofs:
         return able[source]
 
     def _by_solver(self, prover: Solver, claim: LowerBound, constraints: Constraints | None = None) -> LowerBound:
-        """Run the claimed prover of a bound once more.
-
-        It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves a bound for any
-        order.
-        """
+        """Run the claimed prover of a bound from the plan's own schedule; a cheaper schedule disproves the bound."""
         simulation = self.played.simulation
         own, proven = Candidate(simulation.schedule, simulation=simulation), self.graph.needed_compute
         seconds, effort = (tuning.PROVING, BEST) if self.strict else (tuning.PROVING_AGAIN, FAST)
@@ -308,7 +301,7 @@ class _Proofs:
         return self._proven(claim, [prover.name], proven, seconds)
 
     def _by_nodes(self, claim: LowerBound) -> LowerBound:
-        """Prove a bound from the nodes and prices in the plan; return it with these."""
+        """Prove a bound from the nodes and prices in the plan."""
         graph, played = self.graph, self.played
         named = LowerBound.claimed(graph, claim.amount, self.record.get("details", {}).get("bound"), claim.of)
         if named.source != self.record["bound_source"] or (named.prices is not None and len(named.nodes) > 1):
@@ -322,7 +315,7 @@ class _Proofs:
         return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(found.amount)), seconds)
 
     def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
-        """Return a claim with whether it is proven; ClaimError if it is not, unless a proof was stopped in time."""
+        """Return the claim, proven or not; ClaimError if it is false, or if strict and the proof was stopped."""
         if proven >= claim.amount:
             return replace(claim, proven=True)
         if self.strict or seconds is None:
@@ -340,7 +333,7 @@ class _Proofs:
 def _reserved(
     record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Return the reservation, if the claims about it are true."""
+    """Check the claims about the reservation, and return it."""
     if claimed.allocator == PEAK:
         return claimed
     if record["limit"] is not None:
@@ -361,7 +354,7 @@ def _reserved(
 def _arena(
     offsets: Any, simulation: Simulation, claimed: Reservation, allocator: Allocator, strict: bool
 ) -> Reservation:
-    """Return the claimed arena with its addresses, and a bound proven here; without addresses it is packed again."""
+    """Check the claimed arena, and return it with a proven bound; without addresses it is packed again."""
     memory, bound, alignment = claimed.memory, claimed.bound or 0, claimed.alignment
     _not_above("packed_bound", bound, memory, "it packs into")
     _not_below("packed_memory", memory, simulation.peak_memory, "no arena for its schedule is below")
@@ -380,8 +373,8 @@ def _arena(
             allocation = replace(again.allocation, size=memory)
         elif strict:
             raise ClaimError(
-                "the plan claims to pack into {claimed} bytes, which was not found here within a few seconds ({found} "
-                "was); `remat allocate --time-limit` searches longer",
+                "the plan claims to pack into {claimed} bytes; a search of a few seconds reached {found} bytes; "
+                "`remat allocate --time-limit` searches longer",
                 claimed=memory,
                 found=again.memory,
             )
@@ -389,7 +382,7 @@ def _arena(
 
 
 def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: int) -> Allocation:
-    """Return the arena of a plan's addresses; ClaimError if buffers overlap or lie outside."""
+    """Return the arena with a plan's addresses; ClaimError if buffers overlap or are outside of it."""
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
         raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
     try:
@@ -398,6 +391,6 @@ def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: 
         found.verify()
     except AllocationError as error:
         raise ClaimError(
-            "the plan claims addresses in packed_memory {memory} that cannot be: {error!w}", memory=memory, error=error
+            "the plan claims impossible addresses in packed_memory {memory}: {error!w}", memory=memory, error=error
         ) from error
     return found

@@ -45,19 +45,20 @@ if TYPE_CHECKING:
     from remat_algos.plan.policy import Policy
 
 BoundSearch = Callable[[], tuple[LowerBound, Stop]]
-"""Computes the bound of a plan; returns it with the end of its search."""
-SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
+"""Computes the bound of a plan, and how that computation ended."""
+# Scopes of bounds that are not valid for every schedule.
+SCHEDULES_OF = {
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
+ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that can be read
 FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # a binary form
 # Names that users try first, and the attributes that they mean.
 ELSEWHERE = {
     "compute": "simulation.compute",
-    "cost": "simulation.compute, or plan.overhead for what is computed again",
+    "cost": "simulation.compute, or plan.overhead for the recomputation",
     "peak": "peak_memory",
     "memory": "peak_memory",
     "order": "schedule.order",
@@ -75,43 +76,42 @@ class Plan(Result):
     graph : ComputationGraph
         The graph that is run, with its backward part if it has one.
     budget : Budget
-        As given to `solve`; for "least+1%", that of the search which found the plan.
+        The argument of `solve`; for "least+1%", the budget in bytes of its second search.
     limit : int or None
-        The budget in bytes; None: no limit.
+        The budget in bytes; None means no limit.
     simulation : Simulation
         The simulated schedule.
     solver : str
-        The solver given to `solve`, "auto" by default.
+        The argument of `solve`, "auto" by default.
     method : str
-        The solver whose schedule this is: the best of "auto", or no_remat where that is no worse.
+        The solver that found the schedule: the best one of "auto", or no_remat if that is no worse.
     options : mapping
         Options of the solver.
     bound_or_search : LowerBound, callable or None
-        What `bound` gives: a lower bound on the compute of every schedule of its `scope` within the limit; without a
-        limit, or for the budget "least", of every schedule within this plan's own peak. A function computes it, and how
-        its search ended, when `bound` is first read: also to print, save or pickle the plan. After an interrupt the
-        bound so far stays, and Interrupted is raised.
+        The lower bound, or a function that returns it and how its computation ended. The function is called when
+        `bound` is first read, as by printing, saving or pickling the plan. If the user interrupts it, the bound reached
+        is stored, and Interrupted is raised.
     seconds : float
-        Time that solving took.
+        Time of solving.
     details : mapping
         Choices of the method.
     report : SearchReport
         Solvers tried, other plans found, and how the search ended.
     reservation : Reservation, optional
-        Bytes that the allocator reserves, to which the limit applies; for an arena, also the addresses. By default the
+        Bytes that the allocator reserves, to which the limit applies; for an arena, with the addresses. By default the
         peak.
     constraints : Constraints, optional
-        Constraints that the schedule satisfies besides the budget. The bound is that without them.
+        Constraints that the schedule satisfies in addition to the budget. The bound ignores them.
     narrower : LowerBound, optional
-        The method's bound of a narrower scope than any order; with constraints, only for schedules that satisfy them.
+        The method's bound for a narrower class of schedules; with constraints, only for schedules that satisfy them.
     solver_peak_bound : int, optional
         Lower bound on the peak in bytes, proven by the method, if above `least_peak_bound`.
     loaded : bool
-        True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
-        `solver_peak_bound` are then unverified, and printed as claims.
+        True if the plan was read from a file. Then its solver, `options`, `seconds`, `details`, `report`, `narrower`
+        and `solver_peak_bound` are unverified, and printed as claims.
     link : Link, optional
-        Over which values may be copied to the host and back. The time is then that at the planned share of its rates
-        (`Link.planned`), and the bound one on the time of every schedule with copies at these rates.
+        The link over which values may be copied to the host and back. With a link, the time is that at the planned
+        share of its rates (`Link.planned`), and the bound is on the time of every schedule with copies at these rates.
     """
 
     graph: ComputationGraph
@@ -173,9 +173,9 @@ class Plan(Result):
 
     @property
     def bound(self) -> LowerBound | None:
-        """Lower bound on the compute of every schedule within the limit; computed when it is first read, if it was not.
+        """Lower bound on the compute of every schedule of its `scope` within the limit; computed when first read.
 
-        Without a limit, or for the budget "least", of every schedule within this plan's own peak.
+        Without a limit, or for the budget "least", it is for schedules within the peak of this plan.
         """
         known = self.bound_or_search
         if known is None or isinstance(known, LowerBound):
@@ -197,9 +197,9 @@ class Plan(Result):
 
     @property
     def peak_bound(self) -> int:
-        """Bytes of peak that no schedule goes below: `least_peak_bound`, or more that a solver proved for this plan.
+        """Lower bound on the peak of every schedule: `least_peak_bound`, or a larger one that a solver proved.
 
-        With a link, what some node reads and makes while it runs: values that wait may leave.
+        With a link only values that a node reads and computes while it runs count, since others can be offloaded.
         """
         if self.link is not None:
             return least_peak_bound(self.graph, copies=True)[0]
@@ -213,21 +213,21 @@ class Plan(Result):
 
     @property
     def timeline(self) -> Timeline | None:
-        """When each run and copy begins, at the planned share of the link's rates; None without a link."""
+        """Times of runs and copies, at the planned share of the link's rates; None without a link."""
         if self.link is not None and self._timeline is None:
             object.__setattr__(self, "_timeline", timeline(self.simulation, self.link, self.link.share))
         return self._timeline
 
     @property
     def _played(self) -> Timeline:
-        """When each run and copy begins; without a link the clock is the compute."""
+        """Times of runs and copies; without a link, time is measured in compute."""
         return self.timeline or timeline(self.simulation)
 
     @property
     def time(self) -> int | float:
         """The end of the last run or copy, in the unit of the costs; without a link the compute.
 
-        With a link at the planned share of its rates: `timeline(plan.simulation, link).time` is that at others.
+        With a link, it is at the planned share of its rates; use `timeline(plan.simulation, link).time` for others.
         """
         played = self.timeline
         return self.simulation.compute if played is None else played.time
@@ -245,7 +245,7 @@ class Plan(Result):
 
     @property
     def interrupted(self) -> bool:
-        """True if the user stopped the search; the plan is then the best so far."""
+        """True if the user stopped the search, so that better plans may exist."""
         return self.report.stop is Stop.INTERRUPTED
 
     @property
@@ -255,10 +255,7 @@ class Plan(Result):
 
     @checked_arguments
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
-        """("compute", node), ("free", value), ("store", value) and ("load", value), in the order to perform them.
-
-        With ids, or names on demand.
-        """
+        """Yield pairs such as ("compute", node), ("free", value), ("store", value) and ("load", value), in order."""
         return self.simulation.actions(names)
 
     @checked_arguments
@@ -268,11 +265,11 @@ class Plan(Result):
         Parameters
         ----------
         blocks : Blocks, str or sequence of str, optional
-            The blocks of the model, or their module paths, "layers.*": the policy per block that is nearest to the
-            plan, in which the outputs that the plan keeps are saved, simulated. Without it a decision for each tensor
-            that crosses from the forward to the backward part, or is recomputed or offloaded.
+            The blocks of the model, or their module paths, "layers.*". The policy is the one per block that is nearest
+            to the plan: it saves the outputs that the plan keeps. Without blocks, the policy has a decision for each
+            tensor that crosses from the forward to the backward part, or is recomputed or offloaded.
         semantics : {"eager", "graph"}
-            What runs again in a block: all that is not saved, or only what gradients need.
+            What is recomputed in a block: all operators that are not saved, or only those that gradients need.
 
         Returns
         -------
@@ -298,7 +295,7 @@ class Plan(Result):
 
     @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
-        """Return the plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
+        """Return the JSON record (docs/formats.md); `frees` adds the values to free after each step."""
         graph, simulation = self.graph, self.simulation
         names, bound = graph.labels.names is not None, self.bound
         details = dict(self.details)
@@ -344,7 +341,7 @@ class Plan(Result):
 
     @checked_arguments
     def figures(self, names: Sequence[str] = SHOWN) -> dict[str, Any]:
-        """Return the entries of the record with these names, as far as it has them; "bound_proven" is one."""
+        """Return entries of the record by name, and "bound_proven"; names that the record lacks are left out."""
         record = self.record() | {"bound_proven": self.bound is not None and self.bound.proven}
         return {name: record[name] for name in names if name in record}
 
@@ -355,14 +352,14 @@ class Plan(Result):
         Parameters
         ----------
         form : {"plan", "frees", "names", "actions", "trace", "policy"}
-            JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON, for Perfetto
-            and `chrome://tracing`; `policy()` as JSON.
+            JSON; JSON with the values to free after each step; names of the nodes in order, one per line; lines
+            `compute X` and `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON,
+            for Perfetto and `chrome://tracing`; `policy()` as JSON.
 
         Raises
         ------
         PlanError
-            For another form, or for "names" of a plan with loads, which are in none of its lines.
+            For another form, or for "names" of a plan with loads, which this form cannot express.
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
@@ -382,10 +379,10 @@ class Plan(Result):
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:
-        """Write the plan whole or not at all: `text` of a form, by default JSON, or a memory snapshot of PyTorch.
+        """Write the `text` of a form, by default JSON, or a memory snapshot; a failed write leaves no partial file.
 
         The form "snapshot" is the pickle that pytorch.org/memory_viz and `torch.cuda._memory_viz` read. Its addresses
-        are those of the plan's arena, or if it has none, of `ra.allocate.pack` without its search.
+        are those of the plan's arena, or without one, those of `ra.allocate.pack` without its search.
         """
         if form == SNAPSHOT:
             from remat_algos.allocate.snapshot import snapshot_bytes
@@ -397,7 +394,7 @@ class Plan(Result):
     @classmethod
     @checked_arguments
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
-        """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
+        """Read a plan for a graph, before or after its differentiation, and verify it, with the errors of `verify`."""
         return read_plan(path, graph)
 
     def heading(self) -> Iterator[str]:
@@ -426,8 +423,8 @@ class Plan(Result):
             yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
         if allocator.noun:
             claimed = reservation.bound is not None and reservation.allocation is None
-            found = reservation.text(allocator.base(graph), limit if allocator.own_base else "")
-            yield allocator.noun, f"{found}{'; claimed, not found here' if claimed else ''}"
+            text = reservation.text(allocator.base(graph), limit if allocator.own_base else "")
+            yield allocator.noun, f"{text}{'; claimed, not verified' if claimed else ''}"
         if graph.resident_memory:
             together = format_bytes(self.peak_memory + graph.resident_memory)
             yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
@@ -471,45 +468,45 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = F
     from remat_algos.plan.check_claims import checked
 
     record = shaped(record)
-    found = checked(graph, record, strict)
+    result = checked(graph, record, strict)
     details = record.get("details", {})
     return Plan(
-        graph=found.graph,
+        graph=result.graph,
         budget=Budget(**(record["budget"] or {})),
         limit=record["limit"],
-        simulation=found.simulation,
+        simulation=result.simulation,
         solver=record["solver"],
         method=record["method"],
         options=record["options"],
-        bound_or_search=found.bound,
+        bound_or_search=result.bound,
         seconds=record["seconds"],
         details=own_details(details),
         report=SearchReport.claimed(details),
-        reservation=found.reservation,
-        constraints=Constraints.claimed(found.graph, record.get("constraints")),
-        narrower=found.narrower,
+        reservation=result.reservation,
+        constraints=Constraints.claimed(result.graph, record.get("constraints")),
+        narrower=result.narrower,
         solver_peak_bound=details.get("peak_bound"),
         loaded=True,
-        link=found.link,
+        link=result.link,
     )
 
 
 def bounded(plan: Plan) -> Plan:
-    """Return the plan with its bound computed; if that is interrupted, with the bound so far and marked so."""
+    """Compute the bound of a plan; if interrupted, return the plan with its bound so far, and this `stop`."""
     with until_stopped() as ending:
         _ = plan.bound
     return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
 
 
 def _share_cell(plan: Plan) -> str:
-    """The share of the base: of the reserved bytes, if the allocator has a base of its own, else of the peak."""
+    """Reserved bytes as a share of the allocator's own base if it has one, else the peak as a share of the base."""
     allocator = get_allocator(plan.reservation.allocator)
     size = plan.reservation.memory if allocator.own_base else plan.peak_memory
     return percent(size, max(1, allocator.base(plan.graph)))
 
 
 def _bound_cell(plan: Plan) -> str:
-    """The bound in % beyond one pass."""
+    """The bound, in % above one pass."""
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return ""
@@ -517,7 +514,7 @@ def _bound_cell(plan: Plan) -> str:
 
 
 def _gap_cell(plan: Plan) -> str:
-    """The excess of the plan in % of the bound."""
+    """The excess of the plan above the bound, in % of the bound."""
     bound = plan.bound
     if bound is None or bound.scope != ANY_ORDER:
         return ""
@@ -586,7 +583,7 @@ def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _recomputed(plan: Plan) -> str:
-    """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""
+    """Text about recomputed nodes and extra runs, or about a peak that the order alone lowers."""
     nodes = int((plan.simulation.runs > 1).sum())
     if not nodes:
         return f"{'reordered, ' if reordered(plan) else ''}no node recomputed"
@@ -594,7 +591,7 @@ def _recomputed(plan: Plan) -> str:
 
 
 def _peak_certificate(plan: Plan) -> str:
-    """Return the lower bound on the peak; if the lowest peak was requested, also the excess of the plan."""
+    """Text about the lower bound on the peak; if the lowest peak was requested, with the excess of the plan."""
     bound, peak = plan.peak_bound, plan.peak_memory
     if peak <= bound:
         return "no schedule has a lower peak"
@@ -603,7 +600,7 @@ def _peak_certificate(plan: Plan) -> str:
 
 
 def _certificate(plan: Plan, bound: LowerBound) -> str:
-    """Return the lower bound on compute, its source, and the excess of the plan."""
+    """Text about the lower bound on compute, its source, and the excess of the plan."""
     compute, one_pass = bound.amount, plan.graph.needed_compute
     whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
     extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
@@ -623,12 +620,12 @@ def _certificate(plan: Plan, bound: LowerBound) -> str:
 
 
 def _narrower(plan: Plan, narrower: LowerBound) -> Iterator[tuple[str, str]]:
-    """Yield the bound for a class of schedules, if it is higher than the bound for all."""
+    """Yield the row of the bound for a class of schedules, if it is above the bound for all schedules."""
     bound, whose = narrower.amount, SCHEDULES_OF[narrower.scope]
     if bound <= (0 if plan.bound is None else plan.bound.amount):
         return
     above = plan.simulation.compute - bound
     excess = f"this plan is {fine_percent(above, bound)} above it" if above > 0 else "none of them computes less"
-    whose += " that keep to the constraints" if plan.constraints is not None else ""
+    whose += " that satisfy the constraints" if plan.constraints is not None else ""
     excess = excess if narrower.proven else f"claimed by {plan.method}, not proven here"
     yield "", f"of {whose}: {plan.graph.labels.compute(bound)}; {excess}"

@@ -1,4 +1,4 @@
-"""Policies: what is kept, recomputed or offloaded, for each block of a model or for each tensor."""
+"""Policies: for each block of a model, or each tensor, whether to keep, recompute or offload it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from remat_algos.wording import exact_bytes, format_bytes, labelled, one_line
 
 FORMAT, VERSION = "remat-policy", 1
 ENTRIES: Entries = {
-    "graph_hash": (lambda entry: isinstance(entry, str), "a text"),
+    "graph_hash": (lambda entry: isinstance(entry, str), "a string"),
     "semantics": (lambda entry: entry in SEMANTICS, "eager or graph"),
     "limit": (lambda entry: entry is None or is_count(entry), f"{COUNT}, or null"),
     "peak_memory": (is_count, COUNT),
@@ -55,19 +55,19 @@ ROW: Entries = {
     "decision": (lambda entry: entry in DECISIONS, "keep, recompute or offload"),
     "saved": (are_texts, "a list of names of operators"),
 }
-"""Entries of the JSON record of a policy and of each block, with what each may be."""
+"""Entries of the JSON record of each block of a policy; `ENTRIES` are those of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
     """The treatment of one block, named by its module path, or of one tensor.
 
-    `decision` is to keep all that gradients need, to checkpoint the block, or to offload: a checkpoint with the inputs
-    of the block on the host meanwhile. `saved` are operators of a checkpointed block whose outputs stay, by their names
-    below the block. `memory` are the bytes that stay from the forward to the backward part, of a tensor its size;
-    `compute` is the cost of what runs again, and `copies` the time of the stores and loads, both in the unit of the
-    graph. `inputs` are the arguments of an offloaded block that go to the host, in plans for PyTorch: "0", "mask",
-    "pair.1"; () is all.
+    `decision` is to keep everything that gradients need, to checkpoint the block ("recompute"), or to offload: to
+    checkpoint it with its inputs on the host. `saved` are the operators of a checkpointed block whose outputs stay, by
+    their names within the block. `memory` are the bytes that stay from the forward to the backward part, or the size of
+    a tensor. `compute` is the cost of recomputation, and `copies` the time of stores and loads, both in the unit of the
+    graph. `inputs`, in plans for PyTorch, are the arguments of an offloaded block that go to the host, such as "0",
+    "mask" or "pair.1"; () means all.
     """
 
     name: str
@@ -90,11 +90,11 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy(Result):
-    """What is done with each block of a graph, or with each tensor; `simulation` is of the schedule that follows.
+    """The decisions for each block of a graph, or for each tensor, and the simulation of the resulting schedule.
 
-    `semantics` is "eager" or "graph", what runs again. A policy of blocks has one decision for each, and `saved`
-    bool[n], the nodes whose outputs stay; one of tensors has no blocks and follows from the simulation. `limit` are the
-    bytes that the policy was searched for. Over the `link`, if any, values may go to the host.
+    `semantics`, "eager" or "graph", defines what is recomputed. A policy of blocks has a decision for each block, and
+    `saved`, bool[n], the nodes whose outputs stay; one of tensors has neither, and follows from the simulation. `limit`
+    is that of the search in bytes. With a `link`, values may go to the host.
     """
 
     simulation: Simulation
@@ -131,7 +131,7 @@ class Policy(Result):
         limit: int | None = None,
         link: Link | None = None,
     ) -> Policy:
-        """Return the policy of decisions, one per block, and of the nodes whose outputs stay, simulated."""
+        """Simulate the policy with one decision per block, and with these nodes whose outputs stay."""
         decisions = [KEEP if blocks.trigger[b] < 0 else decision for b, decision in enumerate(decisions)]
         for b, reason in blocks.refusals.items():
             if decisions[b] != KEEP:
@@ -148,7 +148,7 @@ class Policy(Result):
 
     @property
     def treatments(self) -> tuple[Treatment, ...]:
-        """One for each block, in the order in which they first run, or for each value that crosses or comes back."""
+        """Treatments of all blocks, in the order in which they run, or of all values that are saved or come back."""
         return tuple(remembered(self._derived, "treatments", lambda: list(self._treatments())))
 
     def _treatments(self) -> Iterator[Treatment]:
@@ -168,7 +168,7 @@ class Policy(Result):
             kind = np.where(recomputed, RECOMPUTE, np.where(crosses, KEEP, ""))
             kind[simulation.stores] = OFFLOAD
             for x in np.flatnonzero(kind != "").tolist():
-                # The price of a value is that of its node, which may make other values too.
+                # The price of a value is that of its node, which may compute other values as well.
                 figures = int(graph.memory[x]), int(extra[graph.producer[x]]), in_units(int(copies[x]), ticks)
                 yield Treatment(graph.value_name(x), str(kind[x]), (), *figures)
             return
@@ -200,15 +200,15 @@ class Policy(Result):
 
     @property
     def overhead(self) -> int | float:
-        """Cost beyond one pass: recomputation, and copies, which are synchronous."""
+        """Cost beyond one pass: recomputation and, since they are synchronous, copies of blocks."""
         copies = sum(each.copies for each in self.treatments) if self.blocks is not None else 0
         return self.simulation.overhead + copies
 
     @property
     def bound(self) -> LowerBound:
-        """Lower bound on the compute of every schedule within the limit, or without one within the peak of the policy.
+        """Lower bound on compute, with a link on time, of every schedule within the limit; computed when first read.
 
-        With a link, it is a bound on the time of every schedule with copies. It is computed when it is first read.
+        Without a limit, it is for schedules within the peak of the policy.
         """
 
         def computed() -> LowerBound:
@@ -224,7 +224,7 @@ class Policy(Result):
         return self.bound.gap(self.graph.needed_compute + self.overhead)
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record: the names of each decision, then every treatment with its bytes and price."""
+        """Return the JSON record: the names by decision, then every treatment with its bytes and price."""
         own, what = ("", "tensors") if self.blocks is None else ("semantics limit bound=bound.amount gap", "blocks")
         return {
             **{"format": FORMAT, "version": VERSION, "graph_hash": self.graph.source_hash},
@@ -246,7 +246,7 @@ class Policy(Result):
         return from_file(path, lambda record: _loaded(record, graph, blocks, holds))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells under `COLUMNS`: a row for consecutive blocks of a stack with equal treatments and prices."""
+        """Yield the cells under `COLUMNS`: one row for consecutive blocks of a stack with equal treatments."""
         stacks: dict[str, list[Treatment]] = {}
         for each in self.treatments:
             stacks.setdefault(_stack(each.name), []).append(each)
@@ -281,7 +281,7 @@ class Policy(Result):
 
 
 def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[list[str], Bool]:
-    """Decisions per block, and the nodes whose outputs are saved: in recomputed blocks, what the schedule keeps."""
+    """Return the decisions per block that are nearest to a schedule, and bool[n], the nodes whose outputs it keeps."""
     graph = simulation.graph
     saved, stored = np.zeros(graph.n_nodes, bool), np.zeros(graph.n_values, bool)
     saved[graph.producer[[x for x, _ in simulation.saved]]] = True
@@ -293,14 +293,15 @@ def nearest(simulation: Simulation, blocks: Blocks, semantics: str) -> tuple[lis
         kept = b in blocks.refusals or not (again or away)
         decisions.append(KEEP if kept else OFFLOAD if away else RECOMPUTE)
         drawn = members[np.isin(members, blocks.draws)]
-        if semantics == EAGER:  # the generator is set back: those after a saved draw must not run again
+        # PyTorch restores the state of the generator before a rerun, so draws after a saved draw must be saved too.
+        if semantics == EAGER:
             saved[drawn] = np.logical_or.accumulate(saved[drawn])
         saved[np.intersect1d(members, blocks.fixed)] = False
     return decisions, saved
 
 
 def every_nth(blocks: Blocks, n: int) -> list[str]:
-    """Return the decisions that checkpoint each n-th block of a stack, from the first."""
+    """Return the decisions that checkpoint every n-th block of each stack, beginning with the first."""
     ran, decisions = Counter[str](), [KEEP] * len(blocks)
     for b, stack in enumerate(map(_stack, blocks.names)):
         if ran[stack] % n == 0 and b not in blocks.refusals:
@@ -310,12 +311,12 @@ def every_nth(blocks: Blocks, n: int) -> list[str]:
 
 
 def _stack(name: str) -> str:
-    """The module path with * instead of each number: `layers.*.mlp`."""
+    """Replace numbers in a module path by `*`: `layers.*.mlp`."""
     return re.sub(r"\d+", "*", name)
 
 
 def _loaded(record: Mapping[str, Any], graph: ComputationGraph, blocks: Blocks | None, holds: Holds | None) -> Policy:
-    """Return the policy of a record; PlanError if the graph is another or a simulation gives other figures."""
+    """Return the policy of a record; PlanError if it is for another graph, or its figures are not those simulated."""
     if record.get("format") != FORMAT or record.get("version") != VERSION or "blocks" not in record:
         raise PlanError("not a policy of blocks of version {version}", version=VERSION)
     check_entries(record, ENTRIES, "the policy")

@@ -1,4 +1,4 @@
-"""How a search ended, and the JSON of a plan: its entries and their types."""
+"""The report of a search, and the JSON of a plan: its entries and their types."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _is_truth(value: Any) -> bool:
 
 
 def are_texts(value: Any) -> bool:
-    """True for a list of texts."""
+    """True for a list of strings."""
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 Entries = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""What each entry of a JSON object may be: a test, and its words."""
+"""For each entry of a JSON object, a test and a description of what it expects."""
 DETAILS: Entries = {
     "solvers_tried": (is_count, COUNT),
     "simulated": (is_count, COUNT),
@@ -54,18 +54,18 @@ DETAILS: Entries = {
     "complete": (_is_truth, "true or false"),
     "failed": (_is_truth, "true or false"),
     "interrupted": (_is_truth, "true or false"),
-    "out_of_memory": (are_texts, "a list of texts"),
+    "out_of_memory": (are_texts, "a list of strings"),
 }
-"""The entries of a report in the details of the JSON of a plan, beside those of its solver: each with its kind."""
+"""The entries of a report in the details of a plan's JSON, which also has entries of its solver."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchReport:
     """Solvers tried, other plans found, and how the search ended.
 
-    `tried` is None where one solver was named. `overheads` has the best plan of each solver within the budget, the best
-    first, and `peaks` their bytes, where the lowest peak was wanted. `simulated` and `skipped` count schedules of the
-    solver whose plan it is, or of the only solver that ran if no rematerialization is better. `out_of_memory` names the
+    `tried` is the number of solvers, None if one was named. `overheads` has the overhead of each solver's best plan
+    within the budget, the best first, and `peaks` their peaks, if the peak was minimized. `simulated` and `skipped`
+    count schedules of the plan's solver, or if that is no_remat, of the only other one. `out_of_memory` names the
     solvers and other parts that ran out of memory.
     """
 
@@ -81,7 +81,7 @@ class SearchReport:
 
     @classmethod
     def claimed(cls, details: Mapping[str, Any]) -> SearchReport:
-        """Read from the details in the JSON of a plan, whose types were checked."""
+        """Read a report from the details of a plan's JSON, whose types have been checked."""
         stop = Stop.DONE if details.get("complete", True) else Stop.DEADLINE
         stop = Stop.FAILED if details.get("failed") else stop
         stop |= Stop.OUT_OF_MEMORY if details.get("out_of_memory") else Stop.DONE
@@ -98,11 +98,11 @@ class SearchReport:
 
     @property
     def cut_short(self) -> dict[str, bool]:
-        """Whether the solver failed after its first schedule, and whether the user stopped the search, by word."""
+        """Whether the solver failed after its first schedule, and whether the user stopped the search."""
         return {"failed": self.stop is Stop.FAILED, "interrupted": self.stop is Stop.INTERRUPTED}
 
     def record(self) -> dict[str, Any]:
-        """The entries of the details in the JSON of a plan; a search that ended with a proof is complete there."""
+        """Return entries for the details of a plan's JSON, where a search that ended with a proof is complete."""
         record: dict[str, Any] = {}
         if self.simulated is not None:
             record = {"simulated": self.simulated, **self.stop.record()}
@@ -139,17 +139,17 @@ class SearchReport:
             yield "skipped", skipped_text(self.skipped)
         if reason := self.stop.reason:
             where = f" in {listed(list(self.out_of_memory))}" if self.stop is Stop.OUT_OF_MEMORY else ""
-            yield "stopped", f"{reason}{where}; this is the best plan found so far"
+            yield "stopped", f"{reason}{where}; this is the best plan found"
 
     def _other(self, name: str, one_pass: int, peak: int) -> str:
-        """Return the best plan of another solver: its overhead, and its peak where that is higher."""
+        """Text about the best plan of another solver: its overhead, and its peak if that is higher."""
         own = self.peaks.get(name, peak)
         higher = f" at {own / max(1, peak):.2f} x the peak" if own > peak else ""
         return f"{name} {percent(self.overheads[name], one_pass)}{higher}"
 
 
 def skipped_text(skipped: Mapping[str, int]) -> str:
-    """Schedules that a solver abandoned, and why."""
+    """Text about the schedules that a solver abandoned, by reason."""
     return ", ".join(f"{counted(count, 'schedule')} {reason}" for reason, count in skipped.items())
 
 
@@ -160,7 +160,7 @@ SHOWN = (
     *("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap"),
     *(*COPIES, "host_peak"),
 )
-"""Entries by which plans are compared; those of copies are in the record of a plan with a link."""
+"""Entries by which plans are compared; those of copies exist only with a link."""
 POINT = ("peak_memory", "compute", "overhead", *COPIES, "bound", "bound_source", "bound_proven", "gap")
 """Entries of a plan on a frontier."""
 RESERVED = ("allocator", *POOL_KEYS.values(), *ARENA_KEYS.values(), "fragmentation")
@@ -195,14 +195,14 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
     "overhead_in_time": (int, float),
     "host_peak": int,
 }
-"""Entries of a plan with a link, which has all of them; a plan without one has none."""
+"""Entries that every plan with a link has, and no other plan."""
 TIME_KINDS = {"bound": (int, float, type(None))}
-"""Entries of a plan with a link that are times: of a plan without one compute, which is whole."""
+"""Entries that are times with a link, and otherwise compute, which is a whole number."""
 WHOLE = {key for key, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
 WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
 """Entries of whole numbers, which JSON may write as 1.0."""
 _KIND_NAMES = {
-    str: "text",
+    str: "a string",
     int: "a whole number",
     float: "a number",
     dict: "an object",
@@ -220,7 +220,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise PlanError(error.template, **error.fields) from error
     except ValueError as error:
         raise PlanError(
-            "{name!p}: {error!w}; give the whole of the file that was saved", name=file.name, error=error
+            "{name!p}: {error!w}; give the complete file that was saved", name=file.name, error=error
         ) from error
     if not isinstance(record, dict):
         raise PlanError("{name!p}: not a plan: it is not a JSON object", name=file.name)
@@ -237,15 +237,15 @@ def from_file(path: str | os.PathLike[str], use: Callable[[dict[str, Any]], Answ
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record, if every entry is present and of its type."""
+    """Return the record; PlanError if an entry is missing or of another type."""
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
     record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
-        raise PlanError('not a plan: there is no "format": "{format}"', format=FORMAT)
+        raise PlanError('not a plan: expected "format": "{format}"', format=FORMAT)
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(
-            "the plan has version {get!r}; this release reads version {version}",
-            get=record.get("version"),
+            "the plan has version {found!r}; this release reads version {version}",
+            found=record.get("version"),
             version=VERSION,
         )
     kinds = {**KINDS, **LINK_KINDS, **TIME_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
@@ -257,21 +257,21 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
         raise PlanError(
-            '"bound_source" of the plan is {record!r}; expected a text or null', record=record["bound_source"]
+            '"bound_source" of the plan is {record!r}; expected a string or null', record=record["bound_source"]
         )
     _check_figures(record)
     return record
 
 
 def _whole(entry: Any) -> Any:
-    """Return an entry of whole numbers; floats such as 1.0 become int."""
+    """Convert floats such as 1.0 in an entry of whole numbers to int."""
     if isinstance(entry, list):
         return [_whole(each) for each in entry]
     return int(entry) if isinstance(entry, float) and entry.is_integer() else entry
 
 
 def _check_figures(record: Mapping[str, Any]) -> None:
-    """Check the types of entries that cannot be compared with the simulation; PlanError for a wrong one."""
+    """Check the types of entries that cannot be compared with the simulation; PlanError if one is wrong."""
     for name in ("solver", "method"):
         if not record[name].strip():
             raise PlanError('"{name}" of the plan is empty; expected the name of a solver', name=name)
@@ -284,7 +284,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     while waiting:
         value = waiting.pop()
         if isinstance(value, float) and not isfinite(value):
-            raise PlanError("the plan holds {value} in its options or details, which is no number of JSON", value=value)
+            raise PlanError("the plan has {value} in its options or details, which JSON does not allow", value=value)
         if isinstance(value, Mapping):
             waiting += value.values()
         elif isinstance(value, list | tuple):
@@ -292,7 +292,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
 
 
 def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
-    """Raise PlanError if an entry is missing, or is not what is expected."""
+    """Raise PlanError if an entry is missing or fails its test."""
     for name, (fits, expected) in entries.items():
         if name not in record:
             raise PlanError('{of!w} has no "{name}"', of=of, name=name)
@@ -307,16 +307,16 @@ def check_entries(record: Mapping[str, Any], entries: Entries, of: str) -> None:
 
 
 def copies(record: Mapping[str, Any]) -> Copies:
-    """Loads, lingering and stores of a plan; PlanError for anything else."""
-    found: list[Any] = []
+    """Read the loads, lingering values and stores of a plan; PlanError if they are malformed."""
+    copies: list[Any] = []
     for name, columns in (("loads", "step value"), ("lingering", "value step until"), ("stores", "step value")):
         rows, row = record.get(name, []), columns.split()
         if not isinstance(rows, list) or not all(_is_row(each, row) for each in rows):
             raise PlanError(
-                '"{name}" of the plan is {given!j}; expected a list of [{row!l}]', name=name, given=rows, row=row
+                '"{name}" of the plan is {rows!j}; expected a list of [{row!l}]', name=name, rows=rows, row=row
             )
-        found.append([tuple(each) for each in rows])
-    return found[0], found[1], found[2]
+        copies.append([tuple(each) for each in rows])
+    return copies[0], copies[1], copies[2]
 
 
 def _is_row(row: Any, columns: list[str]) -> bool:
@@ -329,7 +329,7 @@ def _is_row(row: Any, columns: list[str]) -> bool:
 
 
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
-    """Differentiate the graph with the options of a plan; PlanError if they do not fit it."""
+    """Differentiate the graph with the options of a plan; PlanError if they do not fit the graph."""
     try:
         return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
@@ -337,7 +337,7 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
 
 
 def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the options of `differentiate` that a plan records, if any; PlanError for anything else."""
+    """Return the options of `differentiate` in a plan, if any; PlanError if they are malformed."""
     options: dict[str, Any] | None = record.get("differentiate")
     _check_kind("differentiate", options, KINDS["differentiate"])
     return options
@@ -352,7 +352,7 @@ def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:
-    """Return the link of a plan, if it has one; PlanError for anything else."""
+    """Return the link of a plan, if any; PlanError if it is invalid."""
     try:
         return Link.of(record["link"]) if "link" in record else None
     except (TypeError, ValueError) as error:
@@ -375,5 +375,5 @@ def plain(value: Any) -> Any:
 
 
 def own_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the details of the solver alone."""
+    """Return the details without those of the report and of bounds."""
     return {name: value for name, value in details.items() if name not in (*DETAILS, *BOUND_DETAILS)}

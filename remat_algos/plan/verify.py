@@ -1,4 +1,4 @@
-"""Verify a plan: simulate it again and compare everything that it claims."""
+"""Verify a plan: simulate it and compare everything that it claims."""
 
 import os
 from collections.abc import Mapping
@@ -14,20 +14,17 @@ from remat_algos.schedule.simulation import Simulation
 
 @checked_arguments
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
-    """Simulate a plan's schedule anew, and compare and prove what the plan claims.
+    """Simulate a plan's schedule, and check everything that the plan claims.
 
-    The bound is proven again by the nodes and prices that the plan names: by one minimum cut, or by an integer program.
-    A solver claimed to have proven it runs again, from the plan's own schedule. A bound that is not proven again within
-    30 seconds, and one by anything else, are refused. `Plan.load` spends a second on a bound by a solver, and marks one
-    that stays open as claimed (``plan.bound.proven``).
-    The addresses in an arena are compared with the lifetimes of its buffers; a file without them is packed again. What
-    another allocator reserves is modelled again.
+    The lower bound is proven again: from the nodes and prices in the plan, by a minimum cut or an integer program, or
+    by running the solver that proved it, starting from the plan's schedule. A bound that is not proven within 30
+    seconds, or that has no such source, is refused. `Plan.load` spends a second on a bound by a solver; without a proof
+    that bound is only a claim (``plan.bound.proven``). Addresses in an arena are compared with the lifetimes of its
+    buffers; a file without addresses is packed again. The model of any other allocator is run again.
 
-    The problem is that of the plan: its options of `differentiate`, its budget, link, allocator and constraints.
-    `remat verify` prints them.
-
-    The solver of a plan, its seconds and its `details`, such as overheads of other solvers, cannot be checked beyond
-    their types.
+    The plan defines the problem: its options of `differentiate`, its budget, link, allocator and constraints, which
+    `remat verify` prints. Its solver, seconds and `details`, such as overheads of other solvers, cannot be checked
+    except for their types.
 
     Parameters
     ----------
@@ -44,10 +41,9 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     Raises
     ------
     PlanError
-        If it is no plan, or one for another graph.
+        If it is not a plan, or is for another graph.
     ClaimError
-        If the schedule cannot be run, a claim is false, or a bound is not proven again; it states the claim and the
-        figure found.
+        If the schedule cannot be run, a claim is false, or a bound is not proven. It has the claim and the true figure.
 
     Examples
     --------
@@ -62,8 +58,8 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
 def verified(
     graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str], strict: bool = False
 ) -> Checked:
-    """Verify a plan, `strict` as in `checked`, and return what was found."""
+    """Verify a plan; `strict` as in `checked`."""
     if isinstance(plan, str | os.PathLike):
         return from_file(plan, lambda record: checked(graph, shaped(record), strict))
-    given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
-    return checked(graph, shaped(given), strict)
+    record = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
+    return checked(graph, shaped(record), strict)

@@ -1,1 +1,1 @@
-"""Questions about plans: compare, explain, what if, fit, and the frontier of budgets."""
+"""Questions about plans: compare, explain, flip decisions, fit a model, compute a frontier."""

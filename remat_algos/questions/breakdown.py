@@ -29,10 +29,10 @@ OPTIMIZER = "optimizer"
 
 STRUCTURES = ("feature maps", "other values", "gradients", "weights", "workspace", "inputs")
 """Data structures: forward values that the backward part reads; other forward values; gradients of values; parameters,
-their gradients and all states, those of the optimizer among them; scratch; what the user brings."""
+their gradients and all states, including those of the optimizer; scratch memory; inputs."""
 
 PARTS = ("forward", "backward", "again")
-"""Compute of first runs in the forward part, of those in the backward part with the optimizer, and of later runs."""
+"""Compute of first runs in the forward part, of first runs in the backward part and optimizer, and of later runs."""
 
 FEATURE_MAPS, VALUES, GRADIENTS, WEIGHTS, WORKSPACE, INPUTS = range(len(STRUCTURES))
 
@@ -44,10 +44,10 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("mlp", "ff", "feed_forward", "moe", "expert", "experts"), "feed forward"),
     **dict.fromkeys(("head", "heads", "classifier", "logits", "output", "loss"), "output"),
 }
-"""Types by a part of the name of a node, between dots and without its number; the first row that fits counts."""
+"""Types of layers by a part of a node's name, between dots and without its number; the first match counts."""
 
 INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
-"""The same for parts that are not the first one."""
+"""The same for parts of a name after the first."""
 
 _RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
@@ -59,9 +59,9 @@ class Breakdown(Result):
     Parameters
     ----------
     by : str
-        What `types` are: "layer" or "operation".
+        The kind of `types`: "layer" or "operation".
     types : tuple of str
-        Of layers, the largest first.
+        Types of layers or operations, the largest first.
     memory : int64[n_types, 6]
         Bytes by type and structure (`STRUCTURES`).
     compute : int64[n_types, 3]
@@ -72,7 +72,7 @@ class Breakdown(Result):
         Bytes; together they are the sum of `memory`.
     compute_unit : str
     compute_scale : int
-        The graph's compute is this many times the number that was read.
+        Factor by which the costs in the graph are multiplied.
     """
 
     by: str
@@ -95,16 +95,16 @@ class Breakdown(Result):
             table, shape = as_array(getattr(self, name), name), (len(self.types), len(columns))
             if table.shape != shape:
                 raise ArgumentError(
-                    "{name} of a breakdown has shape {shape}, expected {wanted}, a row for each type",
+                    "{name} of a breakdown has shape {shape}, expected {expected}, a row for each type",
                     name=name,
                     shape=table.shape,
-                    wanted=shape,
+                    expected=shape,
                 )
             object.__setattr__(self, name, sealed(frozen(table.ravel(), np.int64, name).reshape(shape)))
 
     @property
     def footprint(self) -> int:
-        """Bytes in all: the peak and the residents."""
+        """Total bytes: the peak and the residents."""
         return self.peak_memory + self.resident_memory
 
     @property
@@ -124,7 +124,7 @@ class Breakdown(Result):
 
     @property
     def _types(self) -> list[dict[str, Any]]:
-        """The entries of the record by type."""
+        """Entries of the record, by type."""
         return [
             {
                 "type": name,
@@ -140,7 +140,7 @@ class Breakdown(Result):
         return (self.by, *STRUCTURES, "together", "share", "compute", "recomputed")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the bytes of each type by structure, with shares of memory and compute; then the sums and shares."""
+        """Yield the bytes of each type by structure, with shares of memory and compute, then sums and shares."""
         footprint, total = max(1, self.footprint), max(1, int(self.compute.sum()))
         recomputed = self.compute[:, PARTS.index("again")].any()
 
@@ -168,11 +168,10 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        Of a graph, its run without rematerialization.
+        A graph means its run without rematerialization.
     by : {"layer", "operation"}
-        "layer": as the papers group them, by the names of the zoo and by operations. A gradient's bytes
-        belong to the layer of what it is a gradient of, its compute to the layer whose gradient it is; a resident
-        belongs to the first node that reads it.
+        "layer" groups as the papers do, by names as in the zoo and by operations. The bytes of a gradient belong to
+        the layer of its value, its compute to the layer that is differentiated, and a resident to its first reader.
 
     Returns
     -------
@@ -229,24 +228,20 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def layer_type(name: str, op: str, by: str = "layer") -> str:
-    """The type of the layer that a forward node belongs to; by "operation", the kind of its operation."""
+    """The type of a forward node's layer; with `by="operation"`, the kind of its operation."""
     kind = operation_kind(op)
     if by == "operation":
         return (kind.name if kind is not None else op) or OTHER
     parts = [re.sub(r"\d+$", "", part) for part in name.lower().split(".")]
-    found = [WORDS[part] for part in parts if part in WORDS]
-    found += [INNER[part] for part in parts[1:] if part in INNER]
-    if found:
-        return min(found, key=_RANK.__getitem__)
+    types = [WORDS[part] for part in parts if part in WORDS]
+    types += [INNER[part] for part in parts[1:] if part in INNER]
+    if types:
+        return min(types, key=_RANK.__getitem__)
     return kind.layer if kind is not None else OTHER
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """The type of each node: of a gradient that of its forward node, of an update "optimizer".
-
-    Layers are typed as the papers group them (RNN, attention, embedding, output, convolution, ...), by words in names
-    as those of the zoo, then by the kind of operation (`layer_type`).
-    """
+    """Return the `layer_type` of each node; a gradient has that of its forward node, an update "optimizer"."""
     if by not in BY:
         raise GraphError("by is {by!r}, expected {choices!w}", by=by, choices=" or ".join(BY))
     labels, forward = graph.labels, graph.forward
@@ -258,28 +253,25 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
 
 
 def derivative_of(graph: ComputationGraph) -> Int32:
-    """int32[n]: the forward node whose gradient a backward node computes, -1 in the forward part.
-
-    That is the last node whose output gradients it reads; `owner` is the node to which the result belongs.
-    """
-    found, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
+    """int32[n]: the last forward node whose output gradients a backward node reads, -1 for forward nodes."""
+    last, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
     reader = row_of(graph.read_indptr)
     backward = (owner >= 0) & ~graph.forward[reader] & ~parameter_gradients(graph)[reader]
-    np.maximum.at(found, reader[backward], owner[backward])
-    return found
+    np.maximum.at(last, reader[backward], owner[backward])
+    return last
 
 
 def parameter_gradients(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes called `grad(p)` or `grad(p)@w` for a parameter p, as `differentiate` calls them."""
+    """bool[n]: nodes named `grad(p)` or `grad(p)@w` for a parameter p, as by `differentiate`."""
     found = np.zeros(graph.n_nodes, bool)
     if graph.resident is None or graph.forward_of is None:
         return found
     parameter = ROLES.index("parameter")
-    wanted = {f"grad({p}" for p, r in zip(graph.resident.names, graph.resident.role, strict=True) if r == parameter}
+    prefixes = {f"grad({p}" for p, r in zip(graph.resident.names, graph.resident.role, strict=True) if r == parameter}
     names = graph.node_names()
     for v in np.flatnonzero(~graph.forward).tolist():
         name = names[v]
-        found[v] = (name[:-1] in wanted and name[-1] == ")") or (")@" in name and name.partition(")@")[0] in wanted)
+        found[v] = (name[:-1] in prefixes and name[-1] == ")") or (")@" in name and name.partition(")@")[0] in prefixes)
     return found
 
 
@@ -331,6 +323,6 @@ def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unrea
 def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
     graph, order = simulation.graph, simulation.schedule.order
     part = np.where(simulation.schedule.first_run, np.where(graph.forward[order], 0, 1), 2)
-    found = np.zeros((n_types, len(PARTS)), np.int64)
-    np.add.at(found, (of_node[order], part), graph.compute[order])
-    return found
+    compute = np.zeros((n_types, len(PARTS)), np.int64)
+    np.add.at(compute, (of_node[order], part), graph.compute[order])
+    return compute

@@ -34,7 +34,7 @@ from remat_algos.wording import by_reason, counted, format_bytes, one_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver, or the reason for its absence and the lowest peak reached."""
+    """The plan of one solver, or the reason why there is none and the lowest peak reached."""
 
     solver: str
     plan: Plan | None
@@ -48,10 +48,10 @@ class Entry:
 
     @property
     def note(self) -> str:
-        """Why there is no plan, or how its search ended."""
+        """The reason why there is no plan, or how its search ended."""
         if self.plan is None:
             return self.reason.removeprefix(f"{self.solver} cannot serve this graph: ")
-        ended = (f"{word}, the best so far" for word, so in self.plan.report.cut_short.items() if so)
+        ended = (f"{word}, the best found" for word, so in self.plan.report.cut_short.items() if so)
         return next(ended, "reordered" if reordered(self.plan) else "")
 
     def record(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Result):
-    """Entries by solver, those with plans first, the cheapest first; the budget limits reserved bytes."""
+    """Entries of all solvers, the cheapest plans first; the budget limits bytes that the allocator reserves."""
 
     graph: ComputationGraph
     budget: Budget
@@ -86,12 +86,12 @@ class Comparison(Result):
 
     @property
     def noun(self) -> str:
-        """The word for the bytes that the budget limits: "packed", "reserved", or "" for the peak of live bytes."""
+        """The name of the bytes that the budget limits: "packed", "reserved", or "" for live bytes."""
         return get_allocator(self.allocator).noun
 
     @property
     def base(self) -> int:
-        """Base of the shares in bytes."""
+        """Bytes to which the shares refer."""
         return get_allocator(self.allocator).base(self.graph)
 
     @property
@@ -106,7 +106,7 @@ class Comparison(Result):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS` without a common bound, and one for the reserved bytes if the budget limits these."""
+        """`COLUMNS`, without the bound if all share one, and with reserved bytes if the budget limits these."""
         columns = (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
         return columns if self.bound is None else tuple(name for name in columns if name != "bound")
 
@@ -128,8 +128,8 @@ class Comparison(Result):
             elif entry.reached is not None:
                 share = "" if get_allocator(self.allocator).own_base else percent(entry.reached, max(1, self.base))
                 together = format_bytes(entry.reached + graph.resident_memory) if graph.resident_memory else ""
-                found = {"peak": format_bytes(entry.reached), "of base": share, "with residents": together}
-                yield (entry.solver, *(found.get(name, "") for name in self.columns[1:]))
+                known = {"peak": format_bytes(entry.reached), "of base": share, "with residents": together}
+                yield (entry.solver, *(known.get(name, "") for name in self.columns[1:]))
 
     def notes(self) -> list[str]:
         """Return the reasons why solvers have no plans, each reason once."""
@@ -166,9 +166,9 @@ def compare(
     link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Solve with each solver alone, without falling back on no rematerialization.
+    """Solve with each solver alone, without the plan without rematerialization as a fallback.
 
-    With a link, the search over it begins at the plan of each solver, and plans are compared by their time.
+    With a link, the search over it starts from the plan of each solver, and plans are compared by time.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def compare(
     polish : bool
         Whether passes may improve each solver's schedules, as in `solve`.
     allocator, alignment
-        As in `solve`: the budget limits the bytes that this allocator reserves.
+        As in `solve`; the budget limits the bytes that the allocator reserves.
     constraints : Constraints or mapping, optional
         As in `solve`.
     link : Link, Device, mapping, str or path, optional
@@ -196,7 +196,7 @@ def compare(
     Returns
     -------
     Comparison
-        If interrupted, it holds what was found so far.
+        After an interrupt, with the plans found until then.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _entries(run: SolverRun, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """Return the entries of all solvers, with one bound for their common limit."""
+    """Return the entries of all solvers, whose plans share the bound for their limit."""
     limits = run.limits
     bound = LowerBound(limits.graph.needed_compute)
     if not limits.minimizes_peak and run.stop is not Stop.INTERRUPTED:
@@ -273,7 +273,7 @@ def _entry(run: SolverRun, solver: Solver, bound: LowerBound) -> Entry:
 
 
 def attempted(request: Request, clock: Clock) -> Entry:
-    """Return the plan of a request, or why there is none."""
+    """Return the plan of a request, or the reason why there is none."""
     try:
         return Entry(request.name, answered(request, clock))
     except BudgetError as error:
@@ -285,7 +285,7 @@ def attempted(request: Request, clock: Clock) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Run solvers one by one, as their plans must fit an allocator; return their entries and the Stop."""
+    """Run solvers one by one, since each plan must fit an allocator or a link; return their entries and the Stop."""
     entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
@@ -298,7 +298,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 break
     begun = ending.stop | (Stop.DEADLINE if late else Stop.DONE)
     stop = reduce(or_, (entry.stop for entry in entries), begun)
-    running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry
+    running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # has no entry yet
     reasons = [*running, *["not tried: interrupted"] * len(solvers)]
     left = zip(solvers[len(entries) :], reasons, strict=False)
     return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], stop

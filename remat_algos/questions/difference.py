@@ -1,4 +1,4 @@
-"""Two plans side by side: nodes recomputed, and values offloaded, by one and kept by the other."""
+"""The difference of two plans: nodes recomputed, and values offloaded, by one and kept by the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DIFFERENCES_NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference(Result):
-    """Nodes that two plans of one graph run a different number of times; `names` are those of the plans in its text."""
+    """Nodes that two plans of one graph run a different number of times; `names` are for the plans in the text."""
 
     plan: Plan
     other: Plan
@@ -53,21 +53,21 @@ class Difference(Result):
     def _first_run(self) -> int | None:
         ours, theirs = self.plan.schedule.order, self.other.schedule.order
         shared = min(ours.size, theirs.size)
-        parted = np.flatnonzero(ours[:shared] != theirs[:shared])
-        if parted.size:
-            return int(parted[0])
+        differing = np.flatnonzero(ours[:shared] != theirs[:shared])
+        if differing.size:
+            return int(differing[0])
         return None if ours.size == theirs.size else shared
 
     def values(self, sign: int) -> list[int]:
-        """Values that the first plan (1) or the other (-1) alone stores on the host, the most bytes first."""
+        """Values that only the first plan (1), or only the other (-1), stores on the host, the largest first."""
         plan, other = (self.plan, self.other) if sign > 0 else (self.other, self.plan)
-        found = np.setdiff1d(plan.simulation.stores, other.simulation.stores)
-        return found[np.argsort(-plan.graph.memory[found], kind="stable")].tolist()
+        values = np.setdiff1d(plan.simulation.stores, other.simulation.stores)
+        return values[np.argsort(-plan.graph.memory[values], kind="stable")].tolist()
 
     def nodes(self, sign: int) -> list[int]:
-        """Nodes that the first plan (1) or the other (-1) runs more often, the most bytes first."""
-        found = np.flatnonzero(self.more_runs * sign > 0)
-        return found[np.argsort(-self.plan.graph.node_memory[found], kind="stable")].tolist()
+        """Nodes that the first plan (1) or the other (-1) runs more often, those with the most bytes first."""
+        nodes = np.flatnonzero(self.more_runs * sign > 0)
+        return nodes[np.argsort(-self.plan.graph.node_memory[nodes], kind="stable")].tolist()
 
     def record(self) -> dict[str, Any]:
         graph = self.plan.graph
@@ -133,7 +133,7 @@ class Difference(Result):
                 yield f"{name} offloads {counted(len(values), 'value')} that {other} does not: {size}, {named}"
         if not self.more_runs.any():
             if self._first_run is not None:
-                yield f"every node runs equally often, in another order from step {self._first_run} on"
+                yield f"every node runs equally often; the orders differ from step {self._first_run} on"
             return
         for name, other, sign in zip(self.names, reversed(self.names), (1, -1), strict=True):
             nodes = self.nodes(sign)
@@ -153,7 +153,7 @@ class Difference(Result):
 
 
 def check_same_graph(plans: Sequence[Plan]) -> None:
-    """PlanError if plans were made for different graphs."""
+    """Raise PlanError if plans are for different graphs."""
     if len({(plan.graph.source_hash, plan.graph.hash) for plan in plans}) > 1:
         raise PlanError(
             "the plans were made for different graphs, or differentiated differently; they cannot be compared"
@@ -162,7 +162,7 @@ def check_same_graph(plans: Sequence[Plan]) -> None:
 
 @checked_arguments
 def difference(plan: Plan, other: Plan) -> Difference:
-    """Compare what two plans keep and recompute, in bytes and cost.
+    """Compare the kept and recomputed nodes of two plans, in bytes and cost.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
 
 
 def _compared(amounts: Sequence[float], shown: Any) -> tuple[str, str, str]:
-    """Both amounts and the increase from the first to the second."""
+    """Return texts of both amounts and of the increase from the first to the second."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

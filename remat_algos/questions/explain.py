@@ -31,8 +31,8 @@ ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 class Offload(NamedTuple):
     """Steps, copies and waits of a value that is stored on the host.
 
-    `loads` has the step before which each load begins, and the last step of what it brings back. `waits` is how long
-    compute waits for the copies; None without a link.
+    `loads` has for each load the step before which it begins and the last step of the loaded copy. `waits` is the time
+    that compute waits for the copies; None without a link.
     """
 
     value: int
@@ -45,7 +45,7 @@ class Offload(NamedTuple):
         return self._asdict() | {"value": graph.value_name(self.value)}
 
     def text(self, simulation: Simulation) -> str:
-        """Its bytes, the time that compute waits for it, the price of recomputing it, and its steps."""
+        """Return its bytes, the time that compute waits for it, the cost of recomputing it instead, and its steps."""
         graph = simulation.graph
         node = int(graph.producer[self.value])
         waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
@@ -72,7 +72,7 @@ class Offload(NamedTuple):
 
 
 def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
-    """Return the values that have to be made or loaded before a node can run during a step."""
+    """Return the values that must be computed or loaded before a node can run at a step."""
     graph, nodes, missing = simulation.graph, [node], set[int]()
     live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
     while nodes:
@@ -96,8 +96,8 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
 
 
 def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
-    """Time that compute waits for the store of a value before freeing it, and for its loads before reading."""
-    ended = np.append(0, played.end)  # the end of the run before each step
+    """Return the time that compute waits for the store of a value before freeing it, and for its loads."""
+    ended = np.append(0, played.end)  # of the run before
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]
     arrivals = played.load_end[np.flatnonzero(simulation.schedule.loads[:, 1] == value)]
@@ -144,19 +144,19 @@ class Decision:
 
     @property
     def reads(self) -> list[int]:
-        """The steps that read a value of it."""
+        """The steps that read a value of the node."""
         return reads_of(self.simulation, self.node).tolist()
 
     @property
     def lives(self) -> list[tuple[int, int]]:
-        """(first, last) step of the values of each run."""
+        """(first, last) step at which values of each run are live."""
         end, behind = self.simulation.lifetimes.end, self.simulation.lifetimes.instance_indptr[1:]
         n_values = len(self.graph.values(self.node))
         return [(step, int(end[behind[step] - n_values : behind[step]].max()) - 1) for step in self.runs]
 
     @property
     def offloads(self) -> list[Offload]:
-        """Its values that are stored on the host."""
+        """Offloads of its values that are stored on the host."""
         stores = self.simulation.stores
         return [offload_of(self.simulation, x, self.played) for x in self.graph.values(self.node) if x in stores]
 
@@ -167,7 +167,7 @@ class Decision:
 
     @property
     def fixed(self) -> str:
-        """The reason if there is nothing to decide, else ""."""
+        """The reason why the decision cannot be changed, else ""."""
         graph, node, n_runs = self.graph, self.node, len(self.runs)
         if self.is_offloaded:
             return ""
@@ -192,7 +192,7 @@ class Decision:
 
     @property
     def flipped(self) -> FlippedDecision | None:
-        """The opposite decision; None if there is nothing to decide, or if a value of it is stored on the host."""
+        """The opposite decision; None if the decision is fixed, or if a value of the node is offloaded."""
         return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
@@ -263,7 +263,7 @@ def _names(graph: ComputationGraph) -> list[str]:
 
 
 def _live_bytes(simulation: Simulation, step: int) -> Int64:
-    """int64[n_values]: bytes that each value holds during a step; those of the peak are kept, for many decisions."""
+    """int64[n_values]: live bytes of each value at a step; cached for the peak, which all decisions read."""
 
     def counted_bytes() -> Int64:
         live = np.zeros(simulation.graph.n_values, np.int64)
@@ -273,16 +273,16 @@ def _live_bytes(simulation: Simulation, step: int) -> Int64:
 
     if step != simulation.peak_step:
         return counted_bytes()
-    found: Int64 = remembered(simulation._derived, "live_bytes", counted_bytes)
-    return found
+    at_peak: Int64 = remembered(simulation._derived, "live_bytes", counted_bytes)
+    return at_peak
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(Result):
-    """The decisions of a plan, about the most bytes first, and the values live at its peak.
+    """The decisions of a plan, those about the most bytes first, and the values live at its peak.
 
-    `left_out` counts the other decisions about some bytes. `report` is what the solver itself reports of its decisions;
-    `no_report` says why it has none.
+    `left_out` counts other decisions about nonzero bytes. `report` is the solver's own report of its decisions, and
+    `no_report` the reason why there is none.
     """
 
     plan: Plan
@@ -335,21 +335,20 @@ class Explanation(Result):
 def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Explanation:
     """Explain why values are kept or recomputed, and what the opposite decision would free and cost.
 
-    Each figure comes from simulating the schedule with that one decision flipped.
+    All figures are simulated with that one decision flipped.
 
     Parameters
     ----------
     plan : Plan
     value : str, optional
-        The value, or node, to explain; by default what is offloaded, then the decisions about the most bytes, none
-        about 0 bytes.
+        The value or node to explain; by default values that are offloaded, then the decisions about the most bytes.
     most : int
-        How many decisions to explain where no value is named.
+        Maximum number of decisions if no value is named.
 
     Returns
     -------
     Explanation
-        Its text is `str(explanation)`.
+        `str(explanation)` is its text.
 
     Raises
     ------
@@ -384,12 +383,12 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
     try:
         return Explanation(plan, nodes, left_out, _report(plan, most))
-    except ValueError as error:  # a plan file may have unknown options
-        return Explanation(plan, nodes, left_out, None, f"{plan.solver} does not report of this plan: {error}")
+    except ValueError as error:  # unknown options in a file
+        return Explanation(plan, nodes, left_out, None, f"{plan.solver} has no report on this plan: {error}")
 
 
 def _report(plan: Plan, most: int) -> Result | None:
-    """Return the report of the solver that found the schedule, otherwise of the named solver."""
+    """Return the report of the solver that found the schedule, else of the requested solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

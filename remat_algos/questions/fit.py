@@ -34,9 +34,9 @@ Build = Callable[[int], ComputationGraph]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """The largest value with which a solver stays within the budget, and its plan; None if not even the smallest fits.
+    """The largest value with which a solver stays within the budget, and its plan; None if no value fits.
 
-    `tried` has the reason why each value that was tried does not fit, "" where it does.
+    `tried` has the values that were tried, each with the reason why it does not fit, "" if it fits.
     """
 
     solver: str
@@ -58,7 +58,7 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """True if `value` is only a lower bound: no larger one is known not to fit, or the search was cut short."""
+        """True if `value` is only a lower bound: no larger value failed, or the search was incomplete."""
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits(Result, Sequence[Fit]):
-    """The fits of several solvers; `refused` has the values whose graph cannot be built, and why."""
+    """The fits of several solvers; `refused` has the values whose graph cannot be built, with the reasons."""
 
     budget: Budget
     fits: tuple[Fit, ...]
@@ -118,7 +118,7 @@ class Fits(Result, Sequence[Fit]):
         for value in sorted(self.refused.keys() & {entry.too_much for entry in self.fits}):
             yield f"{value} cannot be built: {self.refused[value]}"
         if reason := self.stop.reason:
-            yield f"{reason}; these are the largest values found so far"
+            yield f"{reason}; these are the largest values found"
 
 
 @checked_arguments
@@ -137,40 +137,40 @@ def fit(
 ) -> Fits:
     """Find, for each solver, the largest value whose graph has a plan within a budget.
 
-    If a value fits, all smaller ones are taken to fit: values are doubled until one does not, then bisected. Each
-    solver may fall back on no rematerialization, as in `solve`.
+    If a value fits, all smaller values are assumed to fit: values are doubled until one does not fit, then bisected.
+    Each solver may fall back on the plan without rematerialization, as in `solve`.
 
     Parameters
     ----------
     build : callable
-        `build(value)` is the graph to run, with its backward part: of that batch, depth, sequence, ...
+        `build(value)` returns the graph for a value of batch, depth, sequence length etc., with its backward part.
     budget : Budget, int or str
-        As in `solve`; `Budget(device="11GiB")` bounds what a device holds, peak and residents together.
+        As in `solve`; `Budget(device="11GiB")` limits the sum of peak and residents.
     values : sequence of int, optional
-        Which to try; by default every whole number up to 4096.
+        Values to try; by default every whole number up to 4096.
     least, most : int
-        No value below or above is tried.
+        Smallest and largest value to try.
     solvers : sequence of str, optional
-        Names; by default those of "auto", and "auto" itself, the best of them.
+        Names; by default those of "auto" and "auto" itself.
     time_limit : float, optional
-        Seconds, shared by the solvers and the values that each tries; each tries one at least.
+        Seconds, shared by the solvers and the values that each tries; each tries at least one.
     seed : int
     link : Link, Device, mapping, str or path, optional
-        As in `solve`: values may also be copied to the host and back.
+        As in `solve`; tensors may then also be copied to the host and back.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
     Returns
     -------
     Fits
-        A sequence with one `Fit` for each solver. If interrupted, or cut short by the time limit, the results so far.
+        A sequence with one `Fit` for each solver; after an interrupt or the time limit, with the results until then.
 
     Raises
     ------
     ValueError
-        If there is no value to try, or a solver is not known.
+        If there is no value to try, or a solver is unknown.
     GraphError
-        If `build` raises it for the smallest value; a larger value that cannot be built does not fit.
+        If `build` raises it for the smallest value; larger values that cannot be built do not fit.
 
     Examples
     --------
@@ -192,20 +192,20 @@ def fit(
         built = graph(value)
         return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
 
-    found: dict[str, Fit] = {}
-    # Each solver may continue from no rematerialization; "auto" is hardly better than the best of them.
+    fits: dict[str, Fit] = {}
+    # Each solver starts from the result of the baseline, and "auto" from the best of all, which it rarely exceeds much.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
-        if any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
-            found[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
+        if any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
+            fits[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
             continue
         part = 1 / (len(names) - i)
         own = clock.share(part, part, f"{name} at ")
-        place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
+        place = {entry.solver: bisect_left(tried, entry.value) for entry in fits.values() if entry.value is not None}
         floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
-        found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
-    if not any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
+        fits[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
+    if not any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
         clock.finish()
-    return Fits(Budget.of(budget), tuple(found[name] for name in names), refused, over)
+    return Fits(Budget.of(budget), tuple(fits[name] for name in names), refused, over)
 
 
 def _names(solvers: Sequence[str] | None) -> list[str]:
@@ -215,12 +215,12 @@ def _names(solvers: Sequence[str] | None) -> list[str]:
 
 
 def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
-    found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
-    if not found:
+    between = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
+    if not between:
         to = "on" if most is None else "to {most}"
-        template = "there is no value from {least} " + to + " to try; give other bounds"
+        template = "there is no value from {least} " + to + " to try; give other limits"
         raise ArgumentError(template, least=least, most=most)
-    return found
+    return between
 
 
 def _largest(
@@ -231,14 +231,14 @@ def _largest(
     stride: int,
     clock: Clock,
 ) -> Fit:
-    """Search increasing values for one solver, none twice; place `floor` fits (-1: none), strides double from it."""
+    """Search the largest value for one solver; `floor` is a place known to fit or -1, from which strides double."""
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
     with until_stopped() as ending:
         while low + 1 < high and ending.stop is Stop.DONE:
             if tried:
                 clock.check()
-            value, n_left = values[place], (high - low - 1).bit_length()  # remaining plans
+            value, n_left = values[place], (high - low - 1).bit_length()
             part = 1 / (1 + n_left * (2 if high == len(values) else 1))
             answer = plan(value, clock.share(part, part, f"{value}: "))
             if isinstance(answer, Plan):
@@ -250,13 +250,13 @@ def _largest(
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # last, plan the value known to fit
+            else:  # at the end, plan the floor
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 
 
 def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[int], ComputationGraph | str]:
-    """A builder of graphs that returns the reason if a value cannot be built; for the smallest value it raises."""
+    """Return a builder that returns the reason if a graph cannot be built; for the smallest value it raises."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
@@ -271,7 +271,7 @@ def _refusing(build: Build, least: int, refused: dict[int, str]) -> Callable[[in
 
 
 def _plan(request: Request, clock: Clock) -> Plan | str:
-    """Return a plan within the budget, or the reason for its absence; does not search if no schedule can fit."""
+    """Return a plan within the budget, or the reason why there is none; no search if no schedule can fit."""
     graph, link, limits = request.graph, request.link, request.limits()
     if link is None and limits.limit is not None and least_peak_bound(graph)[0] > limits.limit:
         return str(budget_error(limits, [], {}))

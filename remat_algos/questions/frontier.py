@@ -34,29 +34,29 @@ from remat_algos.wording import by_reason, counted, exact_bytes, format_bytes, o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier(Result):
-    """Plans of several solvers, each a trade of memory for compute.
+    """Plans of several solvers that trade memory for compute.
 
-    In each curve, and in `plans`, the peak rises and the compute falls: no plan dominates another.
+    Along each curve, and along `plans`, the peak rises and the compute falls: no plan dominates another.
 
     Parameters
     ----------
     graph : ComputationGraph
     curves : mapping of str to tuple of Plan
-        By solver, its plans that no other of its plans dominates.
+        The undominated plans of each solver.
     bound_memory : int
-        Bytes that no schedule goes below.
+        Lower bound on the peak of every schedule, in bytes.
     bound_compute : int
-        The cost of one pass, which no schedule goes below.
+        The cost of one pass, a lower bound on the compute of every schedule.
     base : int
         Peak bytes without rematerialization.
     reasons : mapping of str to str
-        Why a solver has no curve.
+        The reason why a solver has no curve.
     stop : Stop
         How the search ended.
     points : int
         Number of plans in the text.
     constraints, link
-        As given to `frontier`.
+        The arguments of `frontier`.
     """
 
     graph: ComputationGraph
@@ -94,7 +94,7 @@ class Frontier(Result):
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """The cheapest plan with a peak within a limit: bytes, "4GiB", "50%" or "least"; None if no plan fits."""
+        """Return the cheapest plan with a peak within bytes, "4GiB", "50%" or "least"; None if no plan fits."""
         budget, plans = Budget(limit), self.plans
         if budget.least:
             return plans[0] if plans else None
@@ -104,7 +104,7 @@ class Frontier(Result):
 
     @checked_arguments
     def sampled(self, points: int = tuning.POINTS) -> tuple[Plan, ...]:
-        """All plans if they are few, else the best at `points` budgets, evenly spaced from the lowest peak."""
+        """Return all plans if they are few, else the best for each of `points` evenly spaced budgets."""
         plans = self.plans
         return tuple(plans[place] for place in _spread([plan.peak_memory for plan in plans], points))
 
@@ -119,13 +119,13 @@ class Frontier(Result):
             yield (*cells(plan, self.COLUMNS[:-1]), method)
 
     def notes(self) -> Iterator[str]:
-        """Yield the number of plans left out, and why solvers or the search stopped."""
+        """Yield the number of plans shown, and why solvers or the search stopped."""
         plans, shown = self.plans, len(self.sampled(self.points))
         if shown < len(plans):
             yield f"{shown} of {len(plans)} plans"
         yield from by_reason(self.reasons)
         if reason := self.stop.reason:
-            yield f"{reason}{'; these are the plans found so far' if plans else ' before any plan was found'}"
+            yield f"{reason}{'; these are the plans found' if plans else ' before any plan was found'}"
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record: every point of every curve."""
@@ -148,7 +148,7 @@ def _point(solver: str, plan: Plan, best: bool) -> dict[str, Any]:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """Undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
+    """Return undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.amount if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
@@ -166,45 +166,45 @@ def frontier(
     link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
+    """Compute the Pareto frontier of peak memory and compute, from the lowest peak found to one pass.
 
-    Each solver runs for the lowest peak, as for the budget "least", then yields its whole frontier; `search` goes down
-    and up `points` budgets from the schedules of all others, then through half as many between, where the curve bends.
-    It runs in as many threads as there are cores; their number changes nothing. Schedules are polished within their own
-    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization. Where the best plan for
-    one of these is not proven and more than 0.1 points of overhead above its bound, the budget is solved as by `solve`,
-    and what that finds is added. The frontier contains no plan below the lowest peak of the first runs.
+    Each solver runs for the lowest peak, as for the budget "least", and then yields its whole frontier. `search` starts
+    from the schedules of all other solvers and goes down and up `points` budgets, then through half as many budgets
+    where the curve bends; the number of its threads does not change the result. Schedules are polished for their own
+    peaks, and for `points` budgets that are evenly spaced up to the peak without rematerialization. A budget whose best
+    plan is not proven optimal and is more than 0.1 points of overhead above its bound is solved as by `solve`. The
+    frontier has no plan below the lowest peak of the first runs.
 
     Parameters
     ----------
     graph : ComputationGraph
-        For training, one with a backward part (`differentiate`).
+        For training, a graph with a backward part (`differentiate`).
     solvers : sequence of str, optional
         Names; by default those of `auto`.
     points : int
-        Number of budgets, 2 or more, within which plans are searched and polished.
+        Number of budgets, 2 or more, for which plans are searched and polished.
     effort : {"fast", "default", "best"}
-        As in `solve`; the lower bounds are closure bounds, for "best" with the moment bound.
+        As in `solve`; lower bounds are closure bounds, and with "best" also moment bounds.
     time_limit : float, optional
         Seconds, shared by the solvers.
     seed : int
-        For solvers that use chance.
+        Seed of solvers that use random numbers.
     constraints : Constraints or mapping, optional
         As in `solve`.
     link : Link, Device, mapping, str or path, optional
-        As in `solve`: each of `points` budgets is solved with copies, and the frontier is one of time over memory.
+        As in `solve`; each of `points` budgets is solved with copies, and the frontier trades memory for time.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
     Returns
     -------
     Frontier
-        If its `stop` is not complete, it has the plans found so far.
+        If its `stop` is not complete, with the plans found until then.
 
     Raises
     ------
     ValueError
-        For an unknown solver, or fewer than 2 points.
+        If a solver is unknown, or there are fewer than 2 points.
 
     Examples
     --------
@@ -269,17 +269,17 @@ def frontier(
 
 
 def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
-    """The frontier with a link: plans within even limits above the lowest peak, each of which begins at the last."""
+    """The frontier with a link: plans for evenly spaced limits, each search starting from the plan before."""
     graph, plans, stop = request.graph, list[Plan](), Stop.DONE
     budgets, base, reason = [request.budget], baseline_peak(request.graph), ""
     with until_stopped() as ending:
         while budgets and stop is not Stop.INTERRUPTED:
             clock.check()
             part = 1 / (len(budgets) if plans else points)
-            begun = request if not plans else replace(request, start=(*request.start, plans[-1].simulation))
+            started = request if not plans else replace(request, start=(*request.start, plans[-1].simulation))
             try:
                 own = clock.share(part, part)
-                plans.append(answered(replace(begun, budget=budgets.pop(0)), own))
+                plans.append(answered(replace(started, budget=budgets.pop(0)), own))
             except BudgetError as error:
                 reason = str(error)
                 break
@@ -306,11 +306,11 @@ def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
 
 
 def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> None:
-    """Add what `solve` finds within each of the budgets where the best plan is not near its bound, and not proven."""
+    """Add the plans of `solve` for budgets whose best plan is neither proven optimal nor near its bound."""
     base, graph, points = whole.limits.base, whole.limits.graph, whole.budgets
-    solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # exact ones tried all limits
+    solvers = [solver for solver in request.solvers if solver.optimal_in is None]
     if not any(solver.searches for solver in solvers):
-        return  # the others yield the same for any limit
+        return  # others ignore the limit
     proven = [each.figures[0] for each in whole.candidates if each.scope == ANY_ORDER and each.bound == each.figures[1]]
     tried = [limit for limit in even_limits(floor, base, points) if limit < min(proven, default=base)]
     slack = 0 if graph.n_nodes <= SMALL else max(int(tuning.NEAR_SOLVED * graph.needed_compute), request.task.slack)
@@ -328,7 +328,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
-    """Places of all increasing peaks if they are few, else of the largest within each of `points` budgets."""
+    """Return places of all increasing peaks if they are few, else of the largest within each of `points` budgets."""
     if len(peaks) <= 2 * points:
         return list(range(len(peaks)))
     budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]
@@ -336,7 +336,7 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
 
 
 def _curve(limits: Limits, result: Outcome, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
-    """Return the undominated plans of a solver from a peak upwards; the budget of each is its own peak."""
+    """Return the undominated plans of a solver with peaks from `floor` on; the budget of each is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver

@@ -1,4 +1,4 @@
-"""Decisions by hand: nodes to keep and nodes to recompute, and the runs that a flipped decision removes or adds."""
+"""Decisions by hand: nodes to keep or recompute, and the runs that a flipped decision removes or adds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedRuns:
-    """A new schedule with runs removed or added: step `here[i]` of the original is its step `there[i]`."""
+    """A schedule with runs removed or added; step `here[i]` of the original is its step `there[i]`."""
 
     schedule: Schedule
     here: Int64
@@ -41,9 +41,9 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """The longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
+    """The longest range of steps without a read of the only run of a node; (-1, -1) if it is never read.
 
-    Reads of outputs do not count: their first copy stays live to the end.
+    Reads of outputs do not count, since these stay live to the end.
     """
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]
@@ -56,10 +56,10 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
 
 
 def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
-    """Recompute a node that runs once at the end of its longest idle time, in up to three ways; [] if it is never idle.
+    """Recompute a node that runs once at the end of its longest idle gap, in up to three ways; [] if it is never idle.
 
-    In the first order the values that it reads are kept until then. In the second, if it differs, those that are no
-    longer live are recomputed first, if allowed. In the third these runs replace later ones, if any.
+    The first schedule keeps the values that it reads live until then. The second one first recomputes those that are no
+    longer live, if allowed. In the third one these runs replace later runs.
     """
     begin, end = idle_gap(simulation, node)
     if end - begin < 2:
@@ -80,17 +80,17 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
 
 def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
-    """Return a new order, with the copies at the steps that stay, or at the next one."""
+    """Return the schedule of a new order; copies move to the steps that stay, or to the next of these."""
     if not schedule.loads.size and not schedule.lingering.size:
         return ChangedRuns(Schedule(order), here, there)
     (lingering, made, until), places = schedule.lingering.T, np.append(there, order.size)
 
     def moved(copies: Int32) -> Int32:
-        """Rows (step, value) at the steps that stay, or at the next one."""
+        """Move rows (step, value) to the steps that stay, or to the next of these."""
         return np.stack([places[np.searchsorted(here, copies[:, 0])], copies[:, 1]], axis=1).astype(np.int32)
 
     loads = moved(schedule.loads)
-    loads = loads[loads[:, 0] < order.size]  # others have no reader left
+    loads = loads[loads[:, 0] < order.size]  # others have no reader
     keeps = np.isin(made, here)
     ends = np.stack([lingering, places[np.searchsorted(here, made)], places[np.searchsorted(here, until)]], axis=1)
     stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]
@@ -98,7 +98,7 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
-    """Return the steps that stay, with additional runs before one of them."""
+    """Return the schedule of the steps that stay, with more runs before one of them."""
     here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
@@ -115,20 +115,20 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """Return the node, and all nodes without live instances that must run before it at a step, in id order."""
+    """Return the node and all nodes that must be recomputed before it at a step, in id order."""
     graph = simulation.graph
     lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
     made = int(lives.instance_indptr[step + 1])
     live[lives.value[:made][lives.end[:made] > step]] = True
     fixed = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
-    found, todo = {node}, [node]
+    missing, todo = {node}, [node]
     while todo:
         for value in graph.reads(todo.pop()):
             producer = int(graph.producer[value])
-            if not (live[value] or fixed[producer] or producer in found):
-                found.add(producer)
+            if not (live[value] or fixed[producer] or producer in missing):
+                missing.add(producer)
                 todo.append(producer)
-    return sorted(found)
+    return sorted(missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +149,7 @@ class FlippedDecision:
 
     @classmethod
     def of(cls, simulation: Simulation, changed: ChangedRuns) -> "FlippedDecision":
-        """Return the difference between two schedules; bytes are compared at the steps that both have."""
+        """Simulate the changed schedule; bytes are compared at the steps that both schedules have."""
         graph = simulation.graph
         unmarked = graph if graph.mark is None else replace(graph, mark=None)
         flipped = simulate(unmarked, changed.schedule)
@@ -165,14 +165,14 @@ class FlippedDecision:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the figures under the keys of the JSON format."""
+        """Return the JSON record."""
         return entries(self, "compute freed freed_steps added added_steps peak_memory")
 
 
 def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
     """Keep a node that is recomputed, or recompute one that is kept; None if the node is never idle.
 
-    Of the ways of `add_second_run` the one with the lowest peak counts; of equal ones, one that frees bytes, then the
+    The schedule of `add_second_run` with the lowest peak is chosen; of equal ones, one that frees bytes, then the
     cheapest.
     """
     if simulation.runs[node] > 1:
@@ -189,10 +189,10 @@ def what_if(
     recompute: str | Iterable[str | int] = (),
     schedule: Order | None = None,
 ) -> Schedule:
-    """Return the schedule for a choice of kept nodes, for `simulate`.
+    """Return the schedule that keeps and recomputes chosen nodes, for `simulate`.
 
-    Without a schedule, other forward nodes are recomputed if `keep` is given, and kept if `recompute` is.
-    With one, only the decisions about the named nodes are flipped.
+    Without a schedule, all other forward nodes are recomputed if `keep` is given, and kept if `recompute` is given.
+    With a schedule, only the decisions about the named nodes are flipped.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def what_if(
     keep, recompute : str, or iterable of str or int
         Names of values or nodes of the forward part; numbers are names of nodes that have no others.
     schedule : Schedule, or ids or names of nodes in order, optional
-        What is changed.
+        The schedule to change.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def what_if(
     Raises
     ------
     GraphError
-        For a name that is not known or no forward node, for a wish against `once` or a mark, and for a node that does
+        If a name is unknown or not that of a forward node, if `once` or a mark forbids the decision, or if a node does
         not run, or is never idle, in the schedule.
 
     Examples
@@ -227,7 +227,9 @@ def what_if(
     if schedule is not None:
         return _flipped(graph, kept, again, as_schedule(graph, schedule))
     if kept and again:
-        raise GraphError("keep and recompute together leave open what happens to the others; give one, or an order")
+        raise GraphError(
+            "keep and recompute together do not determine the other nodes; give one of them, or a schedule"
+        )
     flags = np.zeros(graph.n_nodes, bool) if kept else np.ones(graph.n_nodes, bool)
     flags[kept], flags[again] = True, False
     return checkpoint_schedule(graph, flags)
@@ -243,7 +245,7 @@ def _nodes(graph: ComputationGraph, names: str | Iterable[str | int], what: str)
 
 
 def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> None:
-    """Raise if `once` or a mark has already decided."""
+    """Raise GraphError if `once` or a mark contradicts a decision."""
     mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
         if graph.once[node]:
@@ -262,12 +264,12 @@ def _flipped(graph: ComputationGraph, kept: list[int], again: list[int], schedul
         simulation = simulate(graph, schedule)
         n_runs = int(simulation.runs[node])
         if not n_runs:
-            raise GraphError("{name} does not run in this order; leave it out", name=graph.labels[node])
+            raise GraphError("{name} does not run in this schedule; leave it out", name=graph.labels[node])
         if (n_runs > 1) == (node in kept):
             flipped = flip_decision(simulation, node)
             if flipped is None:
                 raise GraphError(
-                    "{name} is never idle in this order, so recomputing it would free nothing; leave it out",
+                    "{name} is never idle in this schedule, so recomputing it would free nothing; leave it out",
                     name=graph.labels[node],
                 )
             schedule = flipped.schedule

@@ -1,1 +1,1 @@
-"""From a request to a plan: what limits it, one pool of what was found, and the loops that fill it."""
+"""From a request to a plan: the limits, the pool of candidates, and the searches that fill it."""

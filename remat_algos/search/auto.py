@@ -1,4 +1,4 @@
-"""What "auto" tries: one row for each solver, with the reason."""
+"""The solvers of "auto": one row for each, with the reason."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from remat_algos.solvers.registry import Solver, in_order, list_solvers
 
 
 class AutoRow(NamedTuple):
-    """Why "auto" runs a solver, from how many nodes on, and whether only on graphs that the solver can serve."""
+    """Why "auto" runs a solver, its minimum number of nodes, and whether it counts only for graphs that it accepts."""
 
     why: str
     smallest: int = 0
@@ -16,40 +16,40 @@ class AutoRow(NamedTuple):
 
 
 TABLE = {
-    "no_remat": AutoRow("the reference; where it fits, nothing is cheaper"),
-    "two_cuts": AutoRow("near the bound at once on graphs that are too large for the search", smallest=1_000),
-    "drop_cheap": AutoRow("takes no time; good where cheap nodes make large values"),
-    "echo": AutoRow("takes no time; good where cheap regions read little and make much"),
+    "no_remat": AutoRow("the reference; if it fits, no plan is cheaper"),
+    "two_cuts": AutoRow("quickly near the bound on graphs that are too large for the search", smallest=1_000),
+    "drop_cheap": AutoRow("takes no time; good if cheap nodes compute large values"),
+    "echo": AutoRow("takes no time; good if cheap regions read few bytes and compute many"),
     "chen_sqrt": AutoRow("few segments: a good start on long, even chains"),
-    "pathremat": AutoRow("low peaks on graphs of small path width"),
-    "chen_greedy": AutoRow("segments of even bytes: a good start on uneven chains"),
+    "pathremat": AutoRow("low peaks on graphs of small pathwidth"),
+    "chen_greedy": AutoRow("segments of equal bytes: a good start on uneven chains"),
     "chen_recursive": AutoRow("low peaks on chains, where nodes run more than twice"),
     "revolve": AutoRow(
         "optimal on chains of equal nodes; smaller ones are searched exactly", smallest=64, special=True
     ),
-    "approximate_dp": AutoRow("chains of lower sets on graphs with too many of them for others"),
+    "approximate_dp": AutoRow("chains of lower sets on graphs that have too many of them for an exact program"),
     "greedy_remat": AutoRow("works on graphs of any form, and without a backward part"),
-    "twremat": AutoRow("low peaks on graphs of small tree width"),
+    "twremat": AutoRow("low peaks on graphs of small treewidth"),
     "liveness_dp": AutoRow("chains of lower sets whose blocks are simulated, not estimated"),
     "chain_dp": AutoRow("optimal on chains; smaller ones are searched exactly", smallest=64, special=True),
     "live_set_search": AutoRow("proves the optimum of small graphs"),
-    "search": AutoRow("improves what the others found"),
+    "search": AutoRow("improves the results of the others"),
 }
-"""By price: in this order the solvers run, those that improve others' candidates at the end."""
+"""In the order in which the solvers run: by price, then those that improve candidates of others."""
 SPECIAL = frozenset(name for name, row in TABLE.items() if row.special)
 
 
 def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT) -> list[Solver]:
     """Return the solvers of "auto" for a graph, in the order in which they run.
 
-    Solvers of others that were registered for "auto" run too. By effort "fast" only cheap ones run, and those that
-    improve what others found. Without a graph, those that run on graphs of every size and form.
+    They include registered solvers of users. With effort "fast", only cheap solvers and those that improve candidates
+    run. Without a graph, return the solvers that run on graphs of every size and form.
     """
-    dearest = Effort.of(effort).solver_price
+    max_price = Effort.of(effort).solver_price
 
     def chosen(solver: Solver) -> bool:
         row = TABLE.get(solver.name, AutoRow("registered by its author"))
-        if solver.price > dearest and not solver.improves:
+        if solver.price > max_price and not solver.improves:
             return False
         if graph is None:
             return not (row.special or row.smallest)

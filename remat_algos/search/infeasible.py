@@ -1,4 +1,4 @@
-"""The reasons why no plan was found, and the lowest peak reached."""
+"""The error for a budget without a plan: the reasons, the lower bound, and the lowest peak reached."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ LATE = "; the time limit cut the search short"
 
 
 class Message:
-    """The template of an error and its fields, which grow clause by clause."""
+    """The template and fields of an error, to which clauses are added."""
 
     def __init__(self, template: str, **fields: Any) -> None:
         self.template, self.fields = template, fields
@@ -34,14 +34,12 @@ class Message:
         self.fields |= fields
 
     def add_each(self, reasons: Sequence[str]) -> None:
-        """Add reasons, each a clause of its own."""
         for i, reason in enumerate(reasons, start=1):
             self.add(f"; {{reason_{i}!w}}", **{f"reason_{i}": reason})
 
     def add_marks(self, graph: ComputationGraph) -> None:
-        """Add the number of marks of a graph, if it has any."""
         if graph.mark is not None:
-            self.add("; {marks:mark} on nodes must be kept", marks=int((graph.mark > 0).sum()))
+            self.add("; {marks:mark} on nodes must be respected", marks=int((graph.mark > 0).sum()))
 
 
 def budget_error(
@@ -57,8 +55,8 @@ def budget_error(
 ) -> BudgetError:
     """Return the error with the lowest peak reached, the lower bound and its reason.
 
-    `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
-    that of the budget "least", where it is known.
+    `proof` is a bound, which may prove that no schedule fits; `dropped` are candidates that violate a constraint;
+    `least` is the candidate for the budget "least", if known.
     """
     graph = limits.graph
     bound, nodes = least_peak_bound(graph)
@@ -75,7 +73,8 @@ def budget_error(
         f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
         for reason in dict.fromkeys(known.values())
     ]
-    message.add_each(without)  # before the bound: some name the remedy
+    # Before the bound, since some reasons name a remedy.
+    message.add_each(without)
     if late:
         message.add(LATE)
     if skipped:
@@ -112,7 +111,7 @@ def lowest_plan(
     if lowest is None:
         return None
     return limits.lowest.plan(
-        replace(lowest, bound=None, scope=None),  # proven for the limit only
+        replace(lowest, bound=None, scope=None),  # only valid for the limit
         solver=lowest.solver,
         options={},
         seconds=0.0,
@@ -123,14 +122,13 @@ def lowest_plan(
 
 
 def _within(limits: Limits, candidates: Sequence[Candidate]) -> list[int]:
-    """Compute of the candidates whose peak is within the limit."""
     return [each.figures[1] for each in candidates if limits.limit is None or each.figures[0] <= limits.limit]
 
 
 def _shortage(
     limits: Limits, candidates: Sequence[Candidate], lowest: Candidate | None, proof: LowerBound | None, bound: int
 ) -> Message:
-    """Return the exceeded limit, and the lowest value reached."""
+    """Return the first clauses: the limit that no plan meets, and the lowest value reached."""
     graph, labels, within = limits.graph, limits.graph.labels, _within(limits, candidates)
     if limits.limit is not None and limits.limit < 0:
         return Message(
@@ -151,7 +149,7 @@ def _shortage(
     if _proven(limits, bound, proof):
         message.template = "no schedule within {limit!B} exists"
     elif exact is not None and _peak_bound(exact) > limits.limit:
-        message.add(", and none of any order exists, which {prover} proved", prover=exact.solver)
+        message.add(", and none exists in any order, as {prover} proved", prover=exact.solver)
     if lowest is not None:
         message.add("; the lowest reached is {reached!B}, by {solver}", solver=lowest.solver)
     return message
@@ -160,7 +158,7 @@ def _shortage(
 def _add_violation(
     message: Message, limits: Limits, candidates: Sequence[Candidate], dropped: Sequence[Candidate]
 ) -> bool:
-    """Add the constraint that excludes every plan found, or every schedule; return whether there is one."""
+    """Add the constraint that excluded the best schedule found; return False if there is none."""
     constraints, best = limits.constraints, min(dropped, key=limits.rank, default=None)
     if constraints is None or best is None or not (limits.fits(best) or not candidates):
         return False
@@ -177,7 +175,7 @@ def _add_violation(
 def reserved_error(
     limits: Limits, candidate: Candidate, least: Reservation, report: SearchReport | None
 ) -> BudgetError:
-    """Return the error if the peak fits the budget but the reserved bytes do not."""
+    """Return the error for a peak that fits the budget while the reserved bytes do not."""
     bound, nodes = least_peak_bound(limits.graph)
     lowest = "; the lowest reached is {reserved!B}, for a peak of {reached!b} by {solver}"
     message = Message("no schedule that packs into {limit!B} was found" + lowest + "; give more")
@@ -205,12 +203,9 @@ def reserved_error(
 
 
 def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence[int]) -> None:
-    """Add the nodes that force a peak, and the largest values that are live while the first of them runs.
-
-    Without nodes all results together force it.
-    """
+    """Add the nodes that force a peak (without any, all results do) and the largest values live at the first."""
     if not nodes:
-        message.add(", needed while the last node that makes a result runs, with all results live")
+        message.add(", needed while the last node that computes a result runs, with all results live")
         return
     message.add(", needed while {forcing!l}", forcing=[graph.labels[v] for v in nodes[:FORCING_NODES_NAMED]])
     if len(nodes) > FORCING_NODES_NAMED:
@@ -226,7 +221,7 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
 
 
 def _is_exact(name: str) -> bool:
-    """True if a solver is an exact search over all orders; a graph too large for it explains nothing."""
+    """True if a solver is an exact search over all orders: why it refused a large graph does not help the user."""
     found = find_solver(name)
     return found is not None and found.optimal_in == ANY_ORDER
 

@@ -1,4 +1,4 @@
-"""What a plan must keep to, in bytes and compute, and how candidates rank within it."""
+"""The limits of a plan in bytes and compute, and the ranking of candidates within them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from remat_algos.solvers.registry import BASELINE, Candidate, rank
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """A budget in bytes and compute, its allocator and constraints; `base` is the peak without rematerialization."""
+    """A budget in bytes and compute, with its allocator and constraints; `base` is the peak of the baseline."""
 
     graph: ComputationGraph
     budget: Budget
@@ -55,51 +55,48 @@ class Limits:
         )
 
     def within(self, limit: int | None) -> "Limits":
-        """Return the same limits with another one of bytes; None for the lowest peak. That of overhead stays."""
+        """Return the limits with another limit of bytes (None for the lowest peak) and the same limit of overhead."""
         return replace(self, budget=replace(self.budget, memory=LEAST if limit is None else limit), limit=limit)
 
     @property
     def lowest(self) -> "Limits":
-        """The limits of the budget "least" alone: without one of bytes or overhead."""
+        """The limits of the budget "least" without a limit of bytes or overhead."""
         return replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
 
     @property
     def minimizes_peak(self) -> bool:
-        """True if the peak ranks first: it has no limit, or the budget is "least"."""
+        """True if candidates are ranked by peak: without a limit, or with the budget "least"."""
         return self.limit is None or self.budget.least
 
     @property
     def repeats(self) -> bool:
-        """True if the allocator runs on many candidates, at ever lower peaks until the reserved bytes fit."""
+        """True if the allocator runs on many candidates, until the reserved bytes of one fit."""
         return self.allocator.candidates > 1
 
     @property
     def solver_limit(self) -> int | None:
-        """The limit for solvers in bytes; None: they yield their whole frontier.
-
-        For the lowest peak it is a lower bound.
-        """
+        """The limit for solvers in bytes (a lower bound for the lowest peak); None for their whole frontier."""
         if self.limit is not None and not self.budget.least:
             return min(self.limit, LARGEST_SUM)  # sums stay below it, and it fits in 64 bits
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def goal(self, bound: LowerBound) -> int | None:
-        """Compute at which the search may end; None if compute alone does not decide."""
+        """Compute at which the search may end; None if compute alone is not enough."""
         if self.repeats:
             return None
         return int(bound.amount) + (int(TOLERANCE * self.graph.needed_compute) if bound.source == MOMENTS else 0)
 
     def own_bound(self, candidate: Candidate) -> int | None:
-        """Return the candidate's own bound, if it counts here.
+        """Return the candidate's own bound on compute, if it is valid for its plan.
 
-        If the peak is minimized, it counts only if it holds at the candidate's own peak: the solver also bounds peaks,
-        had no limit, or its limit equals the peak.
+        If the peak is minimized, it is valid if the solver also bounds peaks, had no limit, or had the candidate's peak
+        as its limit.
         """
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
     def stronger(self, candidate: Candidate, bound: LowerBound) -> LowerBound:
-        """Return the larger of a bound and the candidate's own, if that is valid here and holds for any order."""
+        """Return the larger of a bound and the candidate's own bound, if that is valid and holds for every order."""
         own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
         return bound if own is None or own <= bound.amount else LowerBound(own, solver=candidate.solver)
 
@@ -108,14 +105,14 @@ class Limits:
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
-        """Sort key of a candidate, best first; of equal ones, no rematerialization comes first."""
+        """Sort key of a candidate, best first; the baseline is before other candidates of equal figures."""
         extra, one_pass = self.overhead_limit, self.graph.needed_compute
         compute_limit = None if extra is None else one_pass + extra
         best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
     def rank_reserved(self, candidate: Candidate, reservation: Reservation) -> tuple[int, ...]:
-        """Sort key of candidates whose reserved bytes fit: for the fewest of these, or as `rank`."""
+        """Sort key of candidates whose reserved bytes fit: by these if the peak is minimized, else as `rank`."""
         if not (self.repeats and self.minimizes_peak):
             return self.rank(candidate)
         peak, compute = candidate.figures
@@ -134,8 +131,8 @@ class Limits:
     ) -> Plan:
         """Return the plan of a candidate; without a reservation, its peak is reserved.
 
-        Its bound is `stronger`, or computed when it is first read. A bound for fewer schedules than those of any order
-        stands beside it.
+        A bound is replaced by the `stronger` one; a function is called when the bound is first read. A bound for a
+        narrower class of schedules is stored separately.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
@@ -159,7 +156,7 @@ class Limits:
         )
 
     def check_regions(self) -> None:
-        """BudgetError if no schedule keeps the limit of a region."""
+        """Raise BudgetError if no schedule meets the limit of a region."""
         bound = self.constraints.region_bound() if self.constraints is not None else None
         if self.constraints is None or bound is None:
             return

@@ -1,4 +1,4 @@
-"""The plan cache: a graph that was solved before, with these or other names, is not solved again."""
+"""The plan cache: a graph that was solved before, even with other names, is not solved again."""
 
 import contextlib
 import functools
@@ -42,21 +42,21 @@ def solve_cached(
     effort: str = DEFAULT,
     link: AnyLink | None = None,
 ) -> Plan:
-    """Return a plan of `solve`, from the cache if the same graph was solved before, in any process.
+    """Return a plan of `solve`, from the cache if any process has solved the same graph before.
 
-    Then it counts as `loaded`. Names, residents and the order in which a node reads may differ, ids and operators may
-    not. The cache is the folder `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is
-    verified as `Plan.load` does, so a stale or broken file is ignored. Without a link no plan computes more than
-    a cached one for a lower limit. Plans of a search that was stopped are not cached, and none while a user's solver is
-    registered.
+    Graphs are the same if ids and operators are equal; names, residents and the order of the reads of a node may
+    differ. The cache is the folder `plans` in REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A cached plan is
+    verified as by `Plan.load`, so a stale or broken file is ignored, and counts as `loaded`. Without a link, no plan
+    computes more than a cached plan for a lower limit. Plans of stopped searches are not cached, and no plan is while a
+    user's solver is registered.
     """
     return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 
 
 def answered_before(request: Request) -> Plan:
-    """Return the best plan for a request with only a solver, an effort and a link, from the cache or stored in it."""
+    """Return the best plan for a request that has only a solver, an effort and a link, and cache it."""
     graph, budget = request.graph, request.budget
-    # A plan for "least+1%" has a budget of bytes, that of its search.
+    # The plan for "least+1%" stores the budget of its second search, in bytes.
     canonical, near_lowest = _canonical(graph, timed=request.link is not None), budget.above_lowest is not None
     limits = budget if near_lowest else _in_bytes(budget, graph, canonical)
     folder = _folder()
@@ -73,7 +73,7 @@ def answered_before(request: Request) -> Plan:
     if plan.report.stop.complete:
         plan = _cheapest(plan, folder, question, canonical, request)
         peak, compute = plan.peak_memory, plan.simulation.compute
-        with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
+        with contextlib.suppress(OSError, RematError):  # disk full, folder removed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stored = _carried_over(plan, canonical, plan.budget if near_lowest else limits)
             stored.save(folder / f"{question}-{limit}-{peak}-{compute}.json")
@@ -82,19 +82,20 @@ def answered_before(request: Request) -> Plan:
 
 
 def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request, limits: Budget | None) -> Plan | None:
-    """Load the first valid plan of some files, for these limits or, with None, for any."""
+    """Load the first valid plan from some files, for these limits or, if None, for any."""
     for file in files:
-        with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
+        with contextlib.suppress(OSError, RematError):  # missing or invalid file
             found = Plan.load(file, canonical)
             if found.solver == request.name and limits in (None, found.budget):
-                with contextlib.suppress(OSError):  # a read-only folder
-                    os.utime(file)  # the least recently used are removed first
+                # Mark it as used, since the least recently used plans are removed first; fails in a read-only folder.
+                with contextlib.suppress(OSError):
+                    os.utime(file)
                 return found
     return None
 
 
 def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
-    """Return the plan, with the schedule of a cached one for a lower limit if that is cheaper."""
+    """Return the plan, or if cheaper, a plan with the schedule of a cached one for a lower limit."""
     if plan.limit is None or plan.budget.least or plan.link is not None:
         return plan
     stricter = list[tuple[int, Path]]()
@@ -112,10 +113,7 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
-    """Return the graph without parts that no plan depends on: names, order of reads, residents that are not updated.
-
-    The unit of compute stays where copies are timed in it.
-    """
+    """Return the graph without names, the order of reads, residents without updates, and units unless `timed`."""
     unit = graph.labels.compute_unit if timed else ""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
@@ -128,14 +126,14 @@ def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGr
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """Return the budget in bytes of the device, for the canonical graph, which has other residents."""
+    """Convert a budget to bytes of the device for the canonical graph, whose residents differ."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """Return the plan for a graph of the same ids, with its bound and those parts of its report that name no nodes."""
+    """Return the plan for a graph with the same ids, its bound, and the parts of its report without names of nodes."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     simulation = simulate(graph, plan.schedule)
     return replace(
@@ -157,11 +155,12 @@ def _folder() -> Path | None:
 
 
 def _question(canonical: ComputationGraph, request: Request) -> str:
-    """Return a hash of all that a plan depends on, except the limits."""
-    labels = canonical.labels  # the hash of a graph has neither
+    """Return a hash of everything that a plan depends on, except the limits."""
+    # The hash of a graph includes no labels.
+    labels = canonical.labels
     link = None if request.link is None else request.link.figures
-    asked = request.name, request.task.effort, link
-    return _hash((_source_state(), canonical.hash, labels.ops, labels.compute_unit, labels.compute_scale, *asked))
+    arguments = request.name, request.task.effort, link
+    return _hash((_source_state(), canonical.hash, labels.ops, labels.compute_unit, labels.compute_scale, *arguments))
 
 
 def _hash(key: Any) -> str:
@@ -170,7 +169,7 @@ def _hash(key: Any) -> str:
 
 @functools.cache
 def _source_state() -> list[tuple[str, int, int]]:
-    """Names, sizes and times of our source files and kernels, which change with the code."""
+    """Names, sizes and times of the package's files: a change of the code invalidates cached plans."""
     folders = Path(package.__file__).parents[1], Path(kernels.__file__).parent
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".so", ".pyd")]
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -180,5 +179,5 @@ def _evict(folder: Path) -> None:
     """Remove all but the most recently used plans."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     for file in files[: -tuning.MAX_PLANS]:
-        with contextlib.suppress(OSError):  # another process removed it
+        with contextlib.suppress(OSError):  # another process may remove it
             file.unlink()

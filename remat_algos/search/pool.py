@@ -1,4 +1,4 @@
-"""All that the searches of one request find, and the searches: repeated at lower peaks until reserved bytes fit."""
+"""The pool of candidates for one request, filled by searches at lower and lower peaks until the reserved bytes fit."""
 
 import hashlib
 import threading
@@ -37,10 +37,10 @@ def compute_bound(
     closure: LowerBound | None = None,
     goal: int | None = None,
 ) -> tuple[LowerBound, Stop]:
-    """Lower bound on the compute of every schedule within the limit, and how the search ended.
+    """Return a lower bound on the compute of every schedule within the limit, and how its computation ended.
 
-    Where the peak is minimized, it holds for every schedule within `peak`; without one, for all. A bound that meets the
-    `goal`, the compute of a schedule that was found, ends the search.
+    If the peak is minimized, `peak` replaces the limit; None means no limit. The computation ends at a bound that meets
+    the `goal`, the compute of a known schedule.
     """
     bound = closure or LowerBound(limits.graph.needed_compute)
     limit = peak if limits.minimizes_peak else limits.limit
@@ -54,9 +54,9 @@ def compute_bound(
 
 
 class Bounds:
-    """Lower bounds on compute: quick ones before the search, at which it may end, and longer ones after it.
+    """Lower bounds on compute: quick ones before the search, which may end at them, and better ones after it.
 
-    They are computed at once if the search may end at them, else when they are first read.
+    They are computed at once if the search may end at them, and otherwise when first read.
     """
 
     def __init__(self, request: Request, limits: Limits, clock: Clock) -> None:
@@ -64,18 +64,17 @@ class Bounds:
         self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
         known = self.best if request.ends_at_bound else LowerBound(request.graph.needed_compute)
         self.goal = None if request.raw else limits.goal(known)
-        """Compute at which the search may end; None if compute alone does not decide."""
+        """Compute at which the search may end; None if compute alone is not enough."""
 
     @cached_property
     def closure(self) -> LowerBound:
-        """The closure bound."""
         quick = self.clock.share(tuning.BOUND_SHARE, 0.02, BOUNDING)
         bound, self.stop = compute_bound(self.limits, quick, effort=FAST)
         return bound
 
     @cached_property
     def best(self) -> LowerBound:
-        """The bound before the search: of one moment if it may pay, else the closure bound."""
+        """The bound before the search: that of one moment if it is worth its time, else the closure bound."""
         bound = self.closure
         pays = bound.prices is not None and self.request.graph.n_nodes > SMALL
         if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
@@ -84,9 +83,9 @@ class Bounds:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> BoundSearch:
-        """Return a function that computes the bound of the best plan, and its Stop, in the time left now.
+        """Return a function that computes the bound of the best plan, and its Stop, in the time that is left now.
 
-        Threads that call it wait for the first.
+        The bound is computed once; other threads wait for it.
         """
         seconds, lock = self.clock.left, threading.Lock()
 
@@ -104,7 +103,7 @@ class Bounds:
         return once
 
     def raised(self, best: Candidate, stop: Stop) -> LowerBound:
-        """Raise the bound towards the compute of the best plan in the remaining time."""
+        """Compute a better bound in the remaining time, until it proves the best plan optimal."""
         limits, clock, interrupted = self.limits, self.clock, stop is Stop.INTERRUPTED
         proven = limits.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
@@ -123,14 +122,14 @@ class Bounds:
 
 
 class Pool:
-    """The candidates of all runs for one request, what an allocator reserves for them, and the best that fits.
+    """The candidates of all runs for one request, the bytes that an allocator reserves for them, and the best fit.
 
     The bytes that an allocator adds to the peak are known only for a whole schedule. So the allocator runs on the best
     candidates of a run, up to the first that fits. If the best of all does not fit, the solvers run again for a peak
-    lower by the added share; if that overshoots, for one in between. Then the candidates of the lowest peaks follow.
-    For the budget "least", or if nothing fits, cheaper candidates are searched that reserve no more than the minimum
-    found. So every limit from that minimum on is met. The user's own start is reserved for if it ranks before all of
-    these. If nothing fits after an interrupt, the candidates known by then are tried once more.
+    lower by the added share, and if that is too low, for one in between. Then the allocator runs on the candidates with
+    the lowest peaks. For the budget "least", or if nothing fits, the solvers search for cheaper candidates that reserve
+    no more than the minimum found, so that every limit from that minimum on is met. The allocator runs on the user's
+    own start if that ranks before all of these. After an interrupt, if nothing fits, it tries known candidates.
     """
 
     @interrupted_as(STOPPED)
@@ -138,23 +137,24 @@ class Pool:
         self.request, self.limits, self.clock = request, request.limits(), clock
         self.limits.check_regions()
         self.bounds = Bounds(request, self.limits, clock)
-        self.unlimited_run = unlimited_run  # the whole run for "least": given, or made here
-        self.too_high: SolverRun | None = None  # that run, if even it found nothing within the limit
-        self.waiting: dict[tuple[int, int], Candidate] = {}  # by figures: candidates not yet reserved for
-        self.reserved: dict[bytes, int] = {}  # by order: reserved bytes
-        self.reports: dict[bytes, SearchReport] = {}  # by order: report of its run
+        self.unlimited_run = unlimited_run  # run for the budget "least"
+        self.too_high: SolverRun | None = None  # `unlimited_run`, if above the limit
+        # Candidates on which the allocator has not run, by their figures.
+        self.waiting: dict[tuple[int, int], Candidate] = {}
+        self.reserved: dict[bytes, int] = {}  # bytes, by hash of the order
+        self.reports: dict[bytes, SearchReport] = {}  # by hash of the order
         self.start: Candidate | None = None  # the user's start, if it fits
         self.best: tuple[Candidate, Reservation] | None = None  # the best that fits
-        self.fewest: tuple[Candidate, Reservation] | None = None  # of the fewest reserved bytes
+        self.fewest: tuple[Candidate, Reservation] | None = None  # with minimum reserved bytes
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # by solver, in the first run
+        self.bests: dict[str, Candidate] = {}  # by solver, first run
         self.stop: Stop = self.bounds.stop if self.bounds.stop is Stop.INTERRUPTED else Stop.DONE
-        self.out_of_memory = False  # the allocator
+        self.out_of_memory = False  # of the allocator
 
     def search(self) -> tuple[Candidate, Reservation]:
         """Return the best candidate and its reservation.
 
-        BudgetError if nothing fits; Interrupted, or MemoryError, if that ended the search before anything did.
+        Raise BudgetError if nothing fits, Interrupted or MemoryError if the search ended with that before anything fit.
         """
         try:
             return self._search_all()
@@ -165,7 +165,7 @@ class Pool:
             raise
 
     def plan(self, best: tuple[Candidate, Reservation], *, bound_later: bool = False) -> Plan:
-        """Return the plan of what `search` found; its bound is computed now, or when it is first read."""
+        """Return the plan of the result of `search`; its bound is computed now, or when first read."""
         candidate, reservation = best
         now = self.request.ends_at_bound and not bound_later
         bound = (self.bounds.raised if now else self.bounds.on_demand)(candidate, self.stop)
@@ -196,11 +196,10 @@ class Pool:
         raise failure or budget_error(self.limits, [], {})
 
     def run(self, limits: Limits | None = None) -> SolverRun:
-        """Run the solvers of the request within limits; after an interrupt, only what needs no search.
+        """Run the solvers of the request within limits; after an interrupt, only the user's start.
 
-        If none of those that find schedules of their own meets the limit, the lowest peak is searched before others
-        improve what was found. If even that exceeds the limit, they do not run: so no limit below the lowest peak is
-        met.
+        If no solver that constructs schedules meets the limit, the lowest peak is searched before the solvers that
+        improve candidates run. These do not run if the lowest peak exceeds the limit.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         run = self._run(limits or self.limits)
@@ -223,29 +222,29 @@ class Pool:
         progress = min(share, tuning.SEARCHING if limits.allocator.name == PEAK else tuning.SEARCHING_FIRST)
         clock, task = self.clock.share(share, progress), request.task
         if limits is not self.limits:
-            # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
+            # Repeated at a lower limit for an allocator: it improves earlier candidates, so little work is enough.
             task = replace(task, effort=FAST)
         elif request.ends_at_bound and not limits.minimizes_peak:
             task = replace(task, closure=self.bounds.closure)
         return SolverRun(limits, clock, task, polish=request.polish, bound=self.bounds.goal)
 
     def _run_unlimited(self, run: SolverRun) -> SolverRun:
-        """Run for the budget "least": only the first searches if they reach the limit of a run, else the whole run."""
+        """Run for the budget "least": only the first searches if these reach the limit, else all solvers."""
         report, limit = run.clock.within_stage(tuning.PROGRESS_LOWEST), run.limits.limit
         if self.too_high is not None:
             return self.too_high
         clock = Clock(self.clock.seconds(tuning.LOWEST_SHARE * self.bounds.effort.search_share), report)
         whole, bound = self.unlimited_run, self.bounds.goal
-        found = run_unlimited(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
-        best = found.best()
+        run_for_least = run_unlimited(self.request, self.limits, clock, sought=limit, whole=whole, bound=bound)
+        best = run_for_least.best()
         if best is None or limit is None or best.figures[0] > limit:
-            self.too_high = found
-        return found
+            self.too_high = run_for_least
+        return run_for_least
 
     def _run_and_best(self, limits: Limits) -> tuple[SolverRun, Candidate]:
-        """Run the solvers; return the run and its best candidate. BudgetError if nothing fits, or Interrupted.
+        """Run the solvers, for the lowest peak only once; return the run and its best candidate.
 
-        A run for the lowest peak is made once.
+        Raise BudgetError if nothing fits, or Interrupted.
         """
         request, interrupted = self.request, self.stop is Stop.INTERRUPTED
         least = limits.minimizes_peak and limits.overhead_limit is None and not interrupted
@@ -265,11 +264,10 @@ class Pool:
         return None if self.fewest is None else self.reports.get(_key(self.fewest[0]))
 
     def report(self, best: Candidate, stop: Stop) -> SearchReport:
-        """Return the report for the best plan."""
         report, one_pass = self.reports[_key(best)], self.limits.graph.needed_compute
         names = [*report.out_of_memory, *([self.limits.allocator.name] if self.out_of_memory else [])]
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
-        # a bound stopped by the deadline does not make the search incomplete
+        # A search is complete even if the deadline ended the computation of its bound.
         interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE
         report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
         if self.request.named is not None:
@@ -290,7 +288,7 @@ class Pool:
         return failure
 
     def _search(self) -> None:
-        """Search below the limit, then for the lowest peaks, then below the lowest reservation."""
+        """Search within the limit, then for the lowest peaks, then below the lowest reservation."""
         if not self.limits.minimizes_peak:
             if self.limits.limit is not None and self._until_reserved(self.limits.limit):
                 return
@@ -308,22 +306,22 @@ class Pool:
             self._until_reserved(limits.limit if unmet and limits.limit is not None else self.fewest[1].memory)
 
     def _reserve_known(self) -> None:
-        """Reserve for the start if it may be better; after an interrupt, for the best candidate already known."""
+        """Run the allocator on the start if it may be better, and after an interrupt on the best known candidate."""
         limits, start, best = self.limits, self.start, self.best
         if start is not None:
             by_reservation = self.limits.repeats and limits.minimizes_peak
             if best is None or by_reservation or limits.rank(start) < limits.rank(best[0]):
                 self._reserve(start)
         limit = NO_LIMIT if limits.limit is None else limits.limit
-        found = min(filter(limits.fits, self.waiting.values()), key=limits.rank, default=None)
-        if self.stop is Stop.INTERRUPTED and self.best is None and found is not None:
-            self._reserve_best(limits, found, limit)
+        known = min(filter(limits.fits, self.waiting.values()), key=limits.rank, default=None)
+        if self.stop is Stop.INTERRUPTED and self.best is None and known is not None:
+            self._reserve_best(limits, known, limit)
         if self.stop is Stop.INTERRUPTED and self.best is None:
             self._reserve_best(limits, self._searched(limits), limit)
 
     @property
     def _done(self) -> bool:
-        """True if the search ends with the best so far."""
+        """True if the search ends now."""
         return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
 
     @property
@@ -332,7 +330,7 @@ class Pool:
         return self.limits.repeats and not self._done
 
     def _until_reserved(self, limit: int) -> bool:
-        """Search for candidates whose reservation fits; True if the best of the first search does."""
+        """Search for candidates whose reservation fits; return True if the best candidate of the first search fits."""
         limits, goal, low, high, n_fitting = self.limits, limit, 0, self.limits.base, 0
         for i in range(tuning.MAX_SEARCHES):
             own = goal == limits.limit and not limits.minimizes_peak
@@ -358,7 +356,7 @@ class Pool:
         return False
 
     def _searched(self, limits: Limits) -> Candidate:
-        """Run one search; return its best candidate and put the others into the pool."""
+        """Run one search; put its candidates into the pool, and return the best."""
         run, chosen = self._run_and_best(limits)
         self.n_tried = max(self.n_tried, run.n_tried)
         self.bests = self.bests or run.bests
@@ -378,12 +376,12 @@ class Pool:
         return self.waiting[chosen.figures]
 
     def _note_report(self, run: SolverRun, candidate: Candidate) -> None:
-        """Keep the report of the run that found an order, unless an earlier run found it."""
+        """Store the report of the first run that found an order."""
         if _key(candidate) not in self.reserved:
             self.reports[_key(candidate)] = run.report(candidate)
 
     def _reserve_best(self, limits: Limits, chosen: Candidate, limit: int | None = None) -> bool:
-        """Reserve for the best of the pool, up to the first that fits; True if one does."""
+        """Run the allocator on the best of the pool, up to the first that fits; return True if one fits."""
         self._reserve(chosen)
         self.waiting.pop(chosen.figures, None)
         if limit is not None and self.reserved[_key(chosen)] <= limit:
@@ -399,7 +397,7 @@ class Pool:
         return False
 
     def _reserve(self, candidate: Candidate) -> bool:
-        """Run the allocator, unless it ran for the same order before; True if it ran."""
+        """Run the allocator, unless it has run on the same order before; return True if it ran."""
         key = _key(candidate)
         if key in self.reserved:
             return False
@@ -421,15 +419,16 @@ def _key(candidate: Candidate) -> bytes:
 
 
 def _check_served(solver: Solver, run: SolverRun) -> None:
-    """Raise the error that kept the named solver from yielding candidates."""
+    """Raise the error because of which the named solver yielded no candidates."""
     reason, result = solver.needs(run.limits.graph), run.outcomes.get(solver.name)
     if reason is not None:
         raise GraphError("{name!w} cannot serve this graph: {reason!w}", name=solver.name, reason=reason)
-    if result is None:  # not run: the start meets the bound
+    if result is None:  # the start met the bound
         return
     error = result.error
     if error is None or any(map(run.limits.fits, result.candidates)):
-        return  # what it found before it failed is a plan, whose report says so
+        # It failed after it had found a plan; the report of the plan has the error.
+        return
     if isinstance(error, ScheduleError):
         raise extended(error, "{solver!w} cannot serve this graph: ", solver=solver.name) from error
     if isinstance(error, BudgetError) and error.plan is None:
@@ -438,7 +437,7 @@ def _check_served(solver: Solver, run: SolverRun) -> None:
 
 
 def _best(run: SolverRun, bounds: Bounds) -> Candidate:
-    """Return the candidate that ranks first, if it keeps to the budget."""
+    """Return the best candidate of a run; raise the error if it exceeds the budget."""
     limits, best = run.limits, run.best()
     if best is not None and limits.fits(best):
         return best

@@ -1,4 +1,4 @@
-"""A request: the checked arguments of `solve` and of the functions that run it several times."""
+"""A request: the checked arguments of `solve` and of functions that call it repeatedly."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,10 +39,10 @@ POINTS_OF_PASS = 100  # points of overhead in one pass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """The checked arguments of `solve`, and of all that searches as it does: `compare`, `frontier`, `fit`, the cache.
+    """The checked arguments of `solve`, also used by `compare`, `frontier`, `fit` and the plan cache.
 
-    `named` is None for "auto"; with several solvers there are no options. `start` has the user's own schedule, and that
-    of the lowest peak for a budget such as "least+1%". With a link, the costs of the graph are times.
+    `named` is None for "auto"; options are for a single solver. `start` has the user's own schedule and, for a budget
+    such as "least+1%", that of the lowest peak. With a link, the costs of the graph are times.
     """
 
     graph: ComputationGraph
@@ -82,7 +82,7 @@ class Request:
         link: AnyLink | None = None,
         **options: Any,
     ) -> "Request":
-        """Check the arguments of `solve`, with its errors."""
+        """Check the arguments of `solve`; the errors are those of `solve`."""
         clock = Clock(time_limit, progress)
         budget, seed = Budget.of(budget), as_seed(seed)
         named = None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
@@ -90,7 +90,8 @@ class Request:
             raise about(
                 "options",
                 ArgumentTypeError(
-                    "options {options!l} belong to one solver; name it, auto takes none", options=list(options)
+                    "options {options!l} belong to one solver; name that solver, since auto has no options",
+                    options=list(options),
                 ),
             )
         gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
@@ -105,7 +106,7 @@ class Request:
         own_start = () if start is None else (_simulated(graph, start, named),)
         if link is None and any(each.stores.size for each in own_start):
             raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
-        options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
+        options = {name: value if as_whole(value) is None else as_whole(value) for name, value in options.items()}
         for each in named or ():
             each.check_options(options)
         return cls(
@@ -126,26 +127,24 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The name of the requested solver."""
         named = [AUTO] if self.named is None else [each.name for each in self.named]
         return named[0] if len(named) == 1 else listed(named)
 
     @property
     def least(self) -> bool:
-        """True if the plan of the fewest bytes is wanted, at the least compute within them."""
+        """True if the request is for the minimum of bytes, and for minimum compute within these."""
         budget = self.budget
-        # A raw plan is the solver's own for the lowest peak.
+        # A raw plan is the solver's first one for the lowest peak, without a second search.
         lowest = budget.least or (budget.memory is None and budget.device is None)
         return lowest and budget.overhead is None and not self.raw
 
     @property
     def ends_at_bound(self) -> bool:
-        """True if the search may end at a lower bound above one pass: with "auto", or a solver that improves."""
+        """True if the search may end at a lower bound: with "auto", or with a solver that improves candidates."""
         return not self.raw and (self.named is None or any(each.improves for each in self.named))
 
     @property
     def solvers(self) -> tuple[Solver, ...]:
-        """All solvers that run."""
         named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named
         return (*self.starting, *named)
 
@@ -159,26 +158,25 @@ class Request:
         return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
 
     def with_solvers(self, names: Sequence[str] | None) -> "Request":
-        """Return the request for solvers of these names; None: as it is."""
+        """Return the request for solvers of these names; unchanged for None."""
         if names is None:
             return self
         if AUTO in names:
             raise about(
-                "solvers", ArgumentError("{auto!w} is no solver by itself; leave the solvers out to run all", auto=AUTO)
+                "solvers", ArgumentError("{auto!w} is not a single solver; leave out the solvers to run all", auto=AUTO)
             )
         return replace(self, named=tuple(_registered(each) for each in dict.fromkeys(names)))
 
     def started(self, schedule: Order) -> "Request":
-        """Return the request with one more schedule to begin at."""
+        """Return the request with one more schedule to start from."""
         return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
 
     def limits(self) -> Limits:
-        """Return the limits that a plan must meet."""
         return Limits.of(self.graph, self.budget, self.allocator, self.constraints, **self.allocator_options)
 
 
 def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[str, int]]:
-    """Return an allocator and those options that it has; AllocationError or ValueError for what does not exist."""
+    """Return an allocator and the options that it has; AllocationError or ValueError if something is unknown."""
     alignment = options["alignment"]
     if alignment != 1:
         check_alignment(alignment)
@@ -186,43 +184,46 @@ def _allocator(name: str, options: Mapping[str, int]) -> tuple[Allocator, dict[s
     if alignment != 1 and "alignment" not in allocator.options:
         raise about(
             "alignment",
-            ArgumentError("alignment {alignment} goes with the allocator arena; give that too", alignment=alignment),
+            ArgumentError("alignment {alignment} needs the allocator arena; give both", alignment=alignment),
         )
     return allocator, {name: options[name] for name in options if name in allocator.options}
 
 
 def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
-    """Return the simulation of a start; ValueError if a named solver takes none."""
+    """Simulate a start; ValueError if a named solver accepts none."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = [each.name for each in list_solvers() if each.improves]
         raise about(
             "start",
             ArgumentError(
-                "{unable} takes no start; name one of {able!l}, or leave out the solver", unable=unable[0], able=able
+                "{unable} accepts no start; name one of {able!l}, or leave out the solver", unable=unable[0], able=able
             ),
         )
     try:
         found = as_schedule(graph, schedule, "start")
-        # A start has no late frees: the search decides which values linger.
+        # Without lingering values, since the search decides about late frees.
         return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
     except (ScheduleError, GraphError) as error:
         raise extended(error, "start: ") from error
 
 
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
-    """ValueError for options that cannot be combined with copies."""
+    """Raise ValueError for options that cannot be combined with copies."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise about(
-            "link", ArgumentError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
+            "link",
+            ArgumentError("a link needs a budget, such as '50%' or 'least'; without one no value has to be offloaded"),
         )
-    for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
-        if given:
-            raise about("link", ArgumentError("a link does not go with {name}; leave one of them out", name=name))
+    for name, is_set in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
+        if is_set:
+            raise about(
+                "link", ArgumentError("a link cannot be combined with {name}; leave out one of them", name=name)
+            )
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:
-    """Return the solver of a name or of a registered function."""
+    """Return the solver with a name or with a registered function."""
     if isinstance(solver, str):
         return get_solver(solver)
     if not callable(solver):

@@ -1,4 +1,4 @@
-"""From a graph and a budget to the best plan found, simulated."""
+"""Find the best plan for a graph and a budget."""
 
 from dataclasses import replace
 
@@ -13,87 +13,86 @@ from remat_algos.search.without_copies import without_copies
 
 @takes(Request.of)
 def solve(request: Request) -> Plan:
-    """Find an order of running the nodes whose peak stays within a budget, at the least compute.
+    """Find a schedule whose peak stays within a budget, with minimum compute.
 
     Parameters
     ----------
     graph : ComputationGraph
-        For training, one with a backward part (`differentiate`); `solve` adds none. `remat_algos.solve`, like the other
-        functions of a graph there, also takes the path of a file and reads it.
+        For training, a graph with a backward part (`differentiate`); `solve` does not add one. `remat_algos.solve`, as
+        all functions of a graph there, also takes the path of a file.
     budget : Budget, int or str, optional
-        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least", or
-        "least+0.1%" for the least compute of a plan whose peak is at most 0.1 % above the lowest that was found. None,
-        or an overhead budget alone: the lowest peak. With `allocator`, all of what that reserves.
+        Bytes of the peak, without residents: 4_000_000, "4GiB", or "50%" of the peak without rematerialization. "least"
+        is the lowest peak, and "least+0.1%" the minimum compute with a peak at most 0.1 % above the lowest one found.
+        None, and a budget of overhead alone, mean the lowest peak. With `allocator`, the bytes that it reserves.
     solver : str or callable
-        A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
+        A name of `list_solvers()`, a registered function, or "auto": the best plan of all suitable solvers.
     effort : {"fast", "default", "best"}
-        Which solvers run, and how much work goes into the search, the exact search and the lower bound: it counts
-        moves, states and integer programs, not seconds. An integer program also has a time limit, so that bounds may
-        differ between machines.
+        Which solvers run, and the work of searches and lower bounds, which is counted in moves, states and integer
+        programs, not in seconds. An integer program also has a time limit, so bounds may differ between machines.
     time_limit : float, optional
-        Seconds; solvers stop soon after and give the best they have.
+        Seconds; the search stops soon after and returns the best plan found.
     seed : int
-        For solvers that use chance.
+        Seed of solvers that use random numbers.
     raw : bool
-        Give the solver's plan as it is, even where the run without rematerialization is better.
+        Return the solver's plan unchanged, even if the plan without rematerialization is better.
     polish : bool, optional
-        Whether passes over the schedule may skip runs whose values are still live, or can be kept within the limit, and
-        move others (`polish`); by default unless `raw`.
+        Whether passes over the schedule may remove runs whose values are still live, or can stay live within the limit,
+        and move others (`polish`); by default unless `raw`.
     allocator : str
         A name of `list_allocators()`: the memory budget limits its reserved bytes (`Plan.reservation`). "peak", the
-        default, counts live bytes alone. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
-        to break ties; percentages then refer to what the same allocator reserves without rematerialization, and "least"
-        to the lowest reservation found, then the least overhead. "arena" gives every value an address in one piece of
-        memory (`pack`); percentages refer to the peak, and for "least" only the schedule of the lowest peak is packed.
+        default, counts live bytes only. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
+        to break ties; with them percentages refer to the bytes that the allocator reserves without rematerialization,
+        and "least" to the lowest reservation found, then minimum overhead. "arena" gives every value an address in one
+        block of memory (`pack`); percentages refer to the peak, and for "least" only the schedule with the lowest peak
+        is packed.
     alignment : int
         A power of two that divides every address of the arena.
     constraints : Constraints or mapping, optional
-        What the schedule must keep to beside the budget: `{"max_runs": 2, "fixed_order": True, "regions": {"encoder":
-        ("encoder.*", "4GiB")}}`. Lower bounds are those without constraints: they hold all the same.
+        Rules for the schedule in addition to the budget: `{"max_runs": 2, "fixed_order": True, "regions": {"encoder":
+        ("encoder.*", "4GiB")}}`. Lower bounds ignore constraints, which keeps them valid.
     progress : callable, optional
-        Called with (per mille of the work that are done, 1000, what is being tried and the best so far): a `Progress`.
+        Called as `progress(done, 1000, text)`; see `Progress`.
     start : Schedule or sequence of int or str, optional
-        A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
-        It is a candidate itself, with `raw` too: where it fits, the plan is never worse. Other solvers, named alone,
-        take none, nor do `frontier` and `compare`.
+        A schedule of your own. `search` starts from it as well, and `live_set_search` searches only for better ones. It
+        is a candidate itself, even with `raw`: if it fits, the plan is never worse. Solvers that do not improve
+        schedules accept no start, and neither do `frontier` and `compare`.
     gap : float, optional
-        Points of overhead: the search ends at a plan that is this near its lower bound. With 0, the default on graphs
-        of up to 64 nodes, it ends only at the bound itself; the default of others is 0.005, with effort "fast" 0.1 from
-        1,000 nodes on. It has no effect with `raw`, with an allocator that is a model of a pool, or
-        where the peak is minimized.
+        Points of overhead above the lower bound at which the search ends. With 0, the default for graphs of up to 64
+        nodes, it ends only at the bound itself. The default for larger graphs is 0.005, and with effort "fast" 0.1 from
+        1,000 nodes on. It has no effect with `raw`, with an allocator that models a pool, or if the peak is minimized.
     link : Link, Device, mapping, str or path, optional
-        Values may then also be stored on the host over this link and loaded back, and the plan is the one that takes
-        the least time. A name of the table, "pcie5"; rates, "50GB/s" or "50GB/s,25GB/s" out and into; a device that
-        states a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the host. The costs of the graph
-        must be times. Without it nothing is copied.
+        With a link, values may also be stored on the host and loaded back, and the plan minimizes time. A name of the
+        table, "pcie5"; rates, "50GB/s" or "50GB/s,25GB/s" out and into; a device with a link, or its file; or a
+        `cost.Link`, whose `host` limits the bytes on the host. The costs of the graph must be times.
     **options
         Options of the solver.
 
     Returns
     -------
     Plan
-        Within the budget, and never worse than no rematerialization unless `raw`, or where a constraint forbids that.
-        With `raw`, or of a named solver that does not improve others' schedules, `Plan.bound` is computed when it is
-        first read, printed or saved, in what is left of `time_limit`: such a search does not end at a bound.
+        Within the budget, and never worse than the plan without rematerialization, unless `raw` is set or a constraint
+        forbids that plan. With `raw`, or with a named solver that does not improve schedules, the search does not end
+        at a bound; then `Plan.bound` is computed when first read, printed or saved, in the rest of `time_limit`.
 
     Raises
     ------
     BudgetError
-        With the least peak reached, the bound that no schedule can go below, the nodes that force it, and the plan of
-        least peak that was found.
+        If no plan fits. It has the lowest peak reached and its plan, the lower bound on every peak, and the nodes that
+        force this bound.
     GraphError
-        If the solver cannot serve this graph, `start` names no node, or `link` is none or the costs are no times.
+        If the solver cannot serve this graph, `start` has an unknown node, `link` is invalid, or with a link costs are
+        not times.
     ScheduleError
-        If `start` breaks a law of schedules, in the words of `simulate`.
+        If `start` is not a valid schedule; the message is that of `simulate`.
     MemoryError
-        If the one solver that is asked for runs out of memory before it finds a schedule; of several, the others go on.
+        If the only solver runs out of memory before it finds a schedule; with several solvers, the others continue.
     AllocationError
-        For an alignment that is not a power of two, or an unknown allocator.
+        If the allocator is unknown or the alignment is not a power of two.
     TypeError, ValueError
         If `budget`, an option or `start` is invalid.
     Interrupted
-        A KeyboardInterrupt before a plan within the budget was found; after that, or where the run without
-        rematerialization fits, the best so far is returned, marked `Plan.interrupted`.
+        The user stopped the search before a plan within the budget was found. If there is one, the best plan is
+        returned, with `Plan.interrupted` set.
 
     Examples
     --------
@@ -117,8 +116,8 @@ def solve(request: Request) -> Plan:
 def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan:
     """Return the best plan for a request; the errors are those of `solve`.
 
-    For a budget such as "least+1%" it is the cheaper of the plan for "least" and one within that share above its bytes;
-    with "auto" the second search begins at the first plan. `lowest` is the plan for "least", if it is known.
+    For a budget such as "least+1%" it is the cheaper of the plan for "least" (`lowest`, if known) and a plan within
+    bytes that much above; with "auto" the second search starts from the first plan.
     """
     share = request.budget.above_lowest
     if share is None:
@@ -132,7 +131,8 @@ def answered(request: Request, clock: Clock, lowest: Plan | None = None) -> Plan
     near = replace(begun, budget=replace(request.budget, memory=used + int(share * used)))
     try:
         cheaper = _answered(near, clock.share(1.0, 1.0))
-    except BudgetError:  # a solver that is given a limit may not get as low as one that minimizes the peak
+    # A solver with a limit may not reach the peak that it reaches without one.
+    except BudgetError:
         return lowest
     except Interrupted:
         return replace(lowest, report=replace(lowest.report, stop=Stop.INTERRUPTED))

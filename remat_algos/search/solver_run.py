@@ -1,4 +1,4 @@
-"""One run of solvers within limits: their candidates are simulated, ranked, kept and polished."""
+"""A run of solvers within limits, whose candidates are simulated, ranked, kept and polished."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +26,7 @@ from remat_algos.wording import counted
 
 
 def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """Polish the candidates of one solver, the best first; yield those that the passes improve.
+    """Polish the candidates of one solver, best first; yield those that improve.
 
     For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization.
     """
@@ -48,7 +48,7 @@ def polished(limits: Limits, kept: Sequence[Candidate], clock: Clock, *, budgets
 
 
 def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield (candidate, its limit), most promising first; the limit None asks for the lowest peak."""
+    """Yield (candidate, its limit), most promising first; the limit None means the lowest peak."""
     if budgets and kept:
         yield from _along_the_curve(limits.base, kept, budgets)
     elif limits.minimizes_peak:
@@ -61,9 +61,9 @@ def _worth_polishing(limits: Limits, kept: Sequence[Candidate], budgets: int) ->
 
 
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
-    """Yield the best for each budget, then candidates within their own peaks, then others for each budget.
+    """Yield the best candidate for each budget, then candidates for their own peaks, then others for each budget.
 
-    No candidate is polished to below its own peak; the run for the lowest peak did that.
+    No candidate is polished for less than its own peak, since the run for the lowest peak has done that.
     """
     budgets = [base * i // n for i in range(n, 0, -1)]
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
@@ -78,7 +78,7 @@ def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[t
 
 
 def _passes(limits: Limits, simulation: Simulation, limit: int | None) -> Simulation:
-    """Polish: lower the peak if it is above the limit, then reduce compute; return the new simulation."""
+    """Lower the peak if it is above the limit, then reduce compute; return the new simulation."""
     graph = limits.graph
     too_high = simulation.peak_memory > limit if limit is not None else limits.overhead_limit is None
     if too_high:
@@ -87,7 +87,7 @@ def _passes(limits: Limits, simulation: Simulation, limit: int | None) -> Simula
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """Return the candidate with a polished schedule, without its bound if that exceeds the new compute."""
+    """Return the candidate with a polished schedule; a bound above the new compute is removed."""
     beaten = candidate.bound is not None and candidate.bound > simulation.compute
     return replace(
         candidate,
@@ -101,15 +101,15 @@ def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
 
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
-AGAINST = "against a constraint"  # follows the number of schedules
+AGAINST = "against a constraint"  # after "3 schedules"
 
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """The candidates of one solver, and the end of its run.
+    """The candidates of one solver, and how it ended.
 
-    The candidates of each run are kept apart, as the solver yielded them: so the passes improve what one run finds,
-    even where another run finds better. `share` is the seconds that its last run was given, 0 without a time limit.
+    Candidates of different runs are stored separately, so that the best of each run are polished, even if another run
+    has better ones. `share` is the time in seconds that the last run was allowed, 0 without a time limit.
     """
 
     runs: dict[int, list[Candidate]] = field(default_factory=dict)
@@ -125,23 +125,22 @@ class Outcome:
 
     @property
     def kept(self) -> list[Candidate]:
-        """Candidates that the solver yielded, in all its runs."""
+        """Candidates that the solver yielded, of all its runs."""
         return [candidate for run in self.runs.values() for candidate in run]
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Yielded and polished candidates."""
         return [*self.kept, *self.polished]
 
     def keep(self, candidate: Candidate) -> list[Candidate]:
-        """Keep a candidate unless another of its run dominates it; return those of its run."""
+        """Keep a candidate unless another of its run dominates it; return the candidates of its run."""
         run = self.runs.setdefault(candidate.run, [])
         keep_undominated(run, candidate, attrgetter("figures"))
         return run
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
         """Return the report for a plan of this solver; `stop` is how the runs of all solvers ended."""
-        # A BudgetError is an answer: the solver proved that no more schedules fit.
+        # A BudgetError is no failure: the solver proved that no more schedules fit.
         failed = not isinstance(self.error, BudgetError | None)
         stop |= self.stop | (Stop.FAILED if failed else Stop.DONE)
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
@@ -149,12 +148,12 @@ class Outcome:
 
 
 class SolverRun:
-    """A run of solvers within limits; candidates found before an interrupt or the deadline stay.
+    """A run of solvers within limits; candidates found before an interrupt or the deadline are kept.
 
-    `budgets` is for a whole frontier: the number of budgets, evenly spaced up to the peak without rematerialization,
-    within which candidates are polished; a search of one limit goes through that number of limits. A candidate whose
-    compute meets `bound`, up to the slack of the task, ends the search, and so does one that a solver proves optimal;
-    without a bound all solvers run.
+    For a whole frontier, `budgets` is the number of budgets, evenly spaced up to the peak without rematerialization,
+    for which candidates are polished and for which solvers of a single limit run. The run ends at a candidate whose
+    compute is at most `bound` plus the slack of the task, or at one that a solver proves optimal; without a bound all
+    solvers run.
     """
 
     def __init__(
@@ -178,42 +177,39 @@ class SolverRun:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=limits.constraints
         )
         self.outcomes: dict[str, Outcome] = {}
-        self._stop = Stop.DONE  # end of parts without a solver
+        self._stop = Stop.DONE  # of parts outside solvers
         self.least: Candidate | None = None  # lowest peak, if above the limit
         self.running = ""  # solver running now, or when interrupted
-        self._report_again: Callable[[], None] | None = None  # repeats progress for a new best
+        self._report_again: Callable[[], None] | None = None  # reports a new best
         self._best: Candidate | None = None
         self._proven = False  # a solver proved `_best` optimal
-        self.peak_bound = 0  # largest lower bound on the peak proven by a solver
+        self.peak_bound = 0  # largest proven by a solver
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The candidates of all solvers."""
         return [candidate for result in self.outcomes.values() for candidate in result.candidates]
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By solver: the reason why it has no candidates, or no more."""
+        """The reason why a solver has no candidates, or not all, by solver."""
         return {name: result.reason for name, result in self.outcomes.items() if result.reason}
 
     @property
     def n_tried(self) -> int:
-        """Number of solvers that were run."""
         tried = (result for name, result in self.outcomes.items() if name != START)
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
     def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers in order, each with these options, until an interrupt."""
         self.begin(solvers, options)
         self.improve(solvers, options)
 
     def begin(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run the solvers that find schedules of their own; on small graphs also those that prove optima."""
+        """Run the solvers that construct schedules; on small graphs also those that prove optima."""
         ordered = in_order(solvers)
         self._run_each(ordered, range(self._first_improving(ordered)), options)
 
     def improve(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run the solvers that improve what others found."""
+        """Run the solvers that improve candidates of others."""
         if self.stop is Stop.INTERRUPTED:
             return
         ordered = in_order(solvers)
@@ -246,17 +242,17 @@ class SolverRun:
 
     @property
     def unmet(self) -> bool:
-        """True if no candidate fits the limit, and the run without rematerialization may not fit either."""
+        """True if no candidate fits the limit, and the baseline may not fit either."""
         limits, limit = self.limits, self.limits.limit
         if limit is None or limits.minimizes_peak or any(each.figures[0] <= limit for each in self.candidates):
             return False
         return limit < limits.base or limits.graph.mark is not None or limits.constraints is not None
 
     def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers again that used up their share of the time, in the time that the others left.
+        """Run solvers again that reached their deadline, in the time that the other solvers left.
 
-        So a run that leaves something out has used its time. A solver runs again only where it gets at least `LONGER`
-        times the time it had.
+        So a run is incomplete only if it has used all of its time. A solver runs again only if it now gets at least
+        `LONGER` times the time that it had.
         """
         if self.stop is Stop.INTERRUPTED:
             return
@@ -272,7 +268,7 @@ class SolverRun:
         self.note(ending.stop)
 
     def take_lowest(self, lowest: "SolverRun") -> None:
-        """Adopt the candidates of the run for the lowest peak; `least` is the best if even that exceeds the limit."""
+        """Adopt the candidates of the run for the lowest peak; if even the best exceeds the limit, set `least`."""
         limit, best = self.limits.limit, self.take(lowest)
         if self.stop is not Stop.INTERRUPTED and limit is not None and best is not None:
             self.least = best if best.figures[0] > limit and not lowest.late else None
@@ -283,8 +279,10 @@ class SolverRun:
             own = self.outcomes.setdefault(name, Outcome(stop=result.stop, reason=result.reason, error=result.error))
             own.simulated += result.simulated
             for candidate in result.candidates:
-                candidate = replace(candidate, bound=None, scope=None)  # they hold for the other limit
-                own.polished.append(candidate)  # not `keep`: a proven equal may follow
+                # The bound is valid only for the other limit.
+                candidate = replace(candidate, bound=None, scope=None)
+                # Not by `keep`, which would reject an equal candidate that a solver proves optimal later.
+                own.polished.append(candidate)
                 self._note(candidate)
         self.note(other._stop)
         self.peak_bound = max(self.peak_bound, other.peak_bound)
@@ -292,7 +290,7 @@ class SolverRun:
 
     @property
     def optimal(self) -> bool:
-        """True if the best candidate fits and meets a bound, that of the limits or its own."""
+        """True if the best candidate fits and its compute equals a lower bound."""
         best = self._best
         if best is None or self.budgets or not self.limits.fits(best):
             return False
@@ -301,14 +299,14 @@ class SolverRun:
 
     @property
     def enough(self) -> bool:
-        """True if the best candidate is optimal, or fits within the gap that the task allows."""
+        """True if the best candidate is optimal, or fits with a compute within the slack of the task."""
         best, goal = self._best, self.task.goal
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
         return self.limits.fits(best)
 
     def _part(self, n_left: int) -> float:
-        """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
+        """Share of the time for the next solver: an equal one, but at least `FIRST_SECONDS` while nothing fits."""
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.limits.fits(best)):
             return 1 / n_left
@@ -316,14 +314,14 @@ class SolverRun:
 
     @property
     def bests(self) -> dict[str, Candidate]:
-        """The best candidate of each solver, if one fits, best first."""
+        """The best fitting candidate of each solver that has one, best first."""
         rank, fits = self.limits.rank, self.limits.fits
         bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.outcomes.items()}
         fitting = [(name, best) for name, best in bests.items() if best is not None and fits(best)]
         return dict(sorted(fitting, key=lambda entry: (rank(entry[1]), entry[0])))
 
     def guard(self) -> None:
-        """Add the run without rematerialization, unless a mark forbids it."""
+        """Add the baseline as a candidate, unless a mark forbids it."""
         graph = self.limits.graph
         with until_stopped() as ending, suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
@@ -339,26 +337,23 @@ class SolverRun:
         return [result.dropped for result in self.outcomes.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
-        """Record the end of a part of the run that belongs to no single solver."""
+        """Record how a part of the run outside the solvers ended."""
         self._stop |= stop
 
     @property
     def stop(self) -> Stop:
-        """The end of the solvers and of the run as a whole."""
+        """How the run ended, all of its solvers included."""
         return reduce(or_, (result.stop for result in self.outcomes.values()), self._stop)
 
     @property
     def late(self) -> bool:
-        """True if the time limit ended the run or a solver."""
         return Stop.DEADLINE in {self._stop, *(result.stop for result in self.outcomes.values())}
 
     @property
     def out_of_memory(self) -> list[str]:
-        """The solvers that ran out of memory."""
         return [name for name, result in self.outcomes.items() if result.stop is Stop.OUT_OF_MEMORY]
 
     def report(self, candidate: Candidate) -> SearchReport:
-        """Return the report for a plan of this candidate."""
         own = self.outcomes[candidate.solver].report(candidate.solver, self.stop)
         others = [result for name, result in self.outcomes.items() if name != BASELINE]
         if candidate.solver == BASELINE and len(others) == 1:
@@ -366,9 +361,9 @@ class SolverRun:
         return replace(own, out_of_memory=tuple(self.out_of_memory))
 
     def best(self) -> Candidate | None:
-        """Return the candidate that ranks first, of equal ones with the largest bound; None without candidates.
+        """Return the candidate that ranks first, of equal ones the one with the largest bound; None without candidates.
 
-        Its peak bound is the largest that a solver proved, unless it has a bound that is of a certain peak.
+        Its peak bound is the largest one that any solver proved, unless it has a bound on compute for a certain peak.
         """
         best = min(self.candidates, key=lambda each: (*self.limits.rank(each), -(each.bound or 0)), default=None)
         if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
@@ -392,9 +387,10 @@ class SolverRun:
             self._consume(solver, options, result, solving)
         except OutOfTime:
             result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
-        except (BudgetError, GraphError, ScheduleError) as error:  # proved infeasible; too large; against a mark
+        # It proved the limit infeasible, refused the graph as too large, or violated a mark.
+        except (BudgetError, GraphError, ScheduleError) as error:
             result.reason, result.error = str(error), error
-        except MemoryError:  # what it yielded before is kept
+        except MemoryError:
             self._exhaust(solver, result)
         except KeyboardInterrupt:
             result.stop = Stop.INTERRUPTED
@@ -409,11 +405,7 @@ class SolverRun:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: Outcome, clock: Clock) -> None:
-        """Run a solver within its limit.
-
-        If the peak is minimized and the solver proves that no schedule fits, it runs again at the peak that the proof
-        names.
-        """
+        """Run a solver within its limit; for the lowest peak, again at its peak if it proves the limit too low."""
         limits, task = self.limits, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
@@ -422,7 +414,7 @@ class SolverRun:
 
         try:
             consume(self.limit)
-        except BudgetError as proof:  # has the reachable peak
+        except BudgetError as proof:
             limit = self.limit
             if not limits.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
                 raise
@@ -445,13 +437,12 @@ class SolverRun:
             self._exhaust(solver, result)
 
     def _exhaust(self, solver: Solver, result: Outcome) -> None:
-        """Record that a solver ran out of memory."""
         nodes = counted(self.limits.graph.n_nodes, "node")
         result.stop, result.reason = Stop.OUT_OF_MEMORY, RAN_OUT
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: Outcome, clock: Clock) -> Stop:
-        """Simulate and keep the candidates of a solver; return the reason for stopping."""
+        """Simulate and keep the candidates of a solver; return how it ended."""
         graph, n_steps, seconds, left_out, against_mark = self.limits.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > tuning.LARGE_SIMULATION
         for each in stream:
@@ -505,7 +496,7 @@ class SolverRun:
         self._thin(run)
 
     def _allowed(self, candidate: Candidate, result: Outcome) -> bool:
-        """True if a candidate keeps to the constraints; the best violating one becomes `result.dropped`."""
+        """True if a candidate satisfies the constraints; `result.dropped` becomes the best that does not."""
         limits, dropped = self.limits, result.dropped
         if limits.constraints is None or limits.constraints.violation(candidate.simulated) is None:
             return True
@@ -526,13 +517,13 @@ class SolverRun:
             self._proven |= lowest and self.limits.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, run: list[Candidate]) -> None:
-        """Drop every second of more than `tuning.MAX_KEPT` candidates under a limit, but never the best."""
+        """Remove every second one of too many candidates under a limit, but never the best."""
         if self.limit is not None and len(run) > tuning.MAX_KEPT:
             best = run.index(min(run, key=self.limits.rank))
             run[:] = run[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
-        """Return the progress callback of one solver, which adds its name and the best candidate so far."""
+        """Return the progress callback of one solver, which adds its name and the current best candidate."""
         limits, bound = self.limits, ""
         if report is None:
             return None
@@ -561,10 +552,10 @@ def run_unlimited(
     whole: SolverRun | None = None,
     bound: int | None = None,
 ) -> SolverRun:
-    """Run a request for the budget "least"; `whole` is that run, if it was made before.
+    """Run a request for the budget "least"; `whole` is that run, if there was one.
 
-    If a peak is `sought`, the first searches run alone; if they reach it, nothing else runs. Effort "fast" skips this:
-    its short searches need the schedules of other solvers.
+    If a peak is `sought`, the searches run first and alone, and the run ends if they reach it; not with effort "fast",
+    whose short searches need the schedules of other solvers.
     """
     least, searches, first = limits.lowest, [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
@@ -579,7 +570,7 @@ def run_unlimited(
         return whole
     run = SolverRun(least, clock, request.task, polish=request.polish, bound=bound)
     if first is not None and clock.deadline is not None:
-        run.take(first)  # the time may end before the searches
+        run.take(first)  # the deadline may come first
     run.run(request.solvers, request.options)
     if not request.raw:
         run.guard()

@@ -1,4 +1,4 @@
-"""Plans that keep, recompute or offload: the search over a link, from the best plan without copies."""
+"""Plans with copies over a link: a search that starts from the best plan without copies."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,22 +34,22 @@ COPIES = "copies"
 
 @interrupted_as(STOPPED)
 def plan_with_copies(request: Request, clock: Clock) -> Plan:
-    """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
+    """Return the fastest plan found over a link, never slower than the plan without copies that the search starts from.
 
-    The plan without copies is first searched by effort "fast"; at the effort of the request only where its lower bound
-    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest of the lowest peak.
-    After an interrupt it is the best so far.
+    The plan without copies is searched with effort "fast", and again with the effort of the request if its lower bound
+    is below the time of the plan with copies. If the peak is minimized, the plan is the fastest one at the lowest peak.
+    After an interrupt it is the best plan found.
     """
     limits = request.limits()
     if not (limits.minimizes_peak and limits.overhead_limit is not None):
         return _CopySearch(request, clock).plan()
-    # The lowest peak whose time is within an overhead, by bisection between the bound and one pass.
+    # Bisect for the lowest peak within the overhead, between the lower bound and the peak of one pass.
     low, high = lowest_order_with_copies(request.graph)[0], limits.base
     best: Plan | None = None
-    limit, begun = high, request.start
+    limit, starts = high, request.start
     for tried in range(tuning.LIMITS_TRIED):
         part = 1 / (tuning.LIMITS_TRIED - tried)
-        own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
+        own = replace(request, budget=replace(request.budget, memory=limit), start=starts)
         try:
             best = plan_with_copies(own, clock.share(part, part))
         except BudgetError:
@@ -62,7 +62,7 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
             best = replace(best, report=replace(best.report, stop=Stop.INTERRUPTED))
             break
         else:
-            high, begun = best.peak_memory, (*request.start, best.simulation)
+            high, starts = best.peak_memory, (*request.start, best.simulation)
             if best.report.stop is Stop.INTERRUPTED:
                 break
         if low >= high:
@@ -73,13 +73,13 @@ def plan_with_copies(request: Request, clock: Clock) -> Plan:
 
 
 def strictest_limit(constraints: Constraints | None, limit: int) -> int:
-    """Return the lowest of the limits of the regions and of the whole graph."""
+    """Return the minimum of the limits of all regions and of the whole graph."""
     regions = () if constraints is None else constraints.regions.values()
     return min([limit, *(each for _, each in regions)])
 
 
 def usable_starts(request: Request, host: int | None) -> list[Simulation]:
-    """Return the user's schedules with loads that keep to the constraints and the memory of the host."""
+    """Return the user's schedules with loads that satisfy the constraints and fit the memory of the host."""
     rules, starts = request.constraints, [each for each in request.start if each.stores.size]
     if rules is not None:
         starts = [each for each in starts if rules.violation(each) is None]
@@ -87,10 +87,7 @@ def usable_starts(request: Request, host: int | None) -> list[Simulation]:
 
 
 class _CopySearch:
-    """The search over the link of a request: for a schedule that fits, then for the fastest one.
-
-    It runs at the planned rates, and in ticks: all costs are multiplied so that every copy takes a whole number.
-    """
+    """Searches over a link, at planned rates and in whole ticks, for a schedule that fits, then the fastest one."""
 
     def __init__(self, request: Request, clock: Clock) -> None:
         assert request.link is not None
@@ -107,7 +104,7 @@ class _CopySearch:
         self.annealer = self._annealer()
         self.stop = Stop.DONE
         self.alone: Plan | None = None  # the plan without copies
-        self.failure: BudgetError | None = None  # the reason why there is none
+        self.failure: BudgetError | None = None  # why there is none
 
     def plan(self) -> Plan:
         """Search, and return the plan."""
@@ -154,7 +151,7 @@ class _CopySearch:
         return self.stop is not Stop.INTERRUPTED
 
     def _starts(self, lowest: int, order: Int64, limit: int) -> list[tuple[Simulation, str]]:
-        """Return schedules that evict values, and the user's own; BudgetError if no schedule fits the limit."""
+        """Return schedules that evict values, and the user's starts; BudgetError if no schedule can fit the limit."""
         graph, leaving, starts = self.request.graph, self.may_leave, list[tuple[Simulation, str]]()
         if graph.mark is None or not (graph.mark == RECOMPUTE).any():
             one_pass, strictest = baseline(graph), strictest_limit(self.request.constraints, limit)
@@ -168,7 +165,7 @@ class _CopySearch:
         return starts + [(each, "start") for each in usable_starts(self.request, self.link.host)]
 
     def _started_alone(self, starts: list[tuple[Simulation, str]], limit: int) -> list[tuple[Simulation, str]]:
-        """Return the starts with the plan without copies, or with the lowest such plan where none fits."""
+        """Add the plan without copies to the starts, or the one with the lowest peak if none fits."""
         known = self._search_alone(self.limits.budget) or (None if self.failure is None else self.failure.plan)
         if known is None:
             if self.failure is not None and not starts:
@@ -182,7 +179,7 @@ class _CopySearch:
         return starts
 
     def _search_alone(self, budget: Budget, effort: str = FAST) -> Plan | None:
-        """Search without copies, unless interrupted; return the plan, or None with the error in `failure`."""
+        """Search without copies, unless interrupted; return the plan, or None and set `failure`."""
         if not self._goes_on:
             return None
         request, clock = self.request, self.clock.share(tuning.ALONE_PART, tuning.ALONE_PART)
@@ -201,7 +198,7 @@ class _CopySearch:
         return self.alone
 
     def _may_be_faster(self, best: Annealed, bound: LowerBound) -> bool:
-        """True if a longer search without copies may find a plan that is faster than the best with copies."""
+        """True if a longer search without copies may find a faster plan than the best one with copies."""
         time, alone = best.figures[1], self.alone
         if self.request.task.effort == FAST or alone is None or time <= bound.amount + self.slack or not self._goes_on:
             return False
@@ -212,23 +209,21 @@ class _CopySearch:
             return False
         return of_compute is None or self.ticks * of_compute.amount < time
 
-    def _bound(self, known: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
+    def _bound(self, best: LowerBound, limit: int, clock: Clock, *, last: bool = False) -> LowerBound:
         """Raise a lower bound on the time of plans with copies, in ticks."""
         graph, effort = self.graph, self.request.task.effort
         with until_stopped() as ending:
             times = self.planned.times(graph, down=True)
-            for found in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
-                if found.infeasible or found.amount > known.amount:
-                    known = found
-        if ending.stop is Stop.INTERRUPTED:  # a bound that the deadline stopped leaves the search complete
+            for bound in rising(graph, limit, times=times, effort=effort, last=last, clock=clock):
+                if bound.infeasible or bound.amount > best.amount:
+                    best = bound
+        # A search is complete even if the deadline ended the computation of its bound.
+        if ending.stop is Stop.INTERRUPTED:
             self.stop = Stop.INTERRUPTED
-        return known
+        return best
 
     def _plan(self, best: Annealed, bound: LowerBound, alone: Plan | None = None) -> Plan:
-        """Return the plan of a schedule; one without copies has the method of `alone`, the plan without copies.
-
-        It has no report of that search: other plans, and what it proved optimal, are those without a link.
-        """
+        """Return the plan of a schedule; without copies its method is that of `alone`, but not its report or proofs."""
         simulation = simulate(self.request.graph, best.simulation.schedule)
         kept = None if simulation.stores.size else alone
         return Plan(
@@ -249,7 +244,7 @@ class _CopySearch:
         )
 
     def _annealer(self, rate: float = 1.0, leaving: Bool | None = None) -> Annealer:
-        """Return an annealer over the link at a share of its rates, which stores only values of `leaving`."""
+        """Return an annealer over the link at a share of its rates that stores only values in `leaving`."""
         return Annealer(
             self.graph,
             self.clock,
@@ -261,7 +256,7 @@ class _CopySearch:
         )
 
     def annealed(self, start: tuple[Simulation, str], limit: int) -> Annealed:
-        """Return a start as the result of an annealer, with its time."""
+        """Return a start in the form of a result of the annealer."""
         simulation, name = start
         most = int(simulation.runs.max(initial=0))
         if most > self.max_runs:
@@ -274,15 +269,15 @@ class _CopySearch:
         return self.link.host is not None and annealed.simulation.host_peak > self.link.host
 
     def rank(self, annealed: Annealed, limit: int) -> tuple[bool, bool, bool, int, int]:
-        """Sort key, the best first."""
+        """Sort key, best first."""
         return (self.over_host(annealed), *self.annealer.key(annealed, limit))
 
     def fits(self, annealed: Annealed, limit: int) -> bool:
-        """True if a schedule is within the limits of device and host, and violates no constraint."""
+        """True if a schedule meets the limits of device and host and all constraints."""
         return self.rank(annealed, limit)[:3] == (False, False, False)
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
-        """Return the best start; if none fits, the lowest schedule that a search from the starts finds."""
+        """Return the best start; if none fits, search from the starts for a schedule that does."""
         begun = [self.annealed(each, limit) for each in starts]
         best = min(begun, key=lambda each: self.rank(each, limit))
         if self.fits(best, limit) or not self._goes_on:
@@ -305,7 +300,7 @@ class _CopySearch:
         return best
 
     def fastest(self, starts: Sequence[Annealed], limit: int, bound: LowerBound) -> Annealed:
-        """Search for the fastest schedule from some starts, until its time is near the bound."""
+        """Search from some starts for the fastest schedule, until its time is near the bound."""
 
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
@@ -322,7 +317,7 @@ class _CopySearch:
                 ):
                     best, over = min(best, found, key=rank), found if self.over_host(found) else over
             if over is not None:
-                # Search again, storing only values that fit on the host together.
+                # Some schedule exceeded the host: search again with stores of values that fit there together.
                 annealer = self._annealer(leaving=self._on_host(over.simulation))
                 for found in annealer.rounds([best], limit, self.work, count=count, goal=goal):
                     best = min(best, found, key=rank)
@@ -334,7 +329,7 @@ class _CopySearch:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
-        """Search briefly over a slower link; return the best plan, timed over this one."""
+        """Search briefly over a slower link; return the best schedule, timed over the actual link."""
         annealer, best = self._annealer(tuning.SLOWER), starts[0]
         begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(tuning.SLOWER_PART * self.work), self.effort.first_searches
@@ -343,7 +338,7 @@ class _CopySearch:
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 
     def _on_host(self, simulation: Simulation) -> Bool:
-        """bool[n_values]: the largest of a schedule's stored values that fit on the host together."""
+        """bool[n_values]: the largest stored values of a schedule that together fit on the host."""
         memory, left, leaving = simulation.graph.memory, self.link.host or 0, np.zeros(simulation.graph.n_values, bool)
         for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
             if memory[value] <= left:
@@ -352,7 +347,7 @@ class _CopySearch:
         return leaving
 
     def _shortage(self, limit: int, lowest: Simulation) -> BudgetError:
-        """Return the error if nothing fits even with copies, including the reasons of the search without copies."""
+        """Return the error if nothing fits even with copies, with the reasons from the search without copies."""
         graph, rules = self.request.graph, self.request.constraints
         lowest = simulate(graph, lowest.schedule)
         bound, nodes = least_peak_bound(graph, copies=True)
@@ -375,7 +370,7 @@ class _CopySearch:
             message.add(LATE)
         message.add("; no schedule goes below {lower_bound!b}")
         if nodes:
-            # A node that must run once can be loaded, so it forces nothing.
+            # Values of nodes that run once can be loaded, so such nodes force no bytes.
             recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
             add_forcing_nodes(message, recomputable, nodes)
         message.add_marks(graph)

@@ -1,4 +1,4 @@
-"""Plans that keep or recompute: the best within a budget, and the cheapest of the fewest bytes."""
+"""Plans without copies: the best within a budget, and the cheapest with the minimum of bytes."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from remat_algos.search.solver_run import SolverRun
 
 
 def without_copies(request: Request, clock: Clock, whole: SolverRun | None = None) -> Plan:
-    """Return the best plan that keeps or recomputes; `whole` is the run of a request for "least", if it was made."""
+    """Return the best plan without copies; `whole` is the run for the budget "least", if there was one."""
     if request.least:
         return least(request, clock)
     pool = Pool(request, clock, whole)
@@ -24,22 +24,22 @@ def without_copies(request: Request, clock: Clock, whole: SolverRun | None = Non
         other = whole is not None or pool.limits.overhead_limit is not None or pool.limits.repeats
         if other or limit is None or lowest is None or run is None or limit < tuning.NEARLY * lowest.reservation.memory:
             raise
-        # The search within the lowest bytes may find fewer: what "least" reaches, a budget of that many bytes reaches.
+        # The search for "least" may find a lower peak, so that a budget of the bytes of its plan is always met.
         plan = least(replace(request, budget=Budget()), clock, lowest, run)
         if plan.reservation.memory > limit:
             raise
-        # A bound for fewer bytes does not hold for the limit, within which plans may compute less.
+        # A bound for fewer bytes is not valid for the limit, within which plans may compute less.
         bound = plan.bound_or_search if plan.reservation.memory == limit else pool.bounds.best
         plan = replace(plan, budget=request.budget, limit=limit, bound_or_search=bound)
     return plan
 
 
 def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: SolverRun | None = None) -> Plan:
-    """Return the plan of the fewest bytes found, at the least compute found within them.
+    """Return the plan with the fewest bytes that is found, with the minimum compute found within these bytes.
 
-    A search for the lowest peak takes half of the time, unless its plan and its run are given. The bytes of its plan
-    are the budget of a second search, the one that such a budget gets, which is repeated where its plan takes fewer
-    bytes. So `solve` finds nothing cheaper for exactly these bytes, unless the time ran out.
+    A search for the lowest peak takes half of the time, unless its plan and its run are passed. A second search has the
+    bytes of that plan as its budget, and is repeated if its plan has even fewer bytes. So `solve` with exactly these
+    bytes as the budget finds no cheaper plan, unless the time runs out.
     """
     pool: Pool | None = None
     if lowest is None:
@@ -54,10 +54,12 @@ def least(request: Request, clock: Clock, lowest: Plan | None = None, whole: Sol
         within = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
         try:
             other = without_copies(within, clock.share(1.0, 1.0), whole)
-        except BudgetError:  # the time limit, or a solver that is given a limit does not get as low
+        # By the time limit, or because a solver with a limit does not reach the peak that it reaches without one.
+        except BudgetError:
             break
         except Interrupted:
-            if pool is not None and plan is lowest:  # its bound, when it is read, takes little time
+            # A bound that is read after an interrupt takes little time.
+            if pool is not None and plan is lowest:
                 pool.stop = Stop.INTERRUPTED
                 return pool.plan(best, bound_later=True)
             return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED))

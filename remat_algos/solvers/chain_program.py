@@ -123,10 +123,7 @@ def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> 
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """bool[m]: nodes of the forward part that the sets cover, and an extra node that owns all other gradients.
-
-    The extra node runs nothing and belongs only to the whole part, so its gradients run with the last block.
-    """
+    """bool[m]: nodes of the forward part that the sets cover; the last, extra node owns all other gradients."""
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
     covered = covered | (graph.needed & graph.forward)
@@ -385,7 +382,6 @@ class ChainProgram:
         return pareto(points, lambda point: (point.peak, point.cost))
 
     def point(self, rows: list[int], rounded: int = 0) -> Point:
-        """Return a chain with its figures."""
         cost, peak = self.steps.figures(np.array([0, *rows], np.int64))
         return Point(cost, peak, rows, rounded)
 

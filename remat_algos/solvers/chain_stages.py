@@ -101,7 +101,6 @@ class StageMemory:
         return int((before + np.maximum(forward, self.backward)).max(initial=0))
 
     def same_as(self, other: "StageMemory") -> bool:
-        """True if two estimates are equal."""
         return self.pinned == other.pinned and all(map(np.array_equal, self.arrays, other.arrays))
 
 
@@ -166,10 +165,7 @@ class ChainStages:
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
-        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and of nodes that run once in any case.
-
-        Nodes that are never recomputed count in the last figure only.
-        """
+        """Return the compute of `SWEEP`, `EVERY` and `LEAF` for each stage, and of nodes never recomputed."""
         read, lasting = _StageReads.of(self), self.lasting
         compute = self.graph.compute[self.nodes]
         sweep, saved, leaf = read.closures(lasting)
@@ -193,7 +189,6 @@ class ChainStages:
         return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
-        """Yield the nodes of each operation."""
         read, lasting = _StageReads.of(self), self.lasting
         starts = np.searchsorted(self.stage, np.arange(len(self) + 1))
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")

@@ -34,10 +34,7 @@ RoundedChain = tuple[LowerSets, int]
 
 
 class FormulaChains:
-    """The chains of a family that are optimal by the formulas; with `keep_last` the last block costs nothing.
-
-    `smaller` has the chains of a subfamily, whose costs bound the search.
-    """
+    """The chains of a family that are optimal by the formulas; those of the subfamily `smaller` bound the search."""
 
     def __init__(
         self, family: LowerSetFamily, clock: Clock, *, keep_last: bool, smaller: "FormulaChains | None" = None
@@ -49,7 +46,6 @@ class FormulaChains:
 
     @cached_property
     def program(self) -> ChainProgram:
-        """Chains by formulas (1) and (2)."""
         return ChainProgram.by_formulas(self.family, self.clock, keep_last=self.keep_last)
 
     @cached_property
@@ -59,7 +55,6 @@ class FormulaChains:
 
     @cached_property
     def least_budget(self) -> int:
-        """The minimum formula budget."""
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
     def best(self, budget: int, strategy: str) -> RoundedChain | None:
@@ -214,7 +209,6 @@ def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
 def formula_details(
     family: LowerSetFamily, rounded_chain: RoundedChain, name: str, strategy: str, budget: int, keep_last: bool
 ) -> dict[str, Any]:
-    """Return the details that a plan records about its chain."""
     graph, (chain, rounded) = family.graph, rounded_chain
     details: dict[str, Any] = {
         "family": name,
@@ -259,7 +253,6 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 
 
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
-    """Raise ValueError for an invalid option."""
     if strategy is not None and strategy not in STRATEGIES:
         raise ArgumentError(
             "strategy is {strategy!r}; use {strategies!l}, or None for time, then memory",

@@ -48,12 +48,10 @@ class Part:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest node."""
         return int(self.memory.max(initial=0))
 
     @cached_property
     def undirected(self) -> UndirectedGraph:
-        """Its nodes and reads as an undirected graph."""
         readers = row_of(self.pred_indptr)
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
@@ -189,7 +187,6 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
 
 
 def _check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
-    """Raise ValueError for options out of range."""
     if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
         raise ArgumentError(
             "recursion_limit is {recursion_limit!r}; give a whole number of bags, 1 or more",

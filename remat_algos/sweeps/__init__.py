@@ -1,4 +1,4 @@
-"""Many jobs on any executor, with one folder of results."""
+"""Sweeps: many jobs on any executor, with their results in one folder."""
 
 import lazy_loader
 

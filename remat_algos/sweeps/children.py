@@ -1,6 +1,6 @@
 """Processes that solve jobs, one for each thread or worker of an executor.
 
-A job that takes all memory, never ends or crashes the interpreter ends only this process, whatever the executor.
+A job that exhausts memory, never ends or crashes the interpreter affects only its own process, with any executor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Limits of a job (seconds, bytes, retries), and modules to import first, such as one that registers solvers."""
+    """Limits of a job (seconds, bytes, tries), and modules to import first."""
 
     modules: tuple[str, ...] = ()
     timeout: float | None = None
@@ -47,11 +47,11 @@ class Conditions:
 
 
 class Died(Exception):
-    """The process ended, or was ended, before it answered."""
+    """The process ended, or was killed, before it answered."""
 
 
 class NotStarted(Exception):
-    """The process cannot start for now: too many processes, no memory or disk space, or a start that takes too long."""
+    """The process cannot start now: too many processes, no memory or disk space, or a start that takes too long."""
 
 
 class Child:
@@ -66,15 +66,15 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.stderr,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # of other jobs
-                start_new_session=True,  # Ctrl-C reaches the driver alone
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,  # Ctrl-C is for the driver
             )
         except OSError:
             self.stderr.close()
             raise
 
     def begin(self) -> None:
-        """Wait until the process is ready; SweepError if it cannot import, NotStarted if it was ended or is slow."""
+        """Wait until the process is ready; SweepError if an import fails, NotStarted if it was killed or is slow."""
         try:
             self._wait(tuning.START, None)
             self._received()
@@ -82,13 +82,13 @@ class Child:
             if self.process.wait() < 0:
                 raise NotStarted(str(error)) from error
             raise SweepError(
-                "the process that solves jobs does not start on {host}: {why!w}; install what is missing on that host",
+                "the process for jobs does not start on {host}: {why!w}; install what is missing on that host",
                 host=socket.gethostname(),
                 why=str(error),
             ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
-        """Solve a job; return the figures and the JSON of its plan. Died if the process ended or had to be ended."""
+        """Solve a job; return figures and the JSON of its plan. Raise Died if the process ended or was killed."""
         self.stderr.seek(0)
         self.stderr.truncate()  # from earlier jobs
         try:
@@ -99,14 +99,16 @@ class Child:
         return json.loads(self._received()), self._received().decode()
 
     def stop(self) -> None:
-        """End the process and those that it started; a thread that waits for it gets Died."""
-        if self.process.returncode is None:  # the id may be reused after
+        """Kill the process and its children; a thread that waits for it gets Died."""
+        # After the return code has been read, the system may reuse the process id.
+        if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """True if the process has ended; its number stays taken, so that `stop` can end what it started."""
-        if self.process.returncode is not None or not hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+        """True if the process has ended; its id stays reserved, so that `stop` can kill its children."""
+        # macOS has waitid from Python 3.13 on.
+        if self.process.returncode is not None or not hasattr(os, "waitid"):
             return self.process.poll() is not None
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
@@ -122,7 +124,7 @@ class Child:
                 stream.close()  # type: ignore[union-attr]
 
     def _wait(self, timeout: float | None, memory: int | None) -> None:
-        """Wait for an answer; Died, with the process ended, after too long or with too much memory."""
+        """Wait for an answer; kill the process and raise Died if it takes too long or too much memory."""
         assert self.process.stdout is not None
         end = time.monotonic() + timeout if timeout is not None else None
         while True:
@@ -134,7 +136,7 @@ class Child:
             pause = tuning.LOOK_AGAIN if memory is not None else tuning.SIGN
             if wait([self.process.stdout.fileno()], min(pause, left or tuning.SIGN)):
                 return
-            if self.has_ended():  # children may hold the pipe
+            if self.has_ended():  # children may keep the pipe
                 raise Died(self._reason())
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:
@@ -173,17 +175,14 @@ _OF_THREAD = threading.local()
 
 
 class Processes(ThreadPoolExecutor):
-    """Threads that each wait for a process of their own: the executor of a sweep on one machine.
-
-    Unlike those of `ProcessPoolExecutor`, a process that ends takes only its own job with it.
-    """
+    """Threads that each wait for a separate process, whose end affects only its own job; the default executor."""
 
     def __init__(self, count: int) -> None:
         self.children, self.closed = list[Child](), False
         super().__init__(count, initializer=setattr, initargs=(_OF_THREAD, "executor", self))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, even during a job, and the threads."""
+        """Kill the processes, even during a job, and end the threads."""
         self.closed = True
         for child in list(self.children):
             child.stop()
@@ -199,13 +198,13 @@ def solved(
 ) -> tuple[dict[str, Any], str]:
     """Solve a job in the process of this thread; return its figures with the "outcome", and the plan as JSON.
 
-    `graph` is the path of an npz, or its bytes for workers that do not see the folder.
+    `graph` is the path of an npz file, or its bytes for workers without access to the folder.
     """
     child = getattr(_OF_THREAD, "child", None)
     if child is not None and (child.modules != conditions.modules or child.has_ended()):
         child.kill()
         child = _OF_THREAD.child = None
-    own = f"{threading.get_ident()}-{record['graph']}.npz"  # per thread, which removes it
+    own = f"{threading.get_ident()}-{record['graph']}.npz"
     file = Path(graph) if isinstance(graph, str) else Path(_graph_folder().name, own)
     try:
         try:
@@ -234,7 +233,7 @@ def solved(
 
 
 def _end_child() -> None:
-    """End the process of this thread, if it has one."""
+    """Kill the process of this thread, if there is one."""
     child, _OF_THREAD.child = getattr(_OF_THREAD, "child", None), None
     if child is not None:
         child.kill()

@@ -1,4 +1,4 @@
-"""`sweep`: many jobs on any executor, with the results in a folder that survives what happens to either."""
+"""`sweep`: many jobs on any executor, with results in a folder that survives failures of jobs and executor."""
 
 from __future__ import annotations
 
@@ -58,53 +58,53 @@ def sweep(
     modules: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SweepResults:
-    """Solve many jobs, each once, and keep every result in a folder as soon as it is there.
+    """Solve many jobs, each once, and write every result to a folder at once.
 
-    A job whose result is in the folder is not solved again, so a sweep that was stopped, in whatever way, goes on where
-    it was. Several drivers may work on one folder at once, each on a part of the jobs.
+    Jobs with a result in the folder are not solved again, so running a stopped sweep again continues it. Several
+    drivers may work on one folder at the same time, each on a part of the jobs.
 
     Parameters
     ----------
     jobs : path or iterable of SweepJob or mapping
-        A file as `read_jobs` reads it, or what `list_jobs` takes.
+        A file for `read_jobs`, or the argument of `list_jobs`.
     folder : path
-        It is made if it is missing.
+        The folder of results, created if missing.
     executor : concurrent.futures.Executor or callable, optional
-        Runs the jobs, each in a process of its own kept for the next: that of `dask.distributed.Client.get_executor()`,
-        `mpi4py.futures.MPIPoolExecutor`, threads, processes; it is not shut down. A callable that returns one is called
-        again when that one breaks. By default as many processes as there are cores.
+        Runs the jobs: `dask.distributed.Client.get_executor()`, `mpi4py.futures.MPIPoolExecutor`, a pool of threads or
+        processes. Each of its workers solves jobs in a separate process. The executor is not shut down. A callable that
+        returns an executor is called again if that breaks. By default there are as many processes as cores.
     retries : int
-        How often a job is tried that ends its process, takes too long or too much memory, or raises an unexpected
+        Number of tries of a job whose process ends, that exceeds its time or memory, or that raises an unexpected
         error; then it is recorded as failed.
     processes : int, optional
-        Of the default executor.
+        Number of processes of the default executor.
     timeout : float, optional
-        Seconds after which a job is ended; `"time_limit"` of a job, in contrast, lets its solvers end with what they
-        have.
+        Seconds after which a job is killed. With `"time_limit"` of a job, in contrast, its solvers return their best
+        plan.
     memory : int, optional
-        Bytes above which the process of a job is ended. Linux only.
+        Bytes above which the process of a job is killed. Linux only.
     part : (int, int)
-        (i, n): only the i-th of n parts of the jobs, from 1, such as one of each task of a batch system. The parts are
-        about equal shares of the jobs, sorted by name.
+        (i, n): only the i-th of n parts of the jobs, counted from 1, as for tasks of a batch system. Parts are about
+        equal shares of the jobs, sorted by name.
     retry_failed : bool
-        Solve the jobs again that failed before; else their results stay.
+        Solve failed jobs again instead of keeping their results.
     modules : sequence of str
-        To be imported where jobs are solved, such as one that registers solvers.
+        Modules to import where jobs are solved, such as one that registers solvers.
     progress : callable, optional
-        Called with (per mille of the jobs that are done, 1000, how many are done, failed and left): a `Progress`.
+        Called as `progress(done, 1000, text)`, with thousandths of the jobs, and counts in words; see `Progress`.
 
     Returns
     -------
     SweepResults
-        All results of these jobs. After an interrupt, those until then, with `stop`.
+        The results of all jobs; after an interrupt, those until then.
 
     Raises
     ------
     SweepError
-        If a job, the folder or the executor cannot be used, or another driver works on the same part, on another
-        division of the jobs into parts, or on another list of jobs; what is finished stays.
+        If a job, the folder or the executor cannot be used, or if another driver works on the same part, with another
+        number of parts, or on another list of jobs. Results until then are kept.
     OSError
-        If the folder cannot be written to, such as on a full disk.
+        If the folder cannot be written to, as on a full disk.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def sweep(
             importlib.import_module(module)
         except Exception as error:
             raise SweepError(
-                "module {module!r} cannot be imported ({why!w}); mend it, or name another",
+                "module {module!r} cannot be imported ({why!w}); fix it, or name another",
                 module=module,
                 why=reason_of(error),
             ) from error
@@ -149,28 +149,28 @@ def sweep(
             if left:
                 listed = hashlib.sha256(" ".join(names).encode()).hexdigest()
                 stack.enter_context(driving(store, (i, n), listed))
-                # Another driver may have solved some before this one had the lock.
+                # Another driver may have solved some jobs before this one got the lock.
                 left = [name for name in left if not _is_done(store, name, retry_failed=retry_failed)]
             _Drive(store, records, left, progress, conditions).run(make)
     return results_of(store, ending.stop, named, total)
 
 
 def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and record of each job, its graph copied to the folder; SweepError for an invalid one."""
-    known, given = store.sources(), dict[tuple[int, str], str]()
+    """Store the graph of each job, and yield the name and record of the job; SweepError if it is invalid."""
+    known, by_object = store.sources(), dict[tuple[int, str], str]()
     before = dict(known)
     for each in placed:
         job = each[1]
         with _errors_of(each):
             source = graph_source(job)
             own = id(job.graph), json.dumps(job.gradients)
-            graph = known.get(source, "") if source is not None else given.get(own, "")
+            graph = known.get(source, "") if source is not None else by_object.get(own, "")
             if not graph:
                 graph = store.add_graph(to_npz(job_graph(job)))
                 if source is not None:
                     known[source] = graph
                 else:
-                    given[own] = graph
+                    by_object[own] = graph
             record = job_record(job, graph)
             name = job_name(record)
         yield name, record | {"name": graph_name(job)}
@@ -181,7 +181,7 @@ def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple
 def _left(
     own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
 ) -> list[str]:
-    """Return the names of the unsolved jobs, each once; SweepError for an invalid one."""
+    """Return the names of the unsolved jobs, each once; SweepError if one is invalid."""
     left, stored = dict[str, None](), lru_cache(tuning.GRAPHS)(store.read_graph)
     for placed, name, record in own:
         if name in left or _is_done(store, name, retry_failed=retry_failed):
@@ -213,7 +213,7 @@ def _errors_of(placed: PlacedJob) -> Iterator[None]:
 
 
 def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
-    """True if the job has a result that stays."""
+    """True if the job has a result that is kept."""
     figures = store.read(job)
     return figures is not None and not (retry_failed and figures["outcome"] == FAILED)
 
@@ -223,10 +223,10 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
     """Yield a factory of executors, called again if one breaks."""
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
         raise ArgumentTypeError(
-            "executor is {executor!r}; give an Executor, or a callable that makes one", executor=executor
+            "executor is {executor!r}; give an Executor, or a callable that returns one", executor=executor
         )
     if executor is not None and processes is not None:
-        raise SweepError("processes are those of the default executor; leave them out, or the executor")
+        raise SweepError("processes are for the default executor only; leave out processes or executor")
     if processes is not None and processes < 1:
         raise about("processes", SweepError("processes is {processes}; give 1 or more", processes=processes))
     made = list[Executor]()
@@ -237,11 +237,11 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
                 raise SweepError("the executor is broken; run the sweep again with a new one: finished jobs are kept")
             made.append(executor)
             return executor
-        found = Processes(processes or n_cores()) if executor is None else executor()
-        if not isinstance(found, Executor):
-            raise ArgumentTypeError("executor() returns {found!r}; give a callable that makes an Executor", found=found)
-        made.append(found)
-        return found
+        new = Processes(processes or n_cores()) if executor is None else executor()
+        if not isinstance(new, Executor):
+            raise ArgumentTypeError("executor() returns {found!r}; give a callable that returns an Executor", found=new)
+        made.append(new)
+        return new
 
     try:
         yield make
@@ -265,7 +265,7 @@ class _Drive:
         self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
         self.token, self.broken = os.urandom(6).hex(), 0
-        self.pause_until = self.stuck_since = 0.0  # while processes do not start
+        self.pause_until = self.stuck_since = 0.0  # if processes do not start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -295,7 +295,7 @@ class _Drive:
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
         graph = record["graph"]
-        trial = f"{self.token} {next(self.trials)}"  # dask gives equal calls one answer
+        trial = f"{self.token} {next(self.trials)}"  # dask caches equal calls
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
@@ -308,7 +308,7 @@ class _Drive:
             return
         except Exception as error:
             raise SweepError(
-                "the executor accepts no jobs ({why!w}); run the sweep again with one that runs and has workers: "
+                "the executor accepts no jobs ({why!w}); run the sweep again with one that has workers: "
                 "finished jobs are kept",
                 why=" ".join(str(error).split()) or type(error).__name__,
             ) from error
@@ -354,14 +354,14 @@ class _Drive:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {tuning.LOST} times"}, "")
 
     def _wait_for_starts(self, reason: str) -> None:
-        """Wait before starting a process again; SweepError if none started for `START_PATIENCE` s and none runs."""
+        """Pause before the next start of a process; SweepError if none started in `START_PATIENCE` s and none runs."""
         now = time.monotonic()
         self.stuck_since = self.stuck_since or now
         self.pause_until = now + tuning.PAUSE
         if now - self.stuck_since > tuning.START_PATIENCE and not self.flying:
             raise SweepError(
-                "for {patience:g} s no process that solves jobs has started ({reason!w}); free memory or disk "
-                "space, or use fewer processes, and run the sweep again: finished jobs are kept",
+                "no process for jobs has started for {patience:g} s ({reason!w}); free memory or disk space, or use "
+                "fewer processes, and run the sweep again: finished jobs are kept",
                 patience=tuning.START_PATIENCE,
                 reason=reason,
             )
@@ -401,7 +401,7 @@ class _Drive:
 
 
 def _workers(executor: Executor) -> int:
-    """Return the number of workers of an executor, as far as it says; SweepError for one of dask that is closed."""
+    """Return the number of workers of an executor, 32 if unknown; SweepError if the scheduler of dask is gone."""
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
         try:
@@ -414,10 +414,9 @@ def _workers(executor: Executor) -> int:
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """The form of a graph for workers: its file, or with dask, whose workers may not see it, its bytes, sent once.
+    """Return a graph for workers: the path of its file, or a future of its bytes for dask, whose workers may lack it.
 
-    They are the result of a task, which dask runs again if the worker that had them is gone; scattered data would be
-    lost.
+    A task returns the bytes, since dask repeats a task whose worker is gone, while scattered data would be lost.
     """
     client: Any = getattr(executor, "_client", None)
     return client.submit(bytes, file.read_bytes()) if hasattr(client, "submit") else str(file.resolve())

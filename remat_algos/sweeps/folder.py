@@ -1,10 +1,10 @@
-"""The folder of a sweep: one file for each result, the graphs, and which drivers run.
+"""The folder of a sweep: one file for each result, the graphs, and the running drivers.
 
 sweep.json               the format
 graphs/ID.npz            graphs, by a hash of their bytes
-sources.json             graphs that files and models gave, so that a finished sweep reads none of them again
+sources.json             ids of graphs by file or model, so that a finished sweep reads none of these again
 results/ab/ab....json    one result: a line of figures, and a line with the plan
-drivers/2-of-8.json      the driver that solves the second of eight parts of the jobs, locked while it runs
+drivers/2-of-8.json      the driver of the second of eight parts of the jobs, locked while it runs
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
 
 
 class SweepFolder:
-    """The folder of a sweep, created if missing and `create`; SweepError if it holds other files."""
+    """The folder of a sweep, created if it is missing and `create` is set; SweepError if it has other files."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class SweepFolder:
                 ) from None
             if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
                 raise SweepError(
-                    "{folder!p} holds other files; name a new folder, or that of a sweep", folder=path
+                    "{folder!p} has other files; name a new folder, or that of a sweep", folder=path
                 ) from None
             if path.exists() and not path.is_dir():
                 raise SweepError("{folder!p} is a file; name a folder", folder=path) from None
@@ -79,7 +79,7 @@ class SweepFolder:
         self._whole = set[str]()
 
     def add_graph(self, data: bytes) -> str:
-        """Keep the npz of a graph; returns its id."""
+        """Store the npz of a graph; return its id."""
         name = _id(data)
         if not self.has_graph(name):
             file = self.graph_file(name)
@@ -95,7 +95,7 @@ class SweepFolder:
         return name in self._whole
 
     def read_graph(self, name: str) -> ComputationGraph:
-        """Read a graph; SweepError if its npz is not there or damaged."""
+        """Read a graph; SweepError if its npz is missing or damaged."""
         if not self.has_graph(name):
             raise SweepError(
                 "{file!p} is missing or damaged; run the sweep again, which writes it from its source",
@@ -107,7 +107,7 @@ class SweepFolder:
         return self.path / "graphs" / f"{name}.npz"
 
     def sources(self) -> dict[str, str]:
-        """Ids of graphs by what they came from; those whose file is missing are left out."""
+        """Return ids of graphs by source, without those whose file is missing."""
         try:
             known = json_of((self.path / "sources.json").read_bytes())
         except (OSError, ValueError):
@@ -123,13 +123,13 @@ class SweepFolder:
         return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # faster than joining
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
-        """Write a result whole; it is on the disk when this returns."""
+        """Write a result; it is complete and on the disk when this returns."""
         file = self.result_file(job)
         _make(file.parent)
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:
-        """Return the first line of the result of a job; None if there is none, or the file is damaged."""
+        """Return the figures of a job, the first line of its result; None if it is missing or damaged."""
         try:
             with open(self.result_file(job), "rb") as file:
                 return _figures(file.readline(), job)
@@ -137,7 +137,7 @@ class SweepFolder:
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
-        """Yield the first line of each result; None for a file that is damaged, or under the name of another job."""
+        """Yield the figures of each result; None for a file that is damaged, or has the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
             if not entry.is_file():  # a folder, a pipe, a link to nothing
@@ -153,7 +153,7 @@ class SweepFolder:
             return file.readline().decode().strip()
 
     def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield the files of results, with the names of their folders."""
+        """Yield the files of results, each with the name of its folder."""
         absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
@@ -173,7 +173,7 @@ def _make(folder: Path) -> None:
         make_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
         raise SweepError(
-            "{file!p} is a file, where the sweep has a folder; remove it and run the sweep again",
+            "{file!p} is a file, and the sweep needs a folder of that name; remove it and run the sweep again",
             file=f"{folder.parent.name}/{folder.name}",
         ) from error
 
@@ -183,7 +183,7 @@ def _id(data: bytes) -> str:
 
 
 def _figures(line: bytes, job: str) -> dict[str, Any] | None:
-    """Return the figures of a line; None if it holds none of this job."""
+    """Return the figures in a line; None if they are malformed or of another job."""
     try:
         figures = json_of(line)
         request, planned = figures["request"], figures["outcome"] == PLANNED
@@ -215,15 +215,15 @@ _PART = re.compile("[0-9a-f]{2}")
 _DRIVER = re.compile(r"[0-9]+-of-[0-9]+\.json")
 
 _open_files = set[IO[bytes]]()
-"""Files that `driving` has open in this process."""
+"""Files that `driving` has opened in this process."""
 
 
 @contextlib.contextmanager
 def driving(folder: SweepFolder, part: tuple[int, int], jobs: str) -> Iterator[None]:
-    """Lock part i of n of the jobs for this driver; SweepError while another driver may solve some of them.
+    """Lock part i of n of the jobs for this driver; SweepError if another running driver may solve some of them.
 
-    A part overlaps the parts of every other division, and of every other list of jobs: `jobs` is a hash of the list.
-    The system unlocks the file of a driver that was killed. Where files cannot be locked, a file counts as locked.
+    Parts of different lists of jobs, or of different numbers of parts, may overlap; `jobs` is a hash of the list. The
+    system releases the lock of a killed driver. If files cannot be locked, every file counts as locked.
     """
     drivers = folder.path / "drivers"
     _make(drivers)
@@ -254,7 +254,7 @@ def _opened(file: Path, mode: str) -> Iterator[IO[bytes]]:
 
 
 def _close_in_child() -> None:
-    """Leave the locks to the parent: forked workers of an executor may outlive a driver that is killed."""
+    """Close the locked files in a forked child: workers may outlive a killed driver, and would keep its locks."""
     for file in _open_files:
         file.close()
     _open_files.clear()
@@ -265,7 +265,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
-    """True if the file is locked now, False if another driver has locked it, None if it cannot be locked."""
+    """Lock a file; return False if another driver has locked it, None if it cannot be locked."""
     if fcntl is None:
         return None
     try:
@@ -278,7 +278,7 @@ def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
 
 
 def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
-    """Remove the file of a driver that has ended; SweepError if one that runs may solve some of the same jobs."""
+    """Remove the file of a driver that has ended; SweepError if a running driver may solve some of the same jobs."""
     try:
         with _opened(file, "r+b") as other:
             if _lock(other):
@@ -313,13 +313,13 @@ def _remove(file: Path, own: IO[bytes]) -> None:
         if os.path.samestat(os.fstat(own.fileno()), file.stat()):
             try:
                 file.unlink()
-            except PermissionError:  # Windows removes no open file
+            except PermissionError:  # Windows: file still open
                 own.close()
                 file.unlink()
 
 
 def _remove_abandoned(folder: SweepFolder, now: float) -> None:
-    """Remove half-written files of drivers that were killed; `now` is by the clock of the file system."""
+    """Remove half-written files of killed drivers; `now` is from the clock of the file system."""
     with contextlib.suppress(OSError):
         for half in folder.path.rglob(".*.part"):
             if now - half.stat().st_mtime > 600:  # seconds

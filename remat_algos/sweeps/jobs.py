@@ -1,4 +1,4 @@
-"""Jobs of a sweep: what each requests, how they are listed, and files of them."""
+"""Jobs of a sweep: their fields, lists and files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from remat_algos.wording import did_you_mean, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
-"""Options that may be lists: the row is then one job for each combination."""
+"""Options that may be lists; a row with lists means one job for each combination."""
 GraphSource = str | ComputationGraph
 PlacedJob = tuple[str, "SweepJob"]
 KEYS = (*LISTED, "gradients", "nodes")
@@ -50,17 +50,17 @@ class SweepJob:
     Parameters
     ----------
     graph : str or ComputationGraph
-        A file or `model:NAME`, as `read_graph` takes it, or the graph itself.
+        A file or `model:NAME`, as for `read_graph`, or the graph itself.
     budget : Budget, int or str, optional
-        As `solve` takes it.
+        As in `solve`.
     solver, effort : str
     seed : int
     gradients : bool or mapping
-        Whether a graph without a backward part is differentiated first; options of `differentiate`.
+        Whether to differentiate a graph without a backward part, or options of `differentiate`.
     nodes : str, optional
-        For a list of edges: the table that gives its nodes sizes and costs.
+        For a list of edges: the table with sizes and costs of its nodes.
     options : mapping
-        Other arguments of `solve`, and options of the solver; what JSON can hold.
+        Other arguments of `solve` and options of the solver, as JSON values.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class SweepJob:
                 "graph is {graph!r}; give a file, model:NAME or a ComputationGraph", graph=self.graph
             )
         if self.nodes is not None and not isinstance(self.graph, str):
-            raise ArgumentError("nodes go with an edge list, and the graph is a ComputationGraph; leave them out")
+            raise ArgumentError("nodes are for an edge list, and the graph is a ComputationGraph; leave them out")
         if not isinstance(self.gradients, bool | Mapping):
             raise ArgumentTypeError(
                 "gradients are {gradients!r}; give true, false or options of differentiate", gradients=self.gradients
@@ -114,13 +114,13 @@ class SweepJob:
 
 @checked_arguments
 def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
-    """Return the jobs of a list of jobs and of rows: a row with lists in it is a job for each combination.
+    """Return the jobs of a list of jobs and rows; a row with lists means a job for each combination.
 
     Parameters
     ----------
     jobs : iterable of SweepJob or mapping
-        A row has "graph" and may have "budget", "overhead", "device", "solver", "effort", "seed", each of them also as
-        a list; "gradients", "nodes"; and any other argument of `solve`.
+        A row has "graph", and may have "budget", "overhead", "device", "solver", "effort" and "seed", all of which may
+        be lists, "gradients", "nodes", and any other argument of `solve`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
     Raises
     ------
     SweepError
-        With the number of the row, from 1.
+        If a row is invalid; the message has its number, from 1.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJ
 
 
 def graph_name(job: SweepJob) -> str:
-    """Return the graph of a job, as tables name it."""
+    """Return the name of a job's graph in tables."""
     return job.graph if isinstance(job.graph, str) else f"{job.graph.n_nodes} nodes, {job.graph.hash[:8]}"
 
 
@@ -168,7 +168,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
 
 
 def graph_source(job: SweepJob) -> str | None:
-    """Key of a job's graph: its source and the state of its files; None if the job holds the graph itself."""
+    """Return the key of a job's graph, with the state of its files; None if the job has the graph itself."""
     if not isinstance(job.graph, str):
         return None
     try:
@@ -187,7 +187,7 @@ def graph_source(job: SweepJob) -> str | None:
 def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
-        raise ArgumentError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
+        raise ArgumentError('a job has one solver, and no progress of its own; list several solvers as "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
         names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # an unknown solver is reported below
@@ -209,7 +209,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
-    """Return the request of a job on the graph of this id, as JSON; its hash names the job."""
+    """Return the request of a job, for a graph with this id, as JSON; its hash is the name of the job."""
     return {
         "graph": graph,
         "version": VERSION,
@@ -222,7 +222,7 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
 
 
 def _content(name: str, value: Any) -> Any:
-    """Return the value of an option; what the file of a link holds in place of its name."""
+    """Return the value of an option; for a link its record, instead of the name of its file."""
     return get_link(value).record() if name == "link" and value is not None else value
 
 
@@ -233,9 +233,9 @@ def job_name(record: Mapping[str, Any]) -> str:
 
 def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
     if not isinstance(row, Mapping):
-        raise ArgumentTypeError("it is {row!r}; give an object with a graph and a budget, or a SweepJob", row=row)
+        raise ArgumentTypeError("the job is {row!r}; give an object with a graph and a budget, or a SweepJob", row=row)
     if "graph" not in row:
-        raise ArgumentError('it has no "graph"; name a file or model:NAME')
+        raise ArgumentError('the job has no "graph"; name a file or model:NAME')
     rest = {name: value for name, value in row.items() if name not in LISTED}
     own = {name: rest.pop(name) for name in KEYS[len(LISTED) :] if name in rest}
     lists = [value if isinstance(value, list | tuple | range) else [value] for value in map(row.get, LISTED)]
@@ -248,7 +248,7 @@ def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
 
 def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
     if isinstance(memory, Budget | Mapping) and (overhead is not None or device is not None):
-        raise ArgumentError("budget has limits of its own; put the overhead and the device into it")
+        raise ArgumentError("the budget is an object; put the overhead and the device into it")
     if isinstance(memory, Budget):
         return memory
     if isinstance(memory, Mapping):
@@ -266,8 +266,8 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     Parameters
     ----------
     path : path
-        `.jsonl`, an object in each line, or `.csv`, a job in each row below the names of the columns: what
-        `list_jobs` takes. In a table an empty cell is left out, and a cell that is JSON is read as such.
+        `.jsonl`, with an object in each line, or `.csv`, with a row for each job below the names of the columns, as for
+        `list_jobs`. Empty cells of a table are left out, and cells that are JSON are parsed.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     Raises
     ------
     SweepError
-        With the line.
+        If a job is invalid; the message has its line.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
         except (TypeError, ValueError) as error:
             raise SweepError("{named!p}, line {line:,}: {error!w}", named=named, line=line, error=error) from error
     if not jobs:
-        raise SweepError("{named!p} holds no jobs; write an object with a graph and a budget in each line", named=named)
+        raise SweepError("{named!p} has no jobs; write an object with a graph and a budget in each line", named=named)
     return jobs
 
 
@@ -338,20 +338,20 @@ def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells of a row that hold something, by column."""
+    """Return the cells of a row that are not empty, by column."""
     if any(row.get(None) or ()):  # type: ignore[call-overload]
-        raise SweepError("it has more cells than the first line has names; quote a cell with a comma in it")
+        raise SweepError("the row has more cells than the first line has names; quote cells that contain a comma")
     cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
     if cells.pop("", ""):
-        raise SweepError("it has a cell in a column without a name; name the column, or empty it")
+        raise SweepError("the row has a cell in a column without a name; name the column, or empty the cell")
     return {name: _cell(name, cell) for name, cell in cells.items() if cell}
 
 
 def _cell(name: str, cell: str) -> Any:
-    """Return the value of a cell: text, or a list, in the columns of texts, else JSON if it is that."""
+    """Return the value of a cell: in columns of text a string or a list, else JSON if it is valid."""
     if name in ("graph", "nodes", "solver", "effort") and not (cell.startswith("[") and cell.endswith("]")):
         return cell
-    if cell.lower() in ("true", "false"):  # as spreadsheets write them
+    if cell.lower() in ("true", "false"):  # TRUE in spreadsheets
         return cell.lower() == "true"
     try:
         return json_of(cell)
@@ -366,11 +366,11 @@ def _placed(row: Any, folder: Path) -> Any:
     placed = dict(row)
     for name in ("graph", "nodes", "link"):
         if name in placed:
-            given = placed[name]
-            only = name == "link"  # a name or rates
-            several = given if isinstance(given, list) else [given]
+            entry = placed[name]
+            only = name == "link"  # may also be rates
+            several = entry if isinstance(entry, list) else [entry]
             paths = [_path(each, folder, only_if_there=only) for each in several]
-            placed[name] = paths if isinstance(given, list) else paths[0]
+            placed[name] = paths if isinstance(entry, list) else paths[0]
     return placed
 
 

@@ -1,4 +1,4 @@
-"""The results of a sweep, as a table at any time."""
+"""The results of a sweep, as a table."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from remat_algos.text.amounts import fine_percent, format_seconds
 from remat_algos.wording import counted, one_line, shortened_path
 
 RECORD_KEYS = (
+    *("job", "graph", "graph_id", "nodes", "budget", "overhead_budget", "device", "solver", "effort", "seed"),
+    *("options", "outcome", "reason", "method", "limit", "peak_memory", "reserved_memory", "resident_memory"),
     *(
-        "job",
-        "graph",
-        "graph_id",
-        "nodes",
-        "budget",
-        "overhead_budget",
-        "device",
-        "solver",
-        "effort",
-        "seed",
-        "options",
+        "host_peak",
+        "one_pass",
+        "compute",
+        "overhead",
+        "time",
+        "bound",
+        "bound_source",
+        "gap",
+        "steps",
+        "stop",
+        "reached",
+        "least",
     ),
-    *("outcome", "reason", "method", "limit", "peak_memory", "reserved_memory", "resident_memory", "host_peak"),
-    *("one_pass", "compute", "overhead", "time", "bound", "bound_source", "gap", "steps", "stop", "reached", "least"),
     *("seconds", "cpu_seconds", "memory", "tries", "host", "version", "numpy", "scipy", "python", "machine"),
 )
 """Columns of the table: the request, the result, and its time and memory."""
@@ -58,13 +59,13 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
     ----------
     folder : Path
     records : tuple of dict
-        With the keys `RECORD_KEYS`: bytes, costs of the graph, seconds; None where there is none.
+        With the keys `RECORD_KEYS`, in bytes, units of cost and seconds; None for missing entries.
     stop : Stop
         How the sweep ended.
     left : int
-        Number of its jobs without a result.
+        Number of jobs without a result.
     damaged : int
-        Number of files in the folder that hold no result.
+        Number of damaged files in the folder.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         yield f"{shortened_path(self.folder)}: {found}"
 
     def notes(self) -> Iterator[str]:
-        """Yield sentences on jobs that failed or are left."""
+        """Yield notes on failed and unsolved jobs."""
         reasons = Counter(row["reason"] for row in self.jobs if row["outcome"] == FAILED)
         for reason, count in reasons.most_common(REASONS):
             yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
@@ -115,7 +116,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             yield f"failed for other reasons: {counted(others, 'job')}"
         if self.left or self.stop.reason:
             why, left = self.stop.reason or "not solved", counted(self.left, "job") if self.left else "some jobs"
-            yield f"{why}: {left} left; run the same sweep again to go on"
+            yield f"{why}: {left} left; run the same sweep again to continue"
         if self.damaged:
             yield f"left out: {counted(self.damaged, 'damaged file')}; run the sweep again to solve these jobs"
         if len(versions := sorted({str(row.get("version")) for row in self.jobs})) > 1:
@@ -123,11 +124,11 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 
     @property
     def jobs(self) -> tuple[dict[str, Any], ...]:
-        """The rows, of a job that was listed twice one."""
+        """The rows, with one row for a job that was listed twice."""
         return tuple({row.get("job") or id(row): row for row in self.records}.values())
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row per solver: outcomes of its jobs, how often it was best, medians of overhead, gap and time."""
+        """Yield a row per solver: outcomes, number of best results, medians of overhead, gap and time."""
         ratios, jobs = self.ratios(), self.jobs
         for solver in dict.fromkeys(row["solver"] for row in jobs):
             rows = [row for row in jobs if row["solver"] == solver]
@@ -147,13 +148,12 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             )
 
     def ratios(self) -> dict[str, list[float]]:
-        """By solver, for each problem that any solver planned: its result over the best; infinite without a plan.
+        """By solver, for each problem with a plan: the solver's result divided by the best; infinite without a plan.
 
-        A problem is a graph and what is requested of the solvers: jobs that differ in solver, seed and effort alone are
-        of one, and the best of a solver counts. Its result is the time of plans with a link, the peak where the lowest
-        is requested, else the compute.
+        Jobs that differ only in solver, seed and effort are one problem, for which the best result of a solver counts.
+        The result is the time of plans with a link, the peak if the lowest is requested, and else the compute.
         """
-        problems, found = defaultdict[str, list[dict[str, Any]]](list), defaultdict[str, list[float]](list)
+        problems, ratios = defaultdict[str, list[dict[str, Any]]](list), defaultdict[str, list[float]](list)
         for row in self.jobs:
             problems[_problem(row)].append(row)
         for rows in problems.values():
@@ -165,17 +165,17 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             least = min(amounts.values())
             if least < float("inf"):
                 for solver, amount in amounts.items():
-                    found[solver].append((amount + (least == 0)) / (least or 1))
-        return {solver: sorted(each) for solver, each in found.items()}
+                    ratios[solver].append((amount + (least == 0)) / (least or 1))
+        return {solver: sorted(each) for solver, each in ratios.items()}
 
     @checked_arguments
     def plan(self, i: int) -> Plan:
-        """Return the plan of a row, simulated and verified anew.
+        """Return the plan of a row, which is simulated and verified.
 
         Raises
         ------
         PlanError
-            If there is no such row, it has no plan, or its file is damaged or was changed.
+            If there is no such row, it has no plan, or its file is damaged or changed.
         """
         if not 0 <= i < len(self):
             raise PlanError("there is no row {i}; there are {count:row}", i=i, count=len(self))
@@ -189,21 +189,21 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
             record = None
         if not isinstance(record, dict):
             file = store.result_file(job)
-            raise PlanError("{file!p} is damaged, and holds no plan; remove it, and run the sweep again", file=file)
+            raise PlanError("{file!p} is damaged and has no plan; remove it, and run the sweep again", file=file)
         return plan_of(record, store.read_graph(self.records[i]["graph_id"]))
 
     def csv(self) -> str:
-        """Return the table as CSV; a text that a spreadsheet would take for a formula has `'` before it."""
+        """Return the table as CSV; texts that a spreadsheet would read as formulas are prefixed with `'`."""
         return table_text(RECORD_KEYS, ([row[name] for name in RECORD_KEYS] for row in self.records))
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table: `.csv`, or `.parquet` where pyarrow or pandas is installed.
+        """Write the table as `.csv`, or as `.parquet` if pyarrow or pandas is installed.
 
         Raises
         ------
         SweepError
-            For another ending, or without a library for it.
+            If the extension is another one, or its library is missing.
         """
         file = Path(path)
         if file.suffix == ".csv":
@@ -211,13 +211,13 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         elif file.suffix == ".parquet":
             write_whole(file, _parquet({name: [row[name] for row in self.records] for name in RECORD_KEYS}))
         else:
-            raise SweepError("{name!p} is none of {tables!l}; name one of them", name=file.name, tables=TABLES)
+            raise SweepError("{name!p} has another extension; use {tables!l}", name=file.name, tables=TABLES)
 
 
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """The results in a folder, by graph, budget and solver, or those of `jobs` (name, graph's name), in their order."""
+    """Return all results in a folder, sorted, or those of `jobs` (name, name of the graph), in their order."""
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0
         for figures in store.figures():
@@ -227,23 +227,23 @@ def results_of(
                 rows.append(_row(figures))
         return SweepResults(store.path, tuple(sorted(rows, key=_place)), stop, damaged=damaged)
     known = ((store.read(name), graph) for name, graph in jobs)
-    found = tuple(_row(figures | {"name": graph}) for figures, graph in known if figures is not None)
-    return SweepResults(store.path, found, stop, total - len(found))
+    records = tuple(_row(figures | {"name": graph}) for figures, graph in known if figures is not None)
+    return SweepResults(store.path, records, stop, total - len(records))
 
 
 @checked_arguments
 def read_sweep(folder: str | os.PathLike[str]) -> SweepResults:
-    """Read the results of a sweep that are there, also while it runs.
+    """Read the results of a sweep, even while it runs.
 
     Parameters
     ----------
     folder : path
-        As `sweep` wrote it.
+        The folder of `sweep`.
 
     Returns
     -------
     SweepResults
-        In the order of graph, budget and solver.
+        Sorted by graph, budget and solver.
 
     Raises
     ------
@@ -282,7 +282,7 @@ def _row(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
-    """Texts that sort by numbers where they hold some: 40% before 100%."""
+    """Return sort keys in which numbers sort by value: 40% before 100%."""
     texts = (str(row[name] or "") for name in ("graph", "budget", "overhead_budget", "solver", "effort", "seed"))
     return tuple(_NUMBER.sub(lambda number: f"{int(number[0]):030}", text) for text in texts)
 
@@ -294,7 +294,7 @@ def _problem(row: dict[str, Any]) -> str:
 
 
 def _objective(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the column that solvers minimize in the jobs of one problem."""
+    """Return the column that the solvers of a problem minimize."""
     budget, device = rows[0]["budget"], rows[0]["device"]
     if device is None and (budget is None or str(budget).strip().lower() == "least"):
         return "reserved_memory"
@@ -318,5 +318,5 @@ def _parquet(columns: dict[str, list[Any]]) -> bytes:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value of one type for each column: budgets are bytes or shares."""
+    """Return the value of a cell; budgets, which are bytes or shares, become strings, for one type per column."""
     return str(value) if value is not None and name in ("budget", "overhead_budget", "device") else value

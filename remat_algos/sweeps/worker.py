@@ -1,4 +1,4 @@
-"""The process that solves jobs of a sweep for `children`; a message is eight bytes of length and JSON, no pickle."""
+"""The process that solves jobs for `children`; a message is its length in eight bytes, then JSON, never a pickle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from remat_algos.search.solve import solve
 from remat_algos.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
-"""A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
+"""A plan; no plan within the budget; a graph that the solver cannot serve; failure in every try."""
 _HEAD = 8
 
 
@@ -42,7 +42,7 @@ def send(stream: IO[bytes], message: bytes) -> None:
 
 
 def receive(stream: IO[bytes]) -> bytes | None:
-    """Read a message; None at the end, also in the middle of one."""
+    """Read a message; None at the end of the stream, even within a message."""
     head = stream.read(_HEAD)
     length = int.from_bytes(head, "big")
     message = stream.read(length) if len(head) == _HEAD else b""
@@ -50,9 +50,9 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(modules: list[str]) -> None:
-    """Answer messages until the other side is gone, even if a job is being solved then."""
+    """Solve jobs until the other side is gone; then the process ends at once, even during a job."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of solvers is not the answer
+    os.dup2(2, 1)  # solvers may print
     for number in (signal.SIGINT, signal.SIGTERM):  # the driver ends this process
         signal.signal(number, signal.SIG_IGN)
     use_cores(1)
@@ -75,14 +75,15 @@ def _read(inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The figures of a result, and the JSON of the plan, for a record of `job_record` with the "file" of the graph."""
+    """Solve the job of a `job_record` with the "file" of its graph; return figures and the JSON of the plan."""
     begun, processor = time.monotonic(), time.process_time()
     _reset_memory()
     plan, size = "", {}
     try:
         try:
             graph = _graph(record["file"])
-        except RematError as error:  # not the job's fault: retried
+        # Not the fault of the job, which is tried again.
+        except RematError as error:
             msg = f"its graph cannot be read here: {error}"
             raise RuntimeError(msg) from error
         size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}
@@ -106,7 +107,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason that is kept of an unexpected error: its kind, and its text in one line."""
+    """Return the reason to record for an unexpected error: its type, and its text on one line."""
     return f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
 
 
@@ -114,7 +115,7 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     named = {name: record[name] for name in ("solver", "effort", "seed")}
     plan = solve(graph, Budget(**record["budget"]), **named, **record["options"])
     if plan.report.simulated == 0 and plan.method == "no_remat" != plan.solver:
-        msg = f"{shortened(plan.solver)} yielded no schedule, and no_remat took its place"
+        msg = f"{shortened(plan.solver)} yielded no schedule, and no_remat replaced it"
         raise RuntimeError(msg)
     record = plan.record()
     figures = {name: record[name] for name in ("method", "limit", *SHOWN) if name in record}
@@ -122,7 +123,7 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
     return {"outcome": PLANNED, **figures, **own}, json.dumps(record)
 
 
-@lru_cache(2)  # they count as its memory
+@lru_cache(2)  # part of the job's memory
 def _graph(file: str) -> ComputationGraph:
     return from_npz(read_bytes(Path(file)))
 
@@ -145,7 +146,7 @@ def _reset_memory() -> None:
 
 
 def _memory() -> int:
-    """Peak of the resident memory in bytes: of the job on Linux, elsewhere of the process until now."""
+    """Peak of the resident memory in bytes: of the job on Linux, elsewhere of the whole process."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))

@@ -896,7 +896,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first.*policy\.json"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder; create it first.*policy\.json"):
         PLAN.save(tmp_path / "no" / "such" / "policy.json")
 
 

@@ -78,10 +78,7 @@ def chain_dp(
 
 
 class ChainCosts(NamedTuple):
-    """Costs of `SWEEP`, `EVERY` and `LEAF` for each stage, float64[3, k], in units of `unit`.
-
-    `unit` is the greatest common divisor of the costs, `fixed` the compute of nodes that run once in any case.
-    """
+    """Costs of the operations, float64[3, k], in units of `unit`; `fixed` is the compute of nodes never recomputed."""
 
     columns: Float64
     unit: int
@@ -89,7 +86,6 @@ class ChainCosts(NamedTuple):
 
     @classmethod
     def of(cls, chain: ChainStages) -> "ChainCosts":
-        """Return the costs of a chain."""
         *columns, fixed = chain.costs()
         unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
         return cls(np.array(columns, np.float64) / unit, unit, fixed)

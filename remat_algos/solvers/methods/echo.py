@@ -122,7 +122,6 @@ class FeatureMaps:
 
     @classmethod
     def of(cls, graph: ComputationGraph, recomputable: Any) -> "FeatureMaps":
-        """Return the feature maps of a graph."""
         reader = row_of(graph.read_indptr, np.int32)
         counts = graph.needed[reader] & graph.forward[graph.producer[graph.read_indices]]
         counts &= ~graph.output[graph.read_indices]
@@ -137,7 +136,6 @@ class FeatureMaps:
         return self.graph.producer[self.value]
 
     def memory(self, values: Bool) -> int:
-        """Bytes of some values."""
         return int(self.graph.memory[values].sum())
 
     def recomputed(self, allowed: Bool) -> Bool:
@@ -316,7 +314,6 @@ class _FrontierGroups:
         return v
 
     def _merge(self, one: int, other: int) -> int:
-        """Merge two groups."""
         if one == other:
             return one
         root, other = min(one, other), max(one, other)
@@ -343,7 +340,6 @@ class _FrontierGroups:
         return sorted(ready)
 
     def _has_forced(self, group: int) -> bool:
-        """True if a node of the group is marked to be recomputed."""
         return self.forced is not None and any(self.forced[v] for v in self.members[group])
 
 
@@ -472,7 +468,6 @@ class RegionReport(Result):
 
     @classmethod
     def of(cls, graph: ComputationGraph, most: int | None = None, **options: Any) -> "RegionReport":
-        """Return the regions under options of `echo`."""
         return cls(graph, tuple(find_echo_regions(graph, **options)), most)
 
     @property

@@ -117,7 +117,6 @@ class _Walks:
         self.sweeps -= 1
 
     def peak(self, schedule: Schedule) -> float:
-        """Bytes of a schedule that has been simulated."""
         return self.figures[_key(schedule)][0]
 
     def lowest(self) -> list[Schedule]:
@@ -127,10 +126,7 @@ class _Walks:
 
 
 class _LimitSweep:
-    """Walks along one order: for coarsely spaced falling limits, then finer ones, then by bisection below the lowest.
-
-    `blocks` are maximum numbers of runs in a block, in the order in which they are tried.
-    """
+    """Walks along one order with each size of `blocks`: for coarse limits, then finer ones, then by bisection."""
 
     def __init__(self, walks: _Walks, start: Schedule, blocks: Sequence[int], details: Details) -> None:
         self.walks = walks

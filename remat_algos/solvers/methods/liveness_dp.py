@@ -68,7 +68,6 @@ def liveness_dp(
 
 
 def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
-    """Return the details that a plan records about its chain."""
     graph = sets.graph
     details: dict[str, Any] = {"family": family, "lower_sets": len(sets)}
     if sets.thinned:

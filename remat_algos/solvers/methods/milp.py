@@ -131,7 +131,6 @@ class _Programs:
         )
 
     def _allows(self, candidate: Candidate) -> bool:
-        """True if a candidate satisfies the constraints."""
         rules, simulation = self.constraints, candidate.simulation
         return rules is None or (simulation is not None and rules.violation(simulation) is None)
 
@@ -156,7 +155,6 @@ class _Programs:
         return None if result.x is None else self._candidate(result).figures[0]
 
     def _candidate(self, result: Any) -> Candidate:
-        """Return the schedule of a solution."""
         return evaluated(self.graph, emit(self.graph, self.program.order(result.x)))
 
     def _seconds(self) -> float | None:
@@ -222,7 +220,6 @@ class _StageProgram:
 
     @property
     def n_columns(self) -> int:
-        """The number of variables."""
         return len(self.costs) - VARIABLES
 
     def solve(

@@ -41,10 +41,7 @@ def _limits(graph: ComputationGraph) -> list[int]:
 
 
 def closure_sides(graph: ComputationGraph, bound: LowerBound) -> tuple[Int32, Int32]:
-    """Return the nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price.
-
-    At the price of the bound itself both cuts have equal cost, and the limit is between the bytes that they keep.
-    """
+    """Return the nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price."""
     if bound.prices is None:
         raise ArgumentError(
             "the bound has no price: its source is {source!r}; give a closure bound", source=bound.source
