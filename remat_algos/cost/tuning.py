@@ -14,12 +14,13 @@ PLANNED_SHARE = 0.9
 FINE = 10**9
 
 # ---- calibration
-# Order of the first matrices, and seconds for all repeats of one size. Higher: rates of larger products, more time.
+# SMALLEST_PRODUCT: order of the first matrices. PRODUCT_SECONDS: maximum seconds for all repeats of one order. Higher:
+# rates of larger products, more time.
 SMALLEST_PRODUCT, PRODUCT_SECONDS = 256, 2.0
 # Bytes of an array; two arrays exceed any cache. Higher: more reliable bandwidths, more memory.
 STREAM_BYTES = 2**27
-# Consecutive tiny operations, and consecutive copies between device and host, in one timing. Higher: more reliable
-# times, more time.
+# In one timing, LAUNCHES_TIMED tiny operations, or COPIES_TIMED copies between device and host, run in a row. Higher:
+# more reliable times, more time.
 LAUNCHES_TIMED, COPIES_TIMED = 200, 16
 # Bytes of such copies, 4 KiB to 64 MiB. More: a more reliable fit of latency and rate, more time.
 COPY_SIZES = tuple(4**k for k in range(6, 14))
