@@ -295,6 +295,7 @@ def validate(
 
     The untimed run is in checking mode (`execute`), which detects values that are overwritten before, or by, a step
     that reads them.
+
     Parameters
     ----------
     graph : ComputationGraph

@@ -48,6 +48,7 @@ class OperationKind:
         True if its element-wise gradient may overwrite the gradient that it reads first; True for all in-place kinds.
     binarizable : bool
         True if gradients need only one bit per element of the first value (echo2020, algorithm 1).
+
     Raises
     ------
     ValueError

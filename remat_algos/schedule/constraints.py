@@ -47,6 +47,7 @@ class Constraints:
         Modules, node names or patterns whose values are never copied.
     min_copy : int or str, optional
         Minimum size of a copied value in bytes, or text such as "1MB".
+
     Attributes
     ----------
     run_limit : int32[n]

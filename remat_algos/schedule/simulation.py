@@ -262,6 +262,7 @@ class Simulation:
 
         These instances are computed before the first backward step and are outputs or read at this step or later.
         Empty if no backward node runs.
+
         Examples
         --------
         >>> reads = {"read_indptr": [0, 0, 1, 3], "read_indices": [0, 0, 1]}
