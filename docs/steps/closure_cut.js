@@ -2,9 +2,9 @@
 // The closure bound: at the first run of a node v, live bytes have a price, and a minimum cut chooses what is live.
 
 function reach(set, next) { // all nodes that `next` leads to
-  let found = union(members(set), next);
-  for (let more = found; more; ) { more = union(members(found), next) & ~found; found |= more; }
-  return found;
+  let reached = union(members(set), next);
+  for (let more = reached; more; ) { more = union(members(reached), next) & ~reached; reached |= more; }
+  return reached;
 }
 
 // The network of the first run of v. On the source's side: "u" runs after the step, "u not before" has not run before
@@ -39,22 +39,22 @@ function* minimumCut(arcs, [p, q], frame) {
   const links = arcs.map((arc) => ({ arc, capacity: arc.bytes * p + (arc.cost ? arc.cost * q : 0), flow: 0 }));
   let value = 0;
   for (;;) {
-    const found = new Map([["source", null]]), queue = ["source"]; // how each vertex was reached
+    const reached = new Map([["source", null]]), queue = ["source"]; // the link to each vertex
     for (const at of queue) {
       for (const link of links) {
         const { from, to } = link.arc;
-        if (from === at && !found.has(to) && link.flow < link.capacity) { found.set(to, [link, 1]); queue.push(to); }
-        if (to === at && !found.has(from) && link.flow > 0) { found.set(from, [link, -1]); queue.push(from); }
+        if (from === at && !reached.has(to) && link.flow < link.capacity) { reached.set(to, [link, 1]); queue.push(to); }
+        if (to === at && !reached.has(from) && link.flow > 0) { reached.set(from, [link, -1]); queue.push(from); }
       }
     }
-    if (!found.has("sink")) {
-      const across = links.filter(({ arc }) => found.has(arc.from) && !found.has(arc.to)).map(({ arc }) => arc);
+    if (!reached.has("sink")) {
+      const across = links.filter(({ arc }) => reached.has(arc.from) && !reached.has(arc.to)).map(({ arc }) => arc);
       const total = (amount) => across.reduce((sum, arc) => sum + arc[amount], 0);
       const set = (kind) => across.reduce((nodes, arc) => (arc[kind] === undefined ? nodes : nodes | (1 << arc[kind])), 0);
       return { bytes: total("bytes"), cost: total("cost"), live: set("live"), again: set("again"), links, price: [p, q] };
     }
     const path = [];
-    for (let at = "sink"; found.get(at); ) { const [link, way] = found.get(at); path.unshift([link, way]); at = way > 0 ? link.arc.from : link.arc.to; }
+    for (let at = "sink"; reached.get(at); ) { const [link, way] = reached.get(at); path.unshift([link, way]); at = way > 0 ? link.arc.from : link.arc.to; }
     const amount = Math.min(...path.map(([link, way]) => (way > 0 ? link.capacity - link.flow : link.flow)));
     for (const [link, way] of path) link.flow += way * amount;
     value += amount;

@@ -2,20 +2,20 @@
 
 const nodeNames = (graph, set) => members(set).map((v) => graph.names[v]).join(", ") || "nothing";
 const priced = ([p, q]) => (q === 1 ? `${p}` : `${p}/${q}`);
-const cutName = (graph, frame, cut) => `it keeps ${nodeNames(graph, cut.live)} live (${frame.net.forced} + ${cut.bytes} B) and recomputes ${nodeNames(graph, cut.again)} (overhead ${cut.cost})`;
+const cutName = (graph, frame, cut) => `the minimum cut keeps ${nodeNames(graph, cut.live)} live, ${frame.net.forced} + ${cut.bytes} B with F, and recomputes ${nodeNames(graph, cut.again)}, overhead ${cut.cost}`;
 const vertexLabel = (graph, vertex) => String(vertex).replace(/\d+/, (v) => graph.names[v]);
 
 const view = {
   program: [
-    ["forced", "F ← bytes that v reads and makes", (graph, frame) => `When ${graph.names[frame.v]} runs first, ${nodeNames(graph, frame.net.forcedSet)} are live: F = ${frame.net.forced} B${frame.room < 0 ? `, more than the limit of ${frame.limit} B: no schedule fits` : `, which leaves ${frame.room} B of the limit of ${frame.limit} B`}.`],
+    ["forced", "F ← bytes that v reads and makes", (graph, frame) => `When ${graph.names[frame.v]} runs first, its reads and its own value are live (${nodeNames(graph, frame.net.forcedSet)}): F = ${frame.net.forced} B${frame.room < 0 ? `, more than the limit of ${frame.limit} B: no schedule fits` : `, which leaves ${frame.room} B of the limit of ${frame.limit} B`}.`],
     ["augment", "to find a minimum cut: push flow along augmenting paths", (graph, frame) => `At price ${priced(frame.price)} the path ${pathName(graph, frame)} takes ${scaled(frame.amount, frame)} more; the flow is ${scaled(frame.value, frame)}.`],
-    ["cheapest", "left ← minimum cut at price 0: all is live", (graph, frame) => `At price 0 live bytes are free, so nothing is recomputed: ${cutName(graph, frame, frame.cut)}.`],
+    ["cheapest", "left ← minimum cut at price 0: all is live", (graph, frame) => `At price 0 a live byte costs nothing: ${cutName(graph, frame, frame.cut)}.`],
     ["fewest", "fewest ← minimum cut at a very high price", (graph, frame) => `Even the cut with the fewest bytes has ${frame.net.forced + frame.cut.bytes} B live, more than the limit of ${frame.limit} B: no schedule fits.`],
     ["while", "while left has more than B − F bytes:", () => ""],
     ["right", "  right ← fewest", () => ""],
-    ["meet", "  cut ← minimum cut at the price where the lines of left and right meet", (graph, frame) => `Left and right meet at price ${priced(frame.price)}. ${frame.lower ? `A cut is below that point, and becomes right: ${cutName(graph, frame, frame.cut)}` : "No cut is below that point, so the minimum cut changes there"}.`],
+    ["meet", "  cut ← minimum cut at the price where the lines of left and right meet", (graph, frame) => `Left and right meet at price ${priced(frame.price)}. ${frame.lower ? `A cut is below that point, and becomes right: there ${cutName(graph, frame, frame.cut)}` : "No cut is below that point, so the minimum cut changes there"}.`],
     ["lower", "  while cut is below that point: right ← cut, and again", () => ""],
-    ["change", "  at this price the minimum cut changes: left ← right", (graph, frame) => `From price ${priced(frame.price)} on: ${cutName(graph, frame, frame.cut)}.`],
+    ["change", "  at this price the minimum cut changes: left ← right", (graph, frame) => `From price ${priced(frame.price)} on ${cutName(graph, frame, frame.cut)}.`],
     ["bound", "return the height of the last change, rounded up to a sum of costs", (graph, frame) => `The bound is greatest at price ${priced(frame.price)}: ${Number(frame.exact.toFixed(3))}. Every schedule within ${frame.limit} B has an overhead of at least ${frame.overhead}.`],
   ],
   legend: [["current", "v"], ["line", "forced"], ["kept", "live by choice"], ["again", "recomputed"], ["", "not live"]],
@@ -89,5 +89,6 @@ function drawArcs(graph, frame) {
     kind: frame.path?.includes(place) ? "now" : "",
     cells: [vertexLabel(graph, arc.from), vertexLabel(graph, arc.to), arc.bytes ? `${arc.bytes} B × ${priced(price)}` : arc.cost === Infinity ? "∞" : `cost ${arc.cost}`, `${amount(flow)} of ${amount(capacity)}`],
   }));
-  return table(["from", "to", "capacity", "flow"], rows);
+  const words = links.some(({ arc }) => `${arc.from} ${arc.to}`.includes(" not ")) ? "u: u runs after the first run of v; “u not before”: u has not run before it" : "u: u runs after the first run of v";
+  return make("div", {}, make("p", { class: "hint" }, `On the source's side of the cut: ${words}.`), table(["from", "to", "capacity", "flow"], rows));
 }

@@ -23,32 +23,32 @@ function useful(graph, live) {
 // The moves from a set. A run of a needed node costs nothing beyond one pass, any other run its compute; freeing a value
 // costs the nodes that it makes needed again. Values are freed only where a node that could run does not fit.
 function moves(graph, live, limit) {
-  const needed = neededNodes(graph, live), room = limit - sum(graph.bytes, live), found = [];
+  const needed = neededNodes(graph, live), room = limit - sum(graph.bytes, live), choices = [];
   let fits = true;
   for (const v of members(graph.all & ~live)) {
     const set = useful(graph, live | (1 << v));
     if (!contains(live, graph.reads[v]) || !has(set, v)) continue;
-    if (graph.bytes[v] <= room) found.push({ kind: "run", node: v, cost: has(needed, v) ? 0 : graph.cost[v], set });
+    if (graph.bytes[v] <= room) choices.push({ kind: "run", node: v, cost: has(needed, v) ? 0 : graph.cost[v], set });
     else fits = false;
   }
-  if (fits) return found;
+  if (fits) return choices;
   for (const x of members(live)) {
     if (graph.readers[x] === 0) continue; // outputs stay live
     const set = live & ~(1 << x), cost = sum(graph.cost, neededNodes(graph, set) & ~needed);
-    found.push({ kind: "free", node: x, cost, set });
+    choices.push({ kind: "free", node: x, cost, set });
   }
-  return found;
+  return choices;
 }
 
-// Uniform-cost search: take the set with the minimum overhead, the last found of equal ones.
+// Uniform-cost search: take the set with the minimum overhead, the latest of equal ones.
 function* liveSetSearch(graph, limit) {
   const outputs = graph.readers.reduce((set, readers, v) => (readers ? set : set | (1 << v)), 0);
-  const best = new Map([[0, { overhead: 0, from: null, move: null, number: 0 }]]); // of each set that was found
+  const best = new Map([[0, { overhead: 0, from: null, move: null, number: 0 }]]); // of each set in the queue or visited
   const queue = [{ set: 0, overhead: 0 }], visited = new Set();
   const frame = (line, state = {}) => ({
-    line, limit, queue: queue.slice(-12).reverse(), waiting: queue.length, visited: visited.size, found: best.size, ...state,
+    line, limit, queue: queue.slice(-12).reverse(), waiting: queue.length, visited: visited.size, sets: best.size, ...state,
   });
-  const links = []; // all moves that found a set or made one cheaper
+  const links = []; // all moves to a new or cheaper set
   yield frame("start", { set: 0, overhead: 0, links, made: 0 });
   while (queue.length) {
     const { set, overhead } = queue.pop();

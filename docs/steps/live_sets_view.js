@@ -1,17 +1,17 @@
 "use strict";
 
 const liveName = (graph, set) => setName(graph, set);
-const after = (graph, frame) => `${liveName(graph, frame.move.set)}, overhead ${frame.total}${frame.better ? "" : ", which was found before at no more"}`;
+const after = (graph, frame) => `${liveName(graph, frame.move.set)} at overhead ${frame.total}${frame.better ? "" : ", no less than before"}`;
 
 const view = {
   program: [
     ["start", "queue ← the empty set, overhead 0", (graph, frame) => `No value is live, and nothing has run; the limit is ${frame.limit} B.`],
-    ["take", "take the set with the minimum overhead from the queue, the last found of equal ones", (graph, frame) => `Taken: ${liveName(graph, frame.set)} with ${sum(graph.bytes, frame.set)} B and overhead ${frame.overhead}; needed: ${liveName(graph, neededNodes(graph, frame.set))}.`],
+    ["take", "take the set with the minimum overhead from the queue, the latest of equal ones", (graph, frame) => `Taken: ${liveName(graph, frame.set)} with ${sum(graph.bytes, frame.set)} B and overhead ${frame.overhead}; needed: ${liveName(graph, neededNodes(graph, frame.set))}.`],
     ["done", "if it has all outputs: return the path to it", (graph, frame) => `All outputs are live, and no set in the queue has less overhead. The optimum is ${frame.overhead}: ${frame.path.map((move) => `${move.kind === "free" ? "free " : ""}${graph.names[move.node]}`).join(", ")}.`],
     ["each", "for each node whose reads are live, and on which a missing output depends:", () => ""],
     ["run", "  if it fits: run it, at its cost, or at no cost if it is needed; drop values on which no missing output depends", (graph, frame) => `${graph.names[frame.move.node]} fits, and ${has(neededNodes(graph, frame.set), frame.move.node) ? "is needed" : `is not needed, so its run costs ${frame.move.cost}`}. The run leads to ${after(graph, frame)}.`],
     ["unless", "if one of them does not fit, for each live value except outputs:", () => ""],
-    ["free", "  free it; the overhead grows by the nodes that it makes needed again", (graph, frame) => `A node that could run does not fit. To free ${graph.names[frame.move.node]} costs ${frame.move.cost}, and leads to ${after(graph, frame)}.`],
+    ["free", "  free it; the overhead grows by the nodes that it makes needed again", (graph, frame) => `A node that could run does not fit. Freeing ${graph.names[frame.move.node]} costs ${frame.move.cost} and leads to ${after(graph, frame)}.`],
     ["put", "put each new or cheaper set into the queue", () => ""],
     ["none", "if the queue is empty: no schedule fits the limit", (graph, frame) => `The queue is empty: no schedule fits within ${frame.limit} B.`],
   ],
@@ -19,7 +19,7 @@ const view = {
   panels: [
     { name: "graph: bytes/cost of each node", draw: drawLive },
     { name: "queue: the next sets", draw: drawQueue },
-    { name: "sets found: dark ones taken, light ones in the queue; dashed: free moves", draw: drawSearch },
+    { name: "sets: dark ones taken, light ones in the queue; dashed: a value is freed", draw: drawSearch },
   ],
   start: (graph, { limit }) => liveSetSearch(graph, limit),
   prepare: (graph, frames) => {
@@ -49,7 +49,7 @@ function drawQueue(graph, frame) {
   return table(["overhead", "live set", "bytes"], rows);
 }
 
-// The place of each set: the moves on the path on which it was found first, then the order in which it was found.
+// The place of each set: the number of moves on the first path to it, then the order of these paths.
 function setPlaces(links) {
   const places = new Map([[0, [0, 0]]]), rows = [1];
   for (const { from, to } of links) {
@@ -74,5 +74,5 @@ function drawSearch(graph, frame) {
     picture.append(drawn("circle", { cx: x, cy: y, r: 7, class: `node ${frame.taken.has(set) ? "kept" : "span"} ${set === current ? "current" : ""}` }));
   }
   const places = [...frame.places.keys()].map(point);
-  return framed(picture, places, `${frame.found} sets found, ${frame.visited} taken; free moves are dashed`);
+  return framed(picture, places, `${frame.sets} sets, ${frame.visited} taken; free moves are dashed`);
 }

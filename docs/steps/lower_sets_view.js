@@ -18,7 +18,7 @@ const view = {
     ["store", "      opt[L′, t′] ← m′", (graph, frame) => `${transitionName(graph, frame)} the block has ${frame.step.terms.join(" + ")} = ${frame.need} B and fits; the chain keeps ${frame.step.m} B at overhead ${frame.step.t}${frame.before ? ` instead of ${frame.before.m} B` : ""}.`],
     ["back", "follow the entries back from the smallest t of V", (graph, frame) => `The chain of the minimum overhead ${frame.overhead} contains ${lowerSet(graph, frame, frame.chain[0])}.`],
     ["answer", "return the smallest t of V, and its chain", (graph, frame) => (frame.overhead === null
-      ? `No chain of lower sets fits ${frame.budget} B.`
+      ? `No chain of lower sets fits within ${frame.budget} B.`
       : `The minimum overhead within ${frame.budget} B is ${frame.overhead}, by the chain ${frame.chain.map((row) => lowerSet(graph, frame, row)).join(" ⊂ ")}.`)],
   ],
   legend: [["kept", "boundary of L′: kept"], ["again", "rest of the block: recomputed"], ["span", "rest of L"], ["grad", "reads the block or L from outside: term (iii)"], ["loaded", "co-input: term (iv); a ring if it is in both"], ["", "outside"]],

@@ -4,7 +4,7 @@
 
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  let frames = [], graph, result, now = 0, playing = false, spoken = 0, begun = 0, first = 0;
+  let frames = [], graph, result, now = 0, playing = false, spoken = 0, begun = 0, first = 0, waiting = 0;
 
   const previous = make("button", { type: "button", "aria-label": "one step back" }, "◀");
   const play = make("button", { type: "button", id: "play" }, "Play");
@@ -110,6 +110,8 @@
   function speak() {
     const frame = frames[now], [, , sentence] = view.program.find(([name]) => name === frame.line);
     status.textContent = `Step ${now} of ${frames.length - 1}: ${sentence(graph, frame)}`;
+    clearTimeout(waiting); // browsers limit how often an address may change, and some frames have none
+    if (!playing) waiting = setTimeout(() => { try { history.replaceState(null, "", `#step=${now}`); } catch { /* no address to keep */ } }, 300);
   }
 
   function tick(moment) {

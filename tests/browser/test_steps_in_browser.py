@@ -317,6 +317,13 @@ def test_buttons_slider_field_and_keys_step(opened, name):
     assert page.evaluate("steps.step") == last
 
 
+def test_the_address_keeps_the_step(opened):
+    page = opened("recursion", at="#step=5")
+    assert page.evaluate("steps.step") == 5
+    page.click("text=▶")
+    page.wait_for_url("**#step=6")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_frame_of_each_example_has_one_current_line_and_a_sentence(opened, name):
     page = opened(name)
