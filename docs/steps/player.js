@@ -94,17 +94,18 @@
     }
     for (const { draw, box } of panels) {
       box.replaceChildren(draw(graph, frame, now));
-      show(box, box.querySelector("tr.now"));
+      show(box, box.querySelector("tr.now, svg .current, svg .now"));
     }
     show(program.parentElement, lines.get(frame.line));
     const moment = performance.now();
     if (!playing || moment - spoken > 250) { spoken = moment; speak(); }
   }
 
-  function show(box, row) { // without scrolling the page
-    if (!row) return;
-    const [outer, inner] = [box.getBoundingClientRect(), row.getBoundingClientRect()];
+  function show(box, part) { // without scrolling the page
+    if (!part) return;
+    const [outer, inner] = [box.getBoundingClientRect(), part.getBoundingClientRect()];
     if (inner.top < outer.top + 24 || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - outer.height / 2;
+    if (inner.left < outer.left || inner.right > outer.right) box.scrollLeft += inner.left - outer.left - outer.width / 2;
   }
 
   function speak() {
