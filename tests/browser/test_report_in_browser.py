@@ -3,9 +3,7 @@
 Of the documentation, where it is built, ten pages and more are read by axe, and its search is used.
 """
 
-import os
 import re
-import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -17,10 +15,9 @@ import pytest
 import remat_algos as ra
 from remat_algos.plot.pictures.report import report
 from remat_algos.zoo.random import layered_dag
+from tests.browser import CHROMIUM, QUIET, serious
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="browser: NOT RUN, there is no Chromium")
 SCRUBBED = """
     const scrub = document.getElementById("scrub");
@@ -43,13 +40,12 @@ FRAMES = """() => new Promise((done) => {
     remat.start();
     requestAnimationFrame(count);
 })"""  # frames in a second while the plan plays
-SERIOUS = ("serious", "critical")
 DOCS = Path(__file__).parents[2] / "build" / "docs"
 # One page of each kind, and all plans.
 PAGES = (
     *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/general", "theory/offsets"),
     *("theory/segments", "theory/live_sets", "papers/kusumoto2019"),
-    *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "plans"),
+    *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "steps", "plans"),
     *(f"plans/{name}" for name in ("chain_segments", "chain_recursion", "chain_optimum")),
     *(f"plans/{name}" for name in ("residual_blocks", "ladder_twremat", "unet")),
 )
@@ -100,13 +96,6 @@ def axe():
     name = "axe_playwright_python"
     pytest.importorskip(name, reason="axe: NOT RUN, axe-playwright-python is not installed")
     return (files(name) / "axe.min.js").read_text("utf-8")
-
-
-def serious(page, axe):
-    """Serious and critical faults: the rule and where."""
-    page.evaluate(axe)
-    faults = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-    return [(each["id"], [node["target"] for node in each["nodes"]]) for each in faults if each["impact"] in SERIOUS]
 
 
 @pytest.fixture
