@@ -65,4 +65,6 @@ def test_the_page_of_the_documentation_lists_all_in_at_most_500_words():
     assert re.findall(r"\(screenshots/steps_(\w+)\.png\)", text) == list(steps.PAGES)
     assert all((DOCS / "screenshots" / f"steps_{name}.png").exists() for name in NAMES)
     assert len(text.split()) <= 500
+    theory = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "theory").glob("*.md"))
+    assert sorted(re.findall(r'href="\.\./steps/(\w+)\.html"', theory)) == NAMES
     assert "\nsteps\n" in (DOCS / "index.md").read_text(encoding="utf-8")
