@@ -56,7 +56,7 @@ function drawStack(graph, frame) {
   frame.stack.forEach(({ begin, end, cuts }, level) => {
     const y = 84 + level * 24;
     picture.append(drawn("rect", { x: begin * wide - 18, y: y - 8, width: (end - begin) * wide - 4, height: 16, rx: 4, class: `node span ${level === frame.stack.length - 1 ? "current" : ""}` }));
-    for (const cut of cuts) picture.append(drawn("rect", { x: cut * wide - 6, y: y - 8, width: 12, height: 16, class: "node kept" }));
+    for (const cut of cuts) picture.append(drawn("rect", { x: cut * wide - 6, y: y - 8, width: 12, height: 16, class: `node ${frame.live.some(({ each }) => each === cut) ? "kept" : ""}` }));
   });
   const points = [[-10, 0], [(graph.n - 1) * wide + 10, 44], [0, 72 + 24 * Math.max(deepest, 5)]];
   return framed(picture, points, "chain above, gradients below it, then a bar for each call on the stack with its cuts; the table lists the calls");
