@@ -65,8 +65,8 @@ PAGES = {
     "recursion": {
         "title": "The stack of the recursion",
         "lead": (
-            "Chen's recursion cuts a chain, and treats each part like the whole chain: each call on the stack keeps its "
-            "remaining cuts live."
+            "Chen's recursion cuts a chain, and treats each part like the whole chain: each call on the stack keeps "
+            "its remaining cuts live."
         ),
         "nodes": 20,
         "options": [
