@@ -1,9 +1,9 @@
-"""The animations of README.md, docs/index.md and docs/animations.md, and the numbers below them.
+"""Animations of README.md, docs/index.md and docs/animations.md, and the numbers below them.
 
 Usage: python docs/animations.py [FOLDER for the pictures]
 
 It draws docs/figures/animated_*.svg and writes the parts `animation`, `chain` and `unet` of the pages; a test compares
-them. Run it again when `ra.plot.animation` draws otherwise.
+them. Run it again after a change of `ra.plot.animation`.
 """
 
 import sys
@@ -17,12 +17,17 @@ from docs.page_parts import fill, solver_page
 from remat_algos.wording import format_bytes
 
 DOCS = Path(__file__).resolve().parent
-FIRST = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}  # and how each refers to pages in docs
+# First pages, and the prefix of their links into docs.
+FIRST = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}
 PAGE = DOCS / "animations.md"
-LAYERS, BUDGET = 16, "55%"
-METHODS = {  # the word for a method, its solver, and what it does
+LAYERS, BUDGET = 9, "55%"
+# Word for a method, its solver, and a sentence.
+METHODS = {
     "vanilla": ("no_remat", "Every value is kept until its last read"),
-    "segments": ("chen_sqrt", "Only the borders of segments are kept; each segment is recomputed when its turn comes"),
+    "segments": (
+        "chen_sqrt",
+        "Only the boundaries of segments are kept; the rest of each is recomputed for its gradients",
+    ),
     "recursion": ("chen_recursive", "Segments are cut into segments again"),
     "search": ("auto", "The best plan of all solvers"),
 }
@@ -30,7 +35,8 @@ LEAD = """\
 ![A training step of a U-Net, moving: nodes run, values come and go]({docs}figures/animated_unet_search.svg)
 
 This U-Net of {operations} operations within {budget} of its memory, step by step: **{after}** at the peak instead of
-{before}, for **{more}** more compute. Orange is recomputed, red runs now. [More of them]({docs}animations.md);
+{before}, for **{more}** more compute. Orange is recomputed; a red ring marks the node that runs.
+[More of them]({docs}animations.md);
 `remat animate GRAPH PLAN -o plan.svg` draws yours.
 """
 ROW = """\
@@ -41,9 +47,8 @@ ROW = """\
 
 
 def graphs():
-    """Name, graph and what it is."""
-    edges = [(f"layer{i}", f"layer{i + 1}") for i in range(LAYERS - 1)]
-    chain = ra.ComputationGraph.from_edges(edges, memory=1 << 20)
+    """Name, graph and caption of each."""
+    chain = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(LAYERS - 1)])
     unet = ra.read_graph(DOCS.parent / "examples" / "graphs" / "unet.nodes.csv")
     yield "chain", ra.differentiate(chain), f"a chain of {LAYERS} layers"
     yield "unet", ra.differentiate(unet), "a U-Net"
@@ -106,7 +111,7 @@ def _page(solver):
 
 
 def blocks(found):
-    """(page, mark, lines) of all that is written."""
+    """(page, mark, lines) of each part to write."""
     for page, docs in FIRST.items():
         yield page, "animation", lead(found, docs)
     for name, _, what in graphs():
@@ -116,7 +121,8 @@ def blocks(found):
 def main(folder):
     found = plans()
     for (name, word), plan in found.items():
-        ra.plot.animation(plan).save(folder / f"animated_{name}_{word}.svg")
+        compared = [found[name, other] for other in METHODS]
+        ra.plot.animation(plan, compared=compared).save(folder / f"animated_{name}_{word}.svg")
     for page, mark, lines in blocks(found):
         fill(page, mark, lines)
 

@@ -76,17 +76,95 @@ def test_svg_is_sound_and_alone_on_its_page(plan):
     assert "@media(prefers-reduced-motion:no-preference)" in text
     assert "prefers-color-scheme:dark" in text
     assert f"budget {plan.limit} B" in text
-    # It wins over every animation's shorthand, which sets it running, whatever its selector.
-    assert re.findall(r"#\w+:hover \*\{[^{}]*\}", text) == [
-        f"#{root.get('id')}:hover *{{animation-play-state:paused!important}}"
-    ]
-    assert text.count("!important") == 1
     name = root.get("id")
     assert all(found.startswith(name) for found in re.findall(r"@keyframes (\w+)", text))
     assert len(keyframes_of(text)) == plan.graph.n_nodes + 3
     others = animation(plan.graph), animation(plan, seconds=7), animation(plan, seconds=6, steps=range(9))
     assert len({name, *(ET.fromstring(other.svg()).get("id") for other in others)}) == 4
     assert animation(plan, seconds=6).svg() == text
+
+
+def test_the_pause_under_the_pointer_wins_over_every_rule_that_moves(plan):
+    """By the cascade: importance decides before the specificity of selectors, and before styles of elements."""
+    text = animation(plan).svg()
+    name = ET.fromstring(text).get("id")
+    (style,) = re.findall(r"<style>(.*?)</style>", text)
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", re.sub(r"@keyframes \w+\{(?:[^{}]+\{[^{}]*\})*\}", "", style))
+    moving = [selector for selector, rule in rules if re.search(r"(?<![\w-])animation(-name)?:", rule)]
+    assert len(moving) == 4
+    pauses = [(selector, rule) for selector, rule in rules if "animation-play-state" in rule]
+    assert pauses == [(f"#{name}:hover *", "animation-play-state:paused!important")]
+    assert text.count("!important") == 1
+    # No rule reaches outside the picture.
+    selectors = [part for selector, _ in rules for part in selector.rpartition("{")[2].split(",")]
+    assert {re.match(r"#\w+", part)[0] for part in selectors} == {f"#{name}"}
+
+
+def heights_of(text):
+    """The bytes of the labels of the axis, and the pixels from the lowest one."""
+    labels = re.findall(r'<text x="\d+" y="(\d+)" font-size="11"[^>]*>([^<]+B)</text>', text)
+    base = int(labels[0][0])
+    return {word: base - int(y) for y, word in labels}
+
+
+def test_compared_plans_share_scale_and_clock(plan):
+    other = ra.solve(plan.graph, "least", solver="live_set_search")
+    base = ra.solve(plan.graph, solver="no_remat")
+    plans = [base, plan, other]
+    animated = [animation(each, compared=plans) for each in plans]
+    assert {(each.top, each.length, each.seconds) for each in animated} == {
+        (base.peak_memory, len(other.schedule), animated[0].seconds)
+    }
+    texts = [each.svg() for each in animated]
+    assert all(heights_of(text) == heights_of(texts[0]) for text in texts)
+    assert len(heights_of(texts[0])) >= 3
+    captions = [dict(keyframes_of(text))["s"][-1][0] for text in texts]
+    ends = [
+        float(caption.split("%")[0]) / (len(each.schedule) - 1) for caption, each in zip(captions, plans, strict=True)
+    ]
+    assert ends == pytest.approx([ends[0]] * 3, abs=0.001)
+    alone = animation(plan)
+    assert (alone.top, alone.length) == (max(plan.peak_memory, plan.limit), len(plan.schedule))
+    # Pixels of the peak are the same share of the scale.
+    for each, text in zip(plans, texts, strict=True):
+        (bar,) = re.findall(r'<rect x="600" y="[\d.]+" width="18" height="([\d.]+)"', text)
+        assert float(bar) == pytest.approx(module.CURVE * each.peak_memory / base.peak_memory, abs=0.06)
+
+
+def test_every_mark_has_an_entry_of_the_legend(plan):
+    root = ET.fromstring(animation(plan).svg())
+    words = {text.text for text in root.findall("{*}text")}
+    assert {"first run", "recomputed", "gradient", "not live", "runs now", "live now", "backward begins"} <= words
+    assert {f"peak {plan.peak_memory} B", f"budget {plan.limit} B", "forward", "backward", "step"} <= words
+    forward = ra.ComputationGraph.from_edges([(0, 1), (1, 2)])
+    words = {text.text for text in ET.fromstring(animation(forward).svg()).findall("{*}text")}
+    assert not {"backward begins", "forward", "backward"} & words
+
+
+def test_the_border_lies_between_forward_and_backward(plan):
+    root = ET.fromstring(animation(plan).svg())
+    (border,) = [path.get("d") for path in root.findall("{*}path") if path.get("class") == "o"]
+    height, turn = float(re.match(r"M\d+ ([\d.]+)H", border)[1]), float(re.search(r"H\d+M([\d.]+) ", border)[1])
+    for circle in root.findall(".//{*}g[@class='d']//{*}circle"):
+        assert (float(circle.get("cy")) < height) is ("grad" not in circle.find("{*}title").text)
+    first = next(step for step, v in enumerate(plan.schedule.order.tolist()) if not plan.graph.forward[v])
+    assert turn == pytest.approx(module.LEFT + module.ACROSS * first / len(plan.schedule), abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [(i, i + 1) for i in range(11)],
+        [("s", f"branch {i}") for i in range(11)],
+        [(f"a{i}", f"b{j}") for i in range(6) for j in range(6)],
+    ],
+)
+def test_up_to_twelve_nodes_have_names(edges):
+    graph = ra.ComputationGraph.from_edges(edges)
+    assert graph.n_nodes == 12
+    root = ET.fromstring(animation(graph).svg())
+    names = [text.text for text in root.findall("{*}text") if text.get("font-size") == "10"]
+    assert names == [graph.labels[v] for v in range(12)]
 
 
 def test_without_style_sheets_it_has_plain_colours_and_shows_the_peak(plan):
@@ -213,6 +291,11 @@ def test_the_command_draws_a_plan_or_a_graph(net, tmp_path):
     assert (tmp_path / "animation.svg").read_text() != (tmp_path / "all.svg").read_text()
     net("animate", "net.csv", "-o", "part.svg", "--steps", "2:5")
     assert (tmp_path / "part.svg").read_text().count("<tspan") == 3
+    net("solve", "net.csv", "--solver", "no_remat", "-o", "once.json")
+    for plan in ("plan", "once"):
+        net("animate", "net.csv", f"{plan}.json", "-o", f"{plan}.svg", "--compare", "plan.json", "once.json")
+    scales = [heights_of((tmp_path / f"{plan}.svg").read_text()) for plan in ("plan", "once")]
+    assert scales[0] == scales[1]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from docs import animations
 from docs.page_parts import part
+from tests.test_animation import heights_of
 
 PICTURES = sorted((animations.DOCS / "figures").glob("animated_*.svg"))
 
@@ -38,6 +39,15 @@ def test_a_picture_element_shows_them(path, found):
     assert f"peak {animations.format_bytes(found[name, word].peak_memory)}" in text
     assert "prefers-color-scheme:dark" in text
     assert "prefers-reduced-motion" in text
+
+
+def test_pictures_of_a_graph_share_scale_and_clock(found):
+    for name, _, _ in animations.graphs():
+        texts = [path.read_text("utf-8") for path in PICTURES if path.stem.split("_")[1] == name]
+        assert len(texts) == len(animations.METHODS)
+        assert len({str(heights_of(text)) for text in texts}) == 1
+        assert len({re.search(r"animation:([\d.]+s) step-end", text)[1] for text in texts}) == 1
+        assert all(len(heights_of(text)) >= 3 for text in texts)
 
 
 def test_search_is_never_above_the_others_in_compute_within_the_budget(found):

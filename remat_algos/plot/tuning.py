@@ -36,8 +36,8 @@ MAX_DRAWN, MAX_EDGES = 400, 1_000
 MAX_OUTLINED, MAX_NAMED_BUFFERS = 2_000, 400
 # Nodes and steps of reports and animations. Higher: larger plans, slow pages.
 MAX_DRAWN_NODES, MAX_DRAWN_STEPS = 10_000, 10_000
-# Nodes with names, and steps with captions, of an animation. Higher: more details, larger files.
-MAX_NAMES, MAX_CAPTIONS = 25, 400
+# Nodes with names in an animation: always, and where there is room; steps with captions. Higher: larger files.
+ALWAYS_NAMED, MAX_NAMES, MAX_CAPTIONS = 12, 25, 400
 # Seconds of the shortest and longest loop by default, of the pause at its end, and of any loop. Higher: slower clips.
 SHORTEST_CLIP, LONGEST_CLIP, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
 # Characters of a report's data that is not compressed. Higher: larger files, readable data.

@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = "a file: .svg (animation.svg)"
     parser.add_argument("-o", "--output", metavar="FILE", type=_animation, default="animation.svg", help=where)
     parser.add_argument("--seconds", type=number, metavar="S", help="seconds per loop (1/3 s per step, 4 to 30 s)")
+    parser.add_argument(
+        "--compare", metavar="PLAN", nargs="+", default=[], help="scale the axes for these plans of the graph too"
+    )
     add(parser, steps="show only steps A to B - 1 (all)")
 
 
@@ -28,6 +31,10 @@ def run(arguments: argparse.Namespace) -> None:
     from remat_algos.plot.pictures.animation import animation
 
     subject: Any
+    compared: list[Plan] = []
+    if arguments.compare:
+        source = read_source(arguments)
+        compared = [Plan.load(path, source) for path in arguments.compare]
     if arguments.plan is not None:
         subject = Plan.load(arguments.plan, read_source(arguments))
         count = len(subject.schedule)
@@ -35,7 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
         subject, note = graph_of(arguments)
         print_text(note)
         count = len(baseline(subject).schedule)
-    animated = animation(subject, seconds=arguments.seconds, steps=steps_of(arguments, count))
+    steps = steps_of(arguments, count)
+    animated = animation(subject, seconds=arguments.seconds, steps=steps, compared=compared)
     animated.save(arguments.output)
     size = Path(arguments.output).stat().st_size
     record = {"written": arguments.output, "bytes": size, "seconds": animated.seconds}

@@ -1,9 +1,11 @@
-"""Animations of schedules: nodes light up as they run, values appear and disappear, a bar shows the bytes."""
+"""Animated schedules: nodes light up as they run, values appear and disappear, a curve and a bar show the bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from html import escape
@@ -18,32 +20,38 @@ from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot import tuning
+from remat_algos.plot.axes import byte_ticks
 from remat_algos.plot.colours import INKS
 from remat_algos.plot.lanes import Lanes, Subject
 from remat_algos.plot.layered_layout import layout
 from remat_algos.schedule.views import checked_steps
 from remat_algos.wording import format_bytes, shortened
 
-# Pixels. Below the graph and its curve are a line for the step and one for the legend.
-WIDTH, GRAPH_WIDTH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
-BASE = GRAPH_WIDTH + CURVE + GAP
-HEIGHT = BASE + 2 * LINE + GAP // 2
-# Width of graph and curve; the bar is to the right of them.
-ACROSS = WIDTH - 70
-# State of a node without a live value; the other states are places in `STATES`.
+# Pixels. Below the graph and the curve are a line for the labels of steps, one for the step, and two for the legend.
+WIDTH, GRAPH_HEIGHT, CURVE, GAP, LINE = 640, 300, 110, 14, 20
+BASE = GRAPH_HEIGHT + CURVE + GAP
+HEIGHT = BASE + 4 * LINE + GAP // 2
+# Left end and width of the curve; labels of bytes are to its left, the bar to its right.
+LEFT, ACROSS = GAP + 48, WIDTH - 132
+# State of a node without a live value; the other states are indices of `STATES`.
 EMPTY = -1
 STATES = ("kept", "again", "grad", "loaded")
-LEGEND = {"kept": "first run", "again": "recomputed", "grad": "gradient", "loaded": "loaded", "now": "runs now"}
+LEGEND = {"kept": "first run", "again": "recomputed", "grad": "gradient", "loaded": "loaded", "paper": "not live"}
 Changes = list[list[tuple[int, int]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Animation:
-    """An animated schedule: the steps that are shown, of which places count from the first, and a loop's duration."""
+    """An animated schedule: the steps that it shows, the duration of a loop, and the ends of both axes.
+
+    Places count from the first step that is shown. `top` is in bytes, `length` in steps.
+    """
 
     lanes: Lanes
     steps: range
     seconds: float
+    top: int
+    length: int
 
     @property
     def order(self) -> list[int]:
@@ -57,11 +65,11 @@ class Animation:
 
     @property
     def peak(self) -> int:
-        """The first place with the most bytes; 0 without a step."""
+        """The first place with the maximum of bytes; 0 without a step."""
         return int(self.trace.argmax()) if self.trace.size else 0
 
     def svg(self) -> str:
-        """SVG that moves by itself, follows light and dark, and shows the peak step under prefers-reduced-motion."""
+        """SVG that moves by itself, follows light and dark mode, and stands still under prefers-reduced-motion."""
         return _svg(self)
 
     _repr_svg_ = svg
@@ -79,7 +87,13 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 @checked_arguments
-def animation(subject: Subject, *, seconds: float | None = None, steps: range | None = None) -> Animation:
+def animation(
+    subject: Subject,
+    *,
+    seconds: float | None = None,
+    steps: range | None = None,
+    compared: Sequence[Subject] = (),
+) -> Animation:
     """Animate a plan: nodes light up as they run, values appear and disappear, and a curve and a bar show the bytes.
 
     Parameters
@@ -87,14 +101,17 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     subject : Plan, Simulation or ComputationGraph
         A graph is run without rematerialization.
     seconds : float, optional
-        Duration of a loop; by default a third of a second for each step and 1.5 for the end, within 4 and 30.
+        Duration of a loop; by default a third of a second per step and 1.5 seconds at the end, within 4 and 30.
     steps : range, optional
         The steps to show, such as `range(0, 100)`; by default all.
+    compared : sequence of Plan, Simulation or ComputationGraph, optional
+        Plans to compare with: the axes of bytes and steps are long enough for all of them. Animations that are
+        compared with one another share scale and clock.
 
     Returns
     -------
     Animation
-        Notebooks show it; `save` writes it. At most 25 nodes have names.
+        Notebooks show it; `save` writes it. Up to 12 nodes have names, and up to 25 where names have room.
 
     Raises
     ------
@@ -132,12 +149,15 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     if seconds is not None and not 0 < seconds <= tuning.MAX_SECONDS:
         wrong = "seconds is {seconds}; give a number above 0, {longest} at most"
         raise about("seconds", ArgumentError(wrong, seconds=seconds, longest=tuning.MAX_SECONDS))
-    lasts = min(tuning.LONGEST_CLIP, max(tuning.SHORTEST_CLIP, len(steps) / 3 + tuning.HOLD))
-    return Animation(lanes, steps, lasts if seconds is None else float(seconds))
+    every = [lanes, *map(Lanes.of, compared)]
+    top = max(1, *(max(each.simulation.peak_memory, each.limit or 0) for each in every))
+    length = max(len(steps), *(each.trace.size for each in every[1:]), 1)
+    lasts = min(tuning.LONGEST_CLIP, max(tuning.SHORTEST_CLIP, length / 3 + tuning.HOLD))
+    return Animation(lanes, steps, lasts if seconds is None else float(seconds), top, length)
 
 
 def node_changes(lanes: Lanes, steps: range) -> Changes:
-    """For each node, (place, state) where its state changes: `EMPTY`, or the place in `STATES` of its latest role."""
+    """For each node, (place, state) where its state changes: `EMPTY`, or the index in `STATES` of its latest role."""
     spans: list[list[tuple[int, int, int]]] = [[] for _ in range(lanes.graph.n_nodes)]
     for v, begin, end, kind in zip(*(column.tolist() for column in lanes.lives[1:]), strict=True):
         if end > steps.start and begin < steps.stop:
@@ -146,10 +166,10 @@ def node_changes(lanes: Lanes, steps: range) -> Changes:
 
 
 def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
-    """(place, state) of a node with these (begin, end, state) of instances."""
+    """The (place, state) changes of a node whose instances are (begin, end, state)."""
     inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
     states: list[tuple[int, int]] = []
-    # A heap, the latest first, of equal ones the higher role; instances that have ended go when they are first.
+    # Heap by begin, latest first, ties by the higher role; ended instances are popped lazily.
     live: list[tuple[int, int, int]] = []
     coming = sorted(spans, reverse=True)
     for step in sorted({steps.start, *inside}):
@@ -170,7 +190,10 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
 
 
 class _PixelPlaces:
-    """Places in pixels of nodes and edges, layers from left to right; names of nodes if there is room."""
+    """Pixels of nodes and edges, layers from left to right, names if there is room, and the start of the backward part.
+
+    `border` is the height of the border between the parts; None if the graph has one part.
+    """
 
     def __init__(self, graph: ComputationGraph) -> None:
         placed, labels = layout(graph), graph.labels
@@ -179,14 +202,19 @@ class _PixelPlaces:
         every = np.concatenate([points, pieces.reshape(-1, 2), np.zeros((1, 2))])
         low, high = every.min(axis=0), np.maximum(every.max(axis=0), every.min(axis=0) + 1)
         # A layer is at most 90 pixels wide.
-        scale = np.minimum(np.array([ACROSS - 4 * GAP, GRAPH_WIDTH - 4 * GAP]) / (high - low), 90)
-        shift = np.array([GAP + ACROSS / 2, GRAPH_WIDTH / 2]) - scale * (low + high) / 2
+        scale = np.minimum(np.array([WIDTH - 70 - 4 * GAP, GRAPH_HEIGHT - 4 * GAP]) / (high - low), 90)
+        shift = np.array([GAP + (WIDTH - 70) / 2, GRAPH_HEIGHT / 2]) - scale * (low + high) / 2
         apart = scale * np.array([1.0, placed.apart if np.isfinite(placed.apart) else 1.0])
         self.points, self.pieces = shift + scale * points, shift + scale * pieces
         self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))
         letters = int(scale[0] / 5.8)
         named = len(points) <= tuning.MAX_NAMES and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
+        if not named and len(points) <= tuning.ALWAYS_NAMED:
+            named, letters = True, max(3, letters)
+            self.radius = float(np.clip((apart[1] - 14) / 2, 1.5, self.radius))
         self.names = [shortened(labels[v], letters) for v in range(len(points))] if named else []
+        y, forward = self.points[:, 1], graph.forward
+        self.border = None if forward.all() else float(y[forward].max(initial=0) + y[~forward].min()) / 2
 
 
 def _svg(animated: Animation) -> str:
@@ -194,11 +222,12 @@ def _svg(animated: Animation) -> str:
 
     Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
     """
-    lanes, trace, order, peak = animated.lanes, animated.trace, animated.order, animated.peak
-    inks, m, limit = INKS["light"], len(animated.steps), lanes.limit
+    lanes, order, peak = animated.lanes, animated.order, animated.peak
+    inks, m = INKS["light"], len(animated.steps)
     drawing, changes = _PixelPlaces(lanes.graph), node_changes(lanes, animated.steps)
     share = 1 - min(tuning.HOLD, animated.seconds / 4) / animated.seconds
-    places = [f"{100 * share * place / max(m, 1):.{2 if m < 4000 else 4}f}%" for place in range(m + 1)]
+    digits = 2 if animated.length < 4000 else 4
+    places = [f"{100 * share * place / animated.length:.{digits}f}%" for place in range(animated.length + 1)]
     runs: list[list[int]] = [[] for _ in changes]
     for place, v in enumerate(order):
         runs[v].append(place)
@@ -206,52 +235,101 @@ def _svg(animated: Animation) -> str:
     moves = [
         _keyframes(each, ran, places, v == ringed) for v, (each, ran) in enumerate(zip(changes, runs, strict=True))
     ]
-    bytes_at_top = max(1, lanes.simulation.peak_memory, limit or 0)
-    heights = (CURVE * trace / bytes_at_top).tolist()
+    heights = (CURVE * animated.trace / animated.top).tolist()
     top = max([*heights, 0]) or 1.0
     rises = [(place, each) for place, each in enumerate(heights) if not place or each != heights[place - 1]]
     bar = "".join(f"{places[place]}{{transform:scaleY({each / top:.3f})}}" for place, each in rises)
     points = [f"{x:.1f} {y:.1f}" for x, y in drawing.points.tolist()]
     heading = "; ".join(lanes.title)
-    root = "r" + hashlib.sha256(repr((moves, bar, points, heading, animated.seconds)).encode()).hexdigest()[:5]
+    looks = moves, bar, points, heading, animated.seconds, animated.top, animated.length
+    root = "r" + hashlib.sha256(repr(looks).encode()).hexdigest()[:5]
     rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}b{{{bar}}}"]
     edges = "".join(f"M{a:.0f} {b:.0f}L{c:.0f} {d:.0f}" for (a, b), (c, d) in drawing.pieces.tolist())
-    curve = "".join(f"V{BASE - each:.1f}H{GAP + ACROSS * (place + 1) / m:.1f}" for place, each in enumerate(heights))
-    caption = f"peak {format_bytes(int(trace.max(initial=0)))}"
-    extras = [
-        _dots(lanes.graph, drawing, states_at(changes, peak), root, ringed),
-        _words_of(animated, drawing, root),
-    ]
-    if m:
-        x = GAP + ACROSS * (peak + 0.5) / m
-        extras.append(f'<circle cx="{x:.1f}" cy="{BASE - top:.1f}" r="3.5" class="n" fill="{inks["now"]}"/>')
-    if limit is not None:
-        y = BASE - CURVE * limit / bytes_at_top
-        extras.append(
-            f'<path d="M{GAP} {y:.1f}H{WIDTH - GAP}" class="t" stroke="{inks["now"]}" stroke-dasharray="6 3"/>'
-        )
-        caption += f"; budget {format_bytes(limit)}"
-    at = GAP + 6
-    for name, word in LEGEND.items():
-        if name != "loaded" or lanes.simulation.schedule.loads.size:
-            extras.append(f'<circle cx="{at}" cy="{HEIGHT - 12}" r="5" class="{name[0]}" fill="{inks[name]}"/>')
-            extras.append(_text(at + 9, HEIGHT - 8, word))
-            at += 7 * len(word) + 34
-    extras.append(_text(WIDTH - GAP, BASE + LINE - 3, caption, "end"))
+    # A line that starts where the one before it ends continues it.
+    edges = re.sub(r"L(-?\d+ -?\d+)M\1(?=L)", r"L\1", edges)
+    curve = "".join(f"H{_step_at(animated, place):.1f}V{BASE - each:.1f}" for place, each in rises)
+    body = "\n".join(
+        [
+            _dots(lanes.graph, drawing, states_at(changes, peak), root, ringed),
+            _words_of(animated, drawing, root),
+            *_marks(animated, drawing.border),
+        ]
+    )
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    body = "\n".join(extras)
     area = f'class="c" fill="{inks["span"]}" stroke="{inks["kept"]}" clip-path="url(#{root}c)"'
     return f"""<svg xmlns="http://www.w3.org/2000/svg" id="{root}" {size} role="img" font-family="system-ui,sans-serif">
 <title>{escape(heading)}</title>
 <style>{_style(root, animated, places)}{"".join(rules)}</style>
 <rect width="{WIDTH}" height="{HEIGHT}" class="p" fill="{inks["paper"]}"/>
 <path d="{edges}" class="e" fill="none" stroke="{inks["edge"]}" stroke-width=".7"/>
-<clipPath id="{root}c"><rect x="{GAP}" y="0" width="{ACROSS}" height="{HEIGHT}" class="w"/></clipPath>
-<path d="M{GAP} {BASE}{curve}V{BASE}Z" {area}/>
+{"".join(_axes(animated))}
+<clipPath id="{root}c"><rect x="{LEFT}" y="0" width="{ACROSS}" height="{HEIGHT}" class="w"/></clipPath>
+<path d="M{LEFT} {BASE}{curve}H{_step_at(animated, m):.1f}V{BASE}Z" {area}/>
 <rect x="{WIDTH - 40}" y="{BASE - top:.1f}" width="18" height="{top:.1f}" class="k b" fill="{inks["kept"]}"/>
 {body}
 </svg>
 """
+
+
+def _step_at(animated: Animation, place: float) -> float:
+    return LEFT + ACROSS * place / animated.length
+
+
+def _axes(animated: Animation) -> Iterator[str]:
+    """Labels of bytes with lines to the bar, and labels of steps."""
+    lines = ""
+    for tick in byte_ticks(animated.top, 4):
+        y = BASE - CURVE * tick / animated.top
+        lines += f"M{LEFT} {y:.1f}H{WIDTH - 22}"
+        yield _text(LEFT - 5, y + 4, format_bytes(tick), "end", 11)
+    yield f'<path d="{lines}" class="e" fill="none" stroke="{INKS["light"]["edge"]}" stroke-width=".5"/>'
+    sizes = (digit * 10**power for power in range(9) for digit in (1, 2, 5))
+    apart = next(size for size in sizes if animated.length <= 12 * size)
+    for place in range(0, animated.length, apart):
+        x = _step_at(animated, place + 0.5)
+        if x < LEFT + ACROSS - 42:
+            yield _text(x, BASE + GAP, str(animated.steps.start + place), "middle", 11)
+    yield _text(LEFT + ACROSS, BASE + GAP, "step", "end", 11)
+
+
+def _marks(animated: Animation, border: float | None) -> Iterator[str]:
+    """Peak, budget and start of the backward part, and the legend of all marks."""
+    lanes, inks, row = animated.lanes, INKS["light"], BASE + 3 * LINE
+    now, ink = inks["now"], inks["ink"]
+    entries = [(f'<rect y="-5" width="10" height="10" class="k" fill="{inks["kept"]}"/>', "live now")]
+    if animated.trace.size:
+        x, y = _step_at(animated, animated.peak + 0.5), BASE - CURVE * animated.trace.max() / animated.top
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" class="n" fill="{now}"/>'
+        dot = f'<circle cx="5" cy="0" r="3.5" class="n" fill="{now}"/>'
+        entries.append((dot, f"peak {format_bytes(int(animated.trace.max()))}"))
+    if lanes.limit is not None:
+        y = BASE - CURVE * lanes.limit / animated.top
+        dashed = f'class="t" stroke="{now}" stroke-dasharray="6 3"'
+        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - GAP}" {dashed}/>'
+        entries.append((f'<path d="M-2 0H14" {dashed}/>', f"budget {format_bytes(lanes.limit)}"))
+    if border is not None:
+        dotted = f'class="o" stroke="{ink}" stroke-dasharray="2 3"'
+        begins = next((place for place, v in enumerate(animated.order) if not lanes.graph.forward[v]), None)
+        turn = "" if begins is None else f"M{_step_at(animated, begins):.1f} {BASE}V{BASE - CURVE - 6}"
+        yield f'<path d="M{GAP} {border:.1f}H{WIDTH - GAP}{turn}" fill="none" {dotted}/>'
+        yield _text(WIDTH - GAP, border - 6, "forward", "end", 12) + _text(
+            WIDTH - GAP, border + 15, "backward", "end", 12
+        )
+        entries.append((f'<path d="M-2 0H14" {dotted}/>', "backward begins"))
+    yield from _legend(entries, row)
+    shape = '<circle cx="5" cy="0" r="5" class="{} {}" fill="{}" stroke="{}" stroke-width="{}"/>'
+    nodes = [(shape.format(name[0], "d", inks[name], inks["edge"], 1), word) for name, word in LEGEND.items()]
+    if not lanes.simulation.schedule.loads.size:
+        del nodes[list(LEGEND).index("loaded")]
+    nodes.append((shape.format("p", "r", inks["paper"], now, 3), "runs now"))
+    yield from _legend(nodes, row + LINE)
+
+
+def _legend(entries: Iterable[tuple[str, str]], y: int) -> Iterator[str]:
+    x = GAP
+    for mark, word in entries:
+        yield f'<g transform="translate({x} {y - 4})">{mark}</g>' + _text(x + 18, y, word)
+        x += 7 * len(word) + 42
 
 
 def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> str:
@@ -279,31 +357,32 @@ def _dots(graph: ComputationGraph, drawing: _PixelPlaces, states: NDArray[np.int
 
 def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
-    labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
+    labels, ink, y = animated.lanes.graph.labels, INKS["light"]["ink"], BASE + 2 * LINE - 4
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
     below = drawing.radius + 12
-    found = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
+    names = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
     if not 0 < len(animated.steps) <= tuning.MAX_CAPTIONS:
-        return found
+        return names
     lines = "".join(
         f'<tspan x="{GAP}" dy="{LINE}">{step} {escape(shortened(labels[v], 24))}</tspan>'
         for step, v in zip(animated.steps, animated.order, strict=True)
     )
-    window = f'<clipPath id="{root}v"><rect x="0" y="{BASE + 1}" width="{WIDTH // 2}" height="{LINE}"/></clipPath>'
+    window = f'<clipPath id="{root}v"><rect x="0" y="{BASE + LINE}" width="{WIDTH}" height="{LINE}"/></clipPath>'
     strip = f'<text x="{GAP}" y="{y - LINE}" font-size="13" class="i" fill="{ink}">{lines}</text>'
     moved = f'<g class="s" transform="translate(0 -{LINE * animated.peak})">{strip}</g>'
     shown = f'<g clip-path="url(#{root}v)" transform="translate(32)">{moved}</g>'
-    return f"{found}\n{window}{_text(GAP, y, 'step')}{shown}"
+    return f"{names}\n{window}{_text(GAP, y, 'step')}{shown}"
 
 
 def _keyframes(changes: list[tuple[int, int]], ran: list[int], places: list[str], ringed: bool) -> str:
     """The keyframes of a node, of properties that change: its state, and a ring in each step in which it runs."""
     fills, begins = dict(changes), set(ran)
     ends = {place + 1 for place in ran} - begins
-    begins -= {place + 1 for place in ran}  # the ring goes on
+    # A run right after a run keeps the ring.
+    begins -= {place + 1 for place in ran}
     if ringed and 0 not in begins:
         ends.add(0)
-    found = []
+    frames = []
     for place in sorted({*fills, *begins, *ends}):
         rules = []
         if place in fills:
@@ -313,8 +392,8 @@ def _keyframes(changes: list[tuple[int, int]], ran: list[int], places: list[str]
             rules.append("stroke:var(--n);stroke-width:4")
         elif place in ends:
             rules.append("stroke:var(--e);stroke-width:1")
-        found.append(f"{places[place]}{{{';'.join(rules)}}}")
-    return "".join(found)
+        frames.append(f"{places[place]}{{{';'.join(rules)}}}")
+    return "".join(frames)
 
 
 def _style(root: str, animated: Animation, places: list[str]) -> str:
@@ -325,8 +404,8 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
         return "".join(f"#{root} {name}{{{rule}}}" for name, rule in rules.items())
 
     fills = {f".{name}": f"fill:var(--{name})" for name in "pikagln"}
-    strokes = {".e,.d": "stroke:var(--e)", ".r,.t": "stroke:var(--n)", ".c": "fill:var(--s);stroke:var(--k)"}
-    dark = styled({**fills, ".e": "fill:none", **strokes})
+    strokes = {f".{name}": f"stroke:var(--{ink})" for name, ink in ("ee", "de", "rn", "tn", "oi", "ck")}
+    dark = styled(fills) + styled(strokes) + styled({".c": "fill:var(--s)"})
     loop = f"{animated.seconds:g}s"
     moves = {
         ".d circle": f"animation:{loop} step-end infinite",
