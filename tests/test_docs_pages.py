@@ -84,11 +84,16 @@ def test_every_command_has_a_section_with_an_example(name):
 # how pages look
 
 
-def test_wide_code_wraps():
+def test_wide_output_wraps_and_wide_code_and_tables_show_that_they_scroll():
     configuration = (DOCS / "conf.py").read_text(encoding="utf-8")
     assert re.search(r'html_css_files = \["(.*?)"\]', configuration)[1] == "wide.css"
     style = (DOCS / "_static" / "wide.css").read_text(encoding="utf-8")
     assert re.search(r"^pre \{\n  white-space: pre-wrap;\n  overflow-wrap: anywhere;\n\}", style, re.MULTILINE)
+    code, _, rule = re.search(r"\n((?:\.highlight-\w+ pre,?\s)+)(\{)(.*?)\}", style, re.DOTALL).groups()
+    assert {"python", "ipython3", "py", "json", "sh"} <= set(re.findall(r"highlight-(\w+)", code))
+    assert "white-space: pre;" in rule
+    shadow = re.search(r"\n(\.highlight pre,[^{]*)\{[^}]*no-repeat local", style)[1]
+    assert ".table-wrapper.container" in shadow
 
 
 # what readers look for
