@@ -505,7 +505,7 @@ def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
     """CPU minutes, memory, and the occasion, as the page says them."""
     if found := record.get(item.name):
         where = found["measured_on"]
-        occasion = f"{where['date']}, {where['commit']}, load {where['load']}"
+        occasion = f"{where['date']}, {where['commit']}"
         return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"]), occasion
     own = own_seconds(item)
     return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3

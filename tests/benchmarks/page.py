@@ -21,7 +21,9 @@ whole processes. A time or figure is **missed** if it is above what the project 
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, except for its last two
 sections.
 """
-SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
+UNNOTED = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # keys of `extra_info` that the page omits
+UNNOTED |= {"plans_simulated", "method", "proven", "buffers", "lower_sets", "formula_overhead", "points"}
+UNNOTED |= {"width_of_10_seeds", "lower_bound", "steps", "values", "actions", "bytes_of_a_set", "moves", "solves"}
 AT_LEAST = {"times_faster", "overhead_percent"}  # figures that should be high
 
 
@@ -82,7 +84,7 @@ class Row:
         """Return the other figures, each with the wanted one if it misses that."""
         notes = []
         for key, value in self.info.items():
-            if key in SIZES or key.startswith("wanted_"):
+            if key in UNNOTED or key.startswith("wanted_"):
                 continue
             words, amount = note(key, value)
             limit = self.info.get(f"wanted_{key}")
