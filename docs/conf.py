@@ -1,5 +1,6 @@
 """How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
 
+import re
 from importlib.util import find_spec
 
 import numpydoc.xref
@@ -79,5 +80,12 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "keyed"
 
 
+def drop_back_links(app, pagename, templatename, context, doctree):
+    """Links from sources to their pages name modules, and the anchors of pages public names."""
+    if pagename.startswith("_modules/"):
+        context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context.get("body", ""))
+
+
 def setup(app):
+    app.connect("html-page-context", drop_back_links)
     app.add_lexer("csv", TextLexer)  # GitHub knows it, Pygments does not
