@@ -63,7 +63,8 @@ nb_execution_excludepatterns = [] if find_spec("torch") else ["tutorials/6_pytor
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True
-nb_code_prompt_hide = "Answer"  # all that pages hide: the bar says the same when it is open
+# Pages hide answers; the bar says the same when it is open.
+nb_code_prompt_show = nb_code_prompt_hide = "Answer"
 
 autodoc_typehints = "none"  # the docstrings say more
 autodoc_member_order = "bysource"

@@ -131,4 +131,6 @@ if __name__ == "__main__":
     if arguments:
         # figures have a layout with room for all that is drawn, so that nothing has to be measured once more
         options = [f"--IPKernelApp.parent_handle={parent}", "--InlineBackend.print_figure_kwargs={}"]
+        # pages need no cell that asks for drawings
+        options += ["--IPKernelApp.matplotlib=inline", "--InlineBackend.figure_formats=svg"]
         kernel.launch_instance([*arguments, *options])
