@@ -30,6 +30,7 @@ project = "remat_algos"
 author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
 extensions = [
+    "docs.downloads",
     "docs.notebook_kernels",
     "docs.plans",
     "docs.sphinx_cache",

@@ -1,5 +1,10 @@
-"""Dead links of the built pages: python docs/links.py build/docs. Links to other sites are not followed."""
+"""Dead links of the built pages: python docs/links.py build/docs. Links to other sites are not followed.
 
+A notebook is read in another folder, without the pages: each relative link in it is dead.
+"""
+
+import json
+import re
 import sys
 from functools import cache
 from html.parser import HTMLParser
@@ -39,6 +44,12 @@ def dead_links(folder):
                 yield f"{where}: there is no such file"
             elif file.suffix == ".html" and unquote(parts.fragment) not in links(file).anchors:
                 yield f"{where}: the page has no such anchor"
+    for notebook in sorted(folder.resolve().rglob("*.ipynb")):
+        for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+            if cell["cell_type"] == "markdown":
+                text = "".join(cell["source"])
+                for target in re.findall(r"\]\((?!https?:)([^)]*)\)|(\{[\w-]+\}`[^`]*`)", text):
+                    yield f"{notebook.name}: {''.join(target)} is a dead link: a notebook is read without the pages"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -13,8 +14,11 @@ import remat_algos as ra
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
 TUTORIALS = sorted(FOLDER.glob("[0-9]_*.md"))
+KINDS = ("predict", "construct a counterexample", "prove", "implement")
+HEADING = re.compile(r"^\*\*Exercise (\d+)\*\* \(([a-z ]+), (★{1,3})\)\.", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}\n(?::tags: [^\n]*\n)?(.*?)^```$", re.DOTALL | re.MULTILINE)
 TO_FILL_IN = "prediction = ..."
+TO_IMPLEMENT = re.compile(r"def \w+\((.*)\):\n( +)\"\"\".*\"\"\"\n +return \.\.\.\n")
 
 
 def page_cells(path, heading=""):
@@ -43,21 +47,44 @@ def solutions():
     return namespace
 
 
+def exercises_of(path):
+    """Number, kind and stars of each exercise of a tutorial, a page or a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+    assert len(re.findall("Exercise", text)) == len(HEADING.findall(text))
+    return HEADING.findall(text)
+
+
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_the_answers_by_the_rules_are_right_in_the_tutorial(path, solutions, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace, exercises = {"__name__": "tutorial"}, []
+    namespace = {"__name__": "tutorial"}
+    names = iter([f"{path.stem[0]}.{number}" for number, kind, _ in exercises_of(path) if kind != "prove"])
     for cell in page_cells(path):
-        if TO_FILL_IN not in cell:
+        if TO_FILL_IN not in cell and not TO_IMPLEMENT.search(cell):
             run_cell(cell, namespace)
             continue
-        exercises.append(f"{path.stem[0]}.{len(exercises) + 1}")
+        name = next(names)
         assert run_cell(cell, dict(namespace)).startswith("Replace ...")
-        filled_in = cell.replace(TO_FILL_IN, f"prediction = {solutions['answers'][exercises[-1]]!r}")
-        assert run_cell(filled_in, namespace) == "right\n", exercises[-1]
-    assert exercises == [exercise for exercise in solutions["answers"] if exercise[0] == path.stem[0]]
-    text = path.read_text(encoding="utf-8")
-    assert re.findall(r"^\*\*Exercise (\d+)\.\*\*", text, re.MULTILINE) == [name[2:] for name in exercises]
+        namespace["solution"] = solutions["answers"][name]
+        filled_in = cell.replace(TO_FILL_IN, "prediction = solution")
+        filled_in = TO_IMPLEMENT.sub(lambda match: match[0].replace("...\n", f"solution({match[1]})\n"), filled_in)
+        assert run_cell(filled_in, namespace) == "right\n", name
+    assert list(names) == []
+
+
+def test_every_exercise_has_a_kind_stars_and_one_solution():
+    text = (FOLDER / "solutions.md").read_text(encoding="utf-8")
+    kinds = []
+    for path in [*TUTORIALS, FOLDER / "6_pytorch.ipynb"]:
+        exercises = exercises_of(path)
+        section = text.partition(f"\n## Tutorial {path.stem[0]}:")[2].partition("\n## ")[0]
+        numbers = [number for number, *_ in exercises]
+        assert numbers == [str(n + 1) for n in range(len(exercises))]
+        assert re.findall(r"^\*\*(\d+)\.\*\*", section, re.MULTILINE) == numbers, path.stem
+        kinds += [kind for _, kind, _ in exercises]
+    assert set(kinds) == set(KINDS)
 
 
 def test_the_rules_for_chains_hold_beyond_the_exercises(solutions):
