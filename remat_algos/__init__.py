@@ -45,8 +45,8 @@ del _root
 
 
 def _html(subject: object) -> str | None:
-    found: str | None = _importlib.import_module(f"{__name__}.plot.html").html(subject)
-    return found
+    text: str | None = _importlib.import_module(f"{__name__}.plot.html").html(subject)
+    return text
 
 
 def _reading(function: _Callable[..., _Any]) -> _Callable[..., _Any]:

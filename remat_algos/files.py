@@ -95,9 +95,9 @@ def beginning(path: str | os.PathLike[str], size: int) -> str:
 
 def read_limit() -> int:
     """Maximum number of bytes read from a file."""
-    wanted = os.environ.get(LIMIT_VARIABLE)
+    text = os.environ.get(LIMIT_VARIABLE)
     try:
-        return parse_bytes(wanted) if wanted else READ_LIMIT
+        return parse_bytes(text) if text else READ_LIMIT
     except ValueError as error:
         raise GraphError(
             "the environment variable {limit_variable!w}: {error!w}", limit_variable=LIMIT_VARIABLE, error=error
@@ -112,7 +112,7 @@ def expanded_limit(packed: int) -> int:
 def too_large(what: str) -> GraphError:
     limit = format_bytes(read_limit())
     return GraphError(
-        "{what!w} holds more than {limit!w}; to read it, set the environment variable {limit_variable!w}",
+        "{what!w} is larger than {limit!w}; to read it, set the environment variable {limit_variable!w}",
         what=what,
         limit=limit,
         limit_variable=LIMIT_VARIABLE,

@@ -405,7 +405,7 @@ def test_a_larger_tile_never_takes_less_time_for_one_tile(flops, elements, devic
     assert occupied <= larger
 
 
-@pytest.mark.parametrize(("products", "word"), [(None, "no products"), ([1, 2], "products has 2 entries")])
+@pytest.mark.parametrize(("products", "word"), [(None, "needs products"), ([1, 2], "products has 2 entries")])
 def test_occupancy_needs_the_elements_of_each_product(products, word):
     with pytest.raises(GraphError, match=word):
         compute_costs(["Add"], [1], [1], cost="occupancy", products=products)

@@ -1,4 +1,4 @@
-"""Measure this machine, or its GPU, as a device."""
+"""Measure the rates of this machine, or of its GPU, as a device."""
 
 import os
 import statistics

@@ -183,7 +183,7 @@ class Device(Result):
         """
         if self.multiprocessors is None:
             raise GraphError(
-                'device {name!r} states no multiprocessors; give its file the key "multiprocessors", or use cost '
+                'device {name!r} has no "multiprocessors"; add that key to its file, or use cost '
                 '"roofline" or "measured"',
                 name=self.name,
             )
@@ -289,14 +289,14 @@ def get_link(link: AnyLink, host: int | str | None = None, share: float | str | 
         device = _read(Path(link), f"; give {FORMS}, or the file of a device")
     if device is not None and device.link is None:
         raise GraphError(
-            'device {name!r} states no link; give its file the key "link", measure it by `remat calibrate --backend '
+            'device {name!r} has no link; add the key "link" to its file, measure it by `remat calibrate --backend '
             "cupy`, or give rates: 50GB/s",
             name=device.name,
         )
-    found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
+    chosen = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
     if host is not None:
-        found = replace(found, host=host_limit(host) if isinstance(host, str) else host)
-    return found if share is None else Link.of(found, share)
+        chosen = replace(chosen, host=host_limit(host) if isinstance(host, str) else host)
+    return chosen if share is None else Link.of(chosen, share)
 
 
 def _read(file: Path, remedy: str = _MISSING) -> Device:

@@ -241,8 +241,8 @@ class Link:
         >>> link.ticks(graph), link.times(link.refined(graph))[0].tolist()
         (100, [3, 0])
         """
-        found: int = derived(graph, f"ticks over {self.figures[:3]}", lambda: self._ticks(graph))
-        return found
+        per_unit: int = derived(graph, f"ticks over {self.figures[:3]}", lambda: self._ticks(graph))
+        return per_unit
 
     def _ticks(self, graph: ComputationGraph) -> int:
         total = int(graph.compute.sum()) + sum(int(each.sum()) for each in self.times(graph))
@@ -274,18 +274,18 @@ class Link:
         first, each, whole = self._line(rate, per_second)
         first += 0 if down else whole - 1
         if max(first + each * int(memory.max(initial=0)), whole) < 2**63:
-            found = np.where(memory > 0, (first + each * memory) // whole, 0)
+            rounded = np.where(memory > 0, (first + each * memory) // whole, 0)
         else:
             sizes, place = np.unique(memory, return_inverse=True)
             times = [min((first + each * size) // whole, LARGEST_SUM) if size else 0 for size in sizes.tolist()]
-            found = np.array(times, np.int64)[place.reshape(-1)]
-        if found.sum(dtype=np.float64) >= LARGEST_SUM:
+            rounded = np.array(times, np.int64)[place.reshape(-1)]
+        if rounded.sum(dtype=np.float64) >= LARGEST_SUM:
             raise GraphError(
                 "copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link, or costs in "
                 "a coarser unit",
                 rate=rate,
             )
-        return frozen(found, np.int64)
+        return frozen(rounded, np.int64)
 
     @property
     def planned(self) -> "Link":
@@ -299,7 +299,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """Return a link whose rates are this share of the rates of the link, to be used in full."""
+        """Return a link with this share of the rates, which plans then use in full."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
@@ -325,10 +325,10 @@ def units_per_second(graph: ComputationGraph) -> int:
     """Units of a graph's costs in a second; GraphError if they are not times."""
     unit = graph.labels.compute_unit
     if unit not in PER_SECOND:
-        found = "in {unit!r}" if unit else "without a unit"
+        unit_text = "in {unit!r}" if unit else "without a unit"
         raise GraphError(
             "a link needs costs that are times, and those of this graph are "
-            + found
+            + unit_text
             + "; give costs in {known!l}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
             'capture it with device="a100-80gb" or a cost function in ns',
             unit=unit,

@@ -166,11 +166,11 @@ class _Options:
         """Return the options that no other dominates, and the first two, which `uniform` needs."""
         figures = np.stack([self.kept, self.own, self.host])
         order = np.lexsort((*figures, self.cost))
-        found = [0, 1][: order.size]
+        places = [0, 1][: order.size]
         while order.size:
-            found.append(int(order[0]))
+            places.append(int(order[0]))
             order = order[(figures[:, order] < figures[:, order[:1]]).any(axis=0)]
-        at = np.unique(found)
+        at = np.unique(places)
         return _Options(*(getattr(self, each.name)[at] for each in fields(self)))
 
 
@@ -476,15 +476,15 @@ class _SavedSets:
         candidates = np.flatnonzero(self.free & ((self.memory + self.compute + self.workspace > 0) | self.draws))
         if candidates.size <= tuning.ALL_SUBSETS:
             rows = np.arange(1 << candidates.size)[:, None] >> np.arange(candidates.size) & 1
-            found = np.zeros((rows.shape[0], self.free.size), bool)
-            found[:, candidates] = rows
-            found = self._read(found[self._lawful(found)])
+            subsets = np.zeros((rows.shape[0], self.free.size), bool)
+            subsets[:, candidates] = rows
+            subsets = self._read(subsets[self._lawful(subsets)])
         else:
-            found = self._hull_and_neighbours(candidates)
+            subsets = self._hull_and_neighbours(candidates)
             # Recomputing these members costs nothing, but their workspace may cause the peak.
             costless = self.free & (self.compute == 0) & (self.workspace > 0)
-            found = np.concatenate([np.zeros((1, self.free.size), bool), found, self._read(found | costless)])
-        return found[np.sort(np.unique(found, axis=0, return_index=True)[1])]
+            subsets = np.concatenate([np.zeros((1, self.free.size), bool), subsets, self._read(subsets | costless)])
+        return subsets[np.sort(np.unique(subsets, axis=0, return_index=True)[1])]
 
     def _lawful(self, saved: Bool) -> Bool:
         """bool[o]: sets in which all draws after a saved draw are saved too."""
@@ -515,16 +515,16 @@ class _SavedSets:
             return (int(self.memory[row].sum()), int(self.compute[self._again(row[None])[0]].sum())), row
 
         few, many = cheapest(float(self.compute.sum() + 1)), cheapest(0)
-        found = dict([few, many])
+        rows = dict([few, many])
         pending = [(few[0], many[0])]
-        while pending and len(found) < tuning.MAX_OPTIONS:
+        while pending and len(rows) < tuning.MAX_OPTIONS:
             (fewer, dear), (more, cheap) = pending.pop()
             if fewer < more and cheap < dear:
                 point, row = cheapest((dear - cheap) / (more - fewer))
-                if point not in found:
-                    found[point] = row
+                if point not in rows:
+                    rows[point] = row
                     pending += [((fewer, dear), point), (point, (more, cheap))]
-        return np.stack(list(found.values()))
+        return np.stack(list(rows.values()))
 
     def _cut(self, price: float) -> Bool:
         """Members to save that minimize recomputation plus the price of their bytes, by a minimum cut."""

@@ -132,9 +132,9 @@ class Blocks:
         patterns = [part.strip() for text in texts for part in str(text).split(",")]
         if "" in patterns:
             raise PlanError('the pattern {pattern!r} has an empty part; give module paths, "layers.*"', pattern=pattern)
-        found = _matched(graph, patterns)
-        names = tuple(sorted(found, key=lambda name: found[name][0]))
-        members = [np.array(found[name], np.int32) for name in names]
+        nodes_of = _matched(graph, patterns)
+        names = tuple(sorted(nodes_of, key=lambda name: nodes_of[name][0]))
+        members = [np.array(nodes_of[name], np.int32) for name in names]
         for name, block in zip(names, members, strict=True):
             _check_contiguous(graph, name, block)
         return cls.from_members(graph, names, members)
@@ -367,8 +367,8 @@ def _lingering(
         until = np.where(graph.forward[last], in_rerun(c, last), step[last] + 1)
         newest = np.where(at[c] < 0, -1, np.where(block[v] == c, made_again[v], loaded[x]))
         rows.append((x, np.where(newest < 0, step[v], newest), np.where(at[c] < 0, step[kept] + 1, until)))
-    found = np.concatenate([np.stack(row, axis=1) for row in rows])
-    return found[found[:, 2] > found[:, 1]]
+    lingering = np.concatenate([np.stack(row, axis=1) for row in rows])
+    return lingering[lingering[:, 2] > lingering[:, 1]]
 
 
 def _matched(graph: ComputationGraph, patterns: Sequence[str]) -> dict[str, list[int]]:

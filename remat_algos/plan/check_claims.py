@@ -288,14 +288,14 @@ class _Proofs:
         seconds, effort = (tuning.PROVING, BEST) if self.strict else (tuning.PROVING_AGAIN, FAST)
         task = Task(min(self.limit, LARGEST_SUM), effort=effort, candidates=(own,), constraints=constraints)
         with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
-            for found in prover.candidates(self.graph, task, Clock(seconds), {}):
-                if not isinstance(found, Candidate):
+            for candidate in prover.candidates(self.graph, task, Clock(seconds), {}):
+                if not isinstance(candidate, Candidate):
                     continue
-                peak, compute = found.figures
-                if claim.scope == ANY_ORDER and found.simulation is not None and peak <= self.limit:
+                peak, compute = candidate.figures
+                if claim.scope == ANY_ORDER and candidate.simulation is not None and peak <= self.limit:
                     _not_above("the lower bound on compute", claim.amount, int(compute), f"{prover.name} reaches")
-                if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None:
-                    proven = max(proven, found.bound)
+                if candidate.scope in (claim.scope, ANY_ORDER) and candidate.bound is not None:
+                    proven = max(proven, candidate.bound)
                 if proven >= claim.amount:
                     break
         return self._proven(claim, [prover.name], proven, seconds)
@@ -308,11 +308,11 @@ class _Proofs:
             raise PlanError(BOUND_OF_ANOTHER)
         refined, _, times = in_ticks(graph, played.link)
         try:
-            found = prove(refined, self.limit, named, times=times, seconds=tuning.PROVING)
+            proof = prove(refined, self.limit, named, times=times, seconds=tuning.PROVING)
         except ValueError as error:
             raise ClaimError("the plan claims a bound that its nodes cannot prove: {error!w}", error=error) from error
-        by, seconds = [graph.labels[v] for v in named.nodes], tuning.PROVING if found.stopped else None
-        return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(found.amount)), seconds)
+        by, seconds = [graph.labels[v] for v in named.nodes], tuning.PROVING if proof.stopped else None
+        return self._proven(replace(named, scope=claim.scope), by, played.in_units(int(proof.amount)), seconds)
 
     def _proven(self, claim: LowerBound, by: list[str], proven: float, seconds: float | None) -> LowerBound:
         """Return the claim, proven or not; ClaimError if it is false, or if strict and the proof was stopped."""
@@ -340,15 +340,19 @@ def _reserved(
         what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
         _not_below("to stay within a limit of", record["limit"], claimed.memory, what)
     if claimed.bound is None:
-        found = allocator.reserve(simulation)
+        reservation = allocator.reserve(simulation)
     else:
-        found = _arena(record.get("offsets"), simulation, claimed, allocator, strict)
+        reservation = _arena(record.get("offsets"), simulation, claimed, allocator, strict)
     _compare(
-        record, {name: value for name, value in found.record().items() if name != "packed_bound"}, "the model gives"
+        record,
+        {name: value for name, value in reservation.record().items() if name != "packed_bound"},
+        "the model gives",
     )
     if strict and claimed.bound is not None:
-        _not_above("packed_bound", claimed.bound, found.bound or 0, f"the bound proven within {tuning.PROVING} s is")
-    return found
+        _not_above(
+            "packed_bound", claimed.bound, reservation.bound or 0, f"the bound proven within {tuning.PROVING} s is"
+        )
+    return reservation
 
 
 def _arena(
@@ -387,10 +391,10 @@ def _placed(offsets: Any, buffers: Buffers, memory: int, bound: int, alignment: 
         raise PlanError('"offsets" of the plan is {offsets!j}; expected a list of whole numbers', offsets=offsets)
     try:
         storage = np.arange(len(buffers))
-        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", bound, alignment)
-        found.verify()
+        allocation = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", bound, alignment)
+        allocation.verify()
     except AllocationError as error:
         raise ClaimError(
             "the plan claims impossible addresses in packed_memory {memory}: {error!w}", memory=memory, error=error
         ) from error
-    return found
+    return allocation

@@ -263,27 +263,27 @@ def derivative_of(graph: ComputationGraph) -> Int32:
 
 def parameter_gradients(graph: ComputationGraph) -> Bool:
     """bool[n]: nodes named `grad(p)` or `grad(p)@w` for a parameter p, as by `differentiate`."""
-    found = np.zeros(graph.n_nodes, bool)
+    flags = np.zeros(graph.n_nodes, bool)
     if graph.resident is None or graph.forward_of is None:
-        return found
+        return flags
     parameter = ROLES.index("parameter")
     prefixes = {f"grad({p}" for p, r in zip(graph.resident.names, graph.resident.role, strict=True) if r == parameter}
     names = graph.node_names()
     for v in np.flatnonzero(~graph.forward).tolist():
         name = names[v]
-        found[v] = (name[:-1] in prefixes and name[-1] == ")") or (")@" in name and name.partition(")@")[0] in prefixes)
-    return found
+        flags[v] = (name[:-1] in prefixes and name[-1] == ")") or (")@" in name and name.partition(")@")[0] in prefixes)
+    return flags
 
 
 def optimizer_nodes(graph: ComputationGraph) -> Bool:
     """bool[n]: backward nodes that are not gradients, in graphs with gradients of parameters."""
-    found = np.zeros(graph.n_nodes, bool)
+    flags = np.zeros(graph.n_nodes, bool)
     if not parameter_gradients(graph).any():
-        return found
+        return flags
     names = graph.node_names()
     for v in np.flatnonzero(~graph.forward).tolist():
-        found[v] = not names[v].startswith("grad(")
-    return found
+        flags[v] = not names[v].startswith("grad(")
+    return flags
 
 
 def structures_of(graph: ComputationGraph) -> Int8:

@@ -166,7 +166,7 @@ def compare(
     link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Solve with each solver alone, without the plan without rematerialization as a fallback.
+    """Solve with each solver alone, without falling back on the baseline.
 
     With a link, the search over it starts from the plan of each solver, and plans are compared by time.
 

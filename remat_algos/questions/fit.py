@@ -193,7 +193,7 @@ def fit(
         return built if isinstance(built, str) else _plan(request_of(built, solver=name), clock)
 
     fits: dict[str, Fit] = {}
-    # Each solver starts from the result of the baseline, and "auto" from the best of all, which it rarely exceeds much.
+    # Each solver starts from the result of the baseline, "auto" from the best of all, on which it rarely improves much.
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
         if any(entry.stop is Stop.INTERRUPTED for entry in fits.values()):
             fits[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)

@@ -328,7 +328,7 @@ def _refine(request: Request, whole: SolverRun, floor: int, clock: Clock) -> Non
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
-    """Return places of all increasing peaks if they are few, else of the largest within each of `points` budgets."""
+    """Return places in rising peaks: all if they are few, else the largest within each of `points` budgets."""
     if len(peaks) <= 2 * points:
         return list(range(len(peaks)))
     budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]

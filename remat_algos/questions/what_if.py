@@ -198,7 +198,7 @@ def what_if(
     ----------
     graph : ComputationGraph
     keep, recompute : str, or iterable of str or int
-        Names of values or nodes of the forward part; numbers are names of nodes that have no others.
+        Names of values or nodes of the forward part, or ids of nodes without names.
     schedule : Schedule, or ids or names of nodes in order, optional
         The schedule to change.
 

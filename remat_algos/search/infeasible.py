@@ -222,8 +222,8 @@ def add_forcing_nodes(message: Message, graph: ComputationGraph, nodes: Sequence
 
 def _is_exact(name: str) -> bool:
     """True if a solver is an exact search over all orders: why it refused a large graph does not help the user."""
-    found = find_solver(name)
-    return found is not None and found.optimal_in == ANY_ORDER
+    solver = find_solver(name)
+    return solver is not None and solver.optimal_in == ANY_ORDER
 
 
 def _proven(limits: Limits, bound: int, proof: LowerBound | None) -> bool:

@@ -63,10 +63,14 @@ def answered_before(request: Request) -> Plan:
     if folder is None:
         return answered(request, request.clock)
     question, limit = _question(canonical, request), _hash(limits.record())
-    found = _loaded(folder.glob(f"{question}-{limit}-*.json"), canonical, request, None if near_lowest else limits)
-    if found is not None:
-        found = _cheapest(found, folder, question, canonical, request)
-        return replace(_carried_over(found, graph, found.budget if near_lowest else budget), link=request.link)
+    stored_plan = _loaded(
+        folder.glob(f"{question}-{limit}-*.json"), canonical, request, None if near_lowest else limits
+    )
+    if stored_plan is not None:
+        stored_plan = _cheapest(stored_plan, folder, question, canonical, request)
+        return replace(
+            _carried_over(stored_plan, graph, stored_plan.budget if near_lowest else budget), link=request.link
+        )
     # The search for "least+1%" begins with that for "least", whose plan is cached separately.
     lowest = answered_before(replace(request, budget=replace(budget, memory=LEAST))) if near_lowest else None
     plan = answered(request, request.clock, lowest)
@@ -85,12 +89,12 @@ def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request
     """Load the first valid plan from some files, for these limits or, if None, for any."""
     for file in files:
         with contextlib.suppress(OSError, RematError):  # missing or invalid file
-            found = Plan.load(file, canonical)
-            if found.solver == request.name and limits in (None, found.budget):
+            plan = Plan.load(file, canonical)
+            if plan.solver == request.name and limits in (None, plan.budget):
                 # Mark it as used, since the least recently used plans are removed first; fails in a read-only folder.
                 with contextlib.suppress(OSError):
                     os.utime(file)
-                return found
+                return plan
     return None
 
 
@@ -103,12 +107,12 @@ def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGra
         figures = re.fullmatch(r".*-(\d+)-(\d+)", file.stem)
         if figures and int(figures[1]) <= plan.limit and int(figures[2]) < plan.simulation.compute:
             stricter.append((int(figures[2]), file))
-    found = _loaded((file for _, file in sorted(stricter)), canonical, request, None)
-    if found is None:
+    cached = _loaded((file for _, file in sorted(stricter)), canonical, request, None)
+    if cached is None:
         return plan
-    simulation = simulate(plan.graph, found.schedule)
+    simulation = simulate(plan.graph, cached.schedule)
     reservation = get_allocator(PEAK).reserve(simulation)
-    changed = replace(plan, simulation=simulation, reservation=reservation, method=found.method)
+    changed = replace(plan, simulation=simulation, reservation=reservation, method=cached.method)
     return replace(changed, details={}, narrower=None)
 
 

@@ -201,9 +201,9 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
             ),
         )
     try:
-        found = as_schedule(graph, schedule, "start")
+        own = as_schedule(graph, schedule, "start")
         # Without lingering values, since the search decides about late frees.
-        return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
+        return simulate(graph, Schedule(own.order, own.loads, stores=own.stores))
     except (ScheduleError, GraphError) as error:
         raise extended(error, "start: ") from error
 

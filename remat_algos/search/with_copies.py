@@ -131,8 +131,8 @@ class _CopySearch:
             if self._may_be_faster(best, bound):
                 alone = self._search_alone(Budget(memory=limit), self.request.task.effort)
                 if alone is not None and self.ticks * alone.simulation.compute < best.figures[1]:
-                    begun = [self.annealed((alone.simulation, "the plan without copies"), limit), best]
-                    best = self.fastest(begun, limit, bound)
+                    starting = [self.annealed((alone.simulation, "the plan without copies"), limit), best]
+                    best = self.fastest(starting, limit, bound)
             if best.figures[1] > bound.amount + self.slack and self._goes_on and self.effort.bounds_last:
                 bound = self._bound(bound, limit, self.clock, last=True)
         if not (self._goes_on or self.fits(best, limit)):
@@ -278,8 +278,8 @@ class _CopySearch:
 
     def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int) -> Annealed:
         """Return the best start; if none fits, search from the starts for a schedule that does."""
-        begun = [self.annealed(each, limit) for each in starts]
-        best = min(begun, key=lambda each: self.rank(each, limit))
+        started = [self.annealed(each, limit) for each in starts]
+        best = min(started, key=lambda each: self.rank(each, limit))
         if self.fits(best, limit) or not self._goes_on:
             return best
         count = self.effort.first_searches
@@ -287,14 +287,14 @@ class _CopySearch:
             part = tuning.LOWEST_PART
             for work in (tuning.FIRST_PART * self.work, (1 - tuning.FIRST_PART) * self.work):
                 before = self.rank(best, limit)
-                for found in self.annealer.rounds(begun, limit, int(work), count=count, lowest=True, part=part):
-                    best = min(best, found, key=lambda each: self.rank(each, limit))
+                for result in self.annealer.rounds(started, limit, int(work), count=count, lowest=True, part=part):
+                    best = min(best, result, key=lambda each: self.rank(each, limit))
                 evicted = evict(best.simulation, limit, self.clock, leaving=self.may_leave)
                 lower = self.annealer.annealed(evicted, limit, "eviction")
                 best = min(best, lower, key=lambda each: self.rank(each, limit))
                 if self.fits(best, limit) or self.rank(best, limit) >= before:
                     break
-                begun = [best, *begun]
+                started = [best, *started]
         self.clock.note(ending.stop)
         self.stop |= ending.stop
         return best
@@ -305,22 +305,22 @@ class _CopySearch:
         def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
             return self.rank(each, limit)
 
-        begun = sorted({rank(each): each for each in starts if not rank(each)[1]}.values(), key=rank) or list(starts)
+        started = sorted({rank(each): each for each in starts if not rank(each)[1]}.values(), key=rank) or list(starts)
         best, goal, over = min(starts, key=rank), int(bound.amount) + self.slack, None
         count = self.effort.first_searches
         with until_stopped() as ending:
             if not self._meets(best, limit, goal):
-                slower = self._slower(begun, limit, goal)
-                begun, best = [slower, *begun], min(best, slower, key=rank)
-                for found in self.annealer.rounds(
-                    begun, limit, int((1 - tuning.SLOWER_PART) * self.work), count=count, goal=goal
+                slower = self._slower(started, limit, goal)
+                started, best = [slower, *started], min(best, slower, key=rank)
+                for result in self.annealer.rounds(
+                    started, limit, int((1 - tuning.SLOWER_PART) * self.work), count=count, goal=goal
                 ):
-                    best, over = min(best, found, key=rank), found if self.over_host(found) else over
+                    best, over = min(best, result, key=rank), result if self.over_host(result) else over
             if over is not None:
                 # Some schedule exceeded the host: search again with stores of values that fit there together.
                 annealer = self._annealer(leaving=self._on_host(over.simulation))
-                for found in annealer.rounds([best], limit, self.work, count=count, goal=goal):
-                    best = min(best, found, key=rank)
+                for result in annealer.rounds([best], limit, self.work, count=count, goal=goal):
+                    best = min(best, result, key=rank)
         self.clock.note(ending.stop)
         self.stop |= ending.stop
         return best
@@ -331,10 +331,10 @@ class _CopySearch:
     def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
         """Search briefly over a slower link; return the best schedule, timed over the actual link."""
         annealer, best = self._annealer(tuning.SLOWER), starts[0]
-        begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
+        started = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
         work, count = int(tuning.SLOWER_PART * self.work), self.effort.first_searches
-        for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
-            best = found
+        for result in annealer.rounds(started, limit, work, count=count, goal=goal):
+            best = result
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 
     def _on_host(self, simulation: Simulation) -> Bool:

@@ -99,12 +99,12 @@ class _RowBuilder:
                 self.figures = self.seen[key]
                 return None
             decision = mirror_schedule(graph, counts)
-        found = evaluated(graph, decision, details) if evaluate else Candidate(decision, details)
-        if found.simulation is not None:
-            self.figures = found.figures
+        built = evaluated(graph, decision, details) if evaluate else Candidate(decision, details)
+        if built.simulation is not None:
+            self.figures = built.figures
         if key:
             self.seen[key] = self.figures
-        return found
+        return built
 
 
 def longest_row(graph: ComputationGraph) -> int:

@@ -155,8 +155,8 @@ def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
     indptr, source = graph.predecessors
     reader = row_of(indptr, np.int32)
     within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
-    wanted = within[reader] & within[source]
-    return reader[wanted], source[wanted]
+    inner = within[reader] & within[source]
+    return reader[inner], source[inner]
 
 
 def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
@@ -245,10 +245,10 @@ def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, 
     """For each node v, the nodes among v and its predecessors whose gradients read a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
-    found = np.sort(node * np.int64(n + 1) + owner)
-    found = found[np.append(True, found[1:] != found[:-1])[: found.size]]
-    found = found[_among(found, near)]
-    return group_rows(found // (n + 1), (found % (n + 1)).astype(np.int32), n)
+    pairs = np.sort(node * np.int64(n + 1) + owner)
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
+    pairs = pairs[_among(pairs, near)]
+    return group_rows(pairs // (n + 1), (pairs % (n + 1)).astype(np.int32), n)
 
 
 def _among(keys: Int64, others: Int64) -> Bool:

@@ -37,8 +37,8 @@ def chain_of_stages(graph: ComputationGraph) -> str | None:
 
 def stages_of(graph: ComputationGraph) -> "ChainStages | None":
     """Return the stages of a training graph, or None if there are fewer than two; computed once."""
-    found: ChainStages | None = derived(graph, "chain_stages", lambda: _recognised(graph))
-    return found
+    stages: ChainStages | None = derived(graph, "chain_stages", lambda: _recognised(graph))
+    return stages
 
 
 class ForwardPeaks(NamedTuple):
@@ -388,14 +388,14 @@ class _StageReads:
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))
         flags = (targets & missing).view(np.uint8)
-        found = needed_nodes(
+        ancestors = needed_nodes(
             value_indptr=graph.value_indptr,
             read_indptr=indptr,
             read_indices=value.astype(np.int32),
             producer=graph.producer,
             output=flags,
         )
-        return found.view(np.bool_) & graph.forward & graph.needed
+        return ancestors.view(np.bool_) & graph.forward & graph.needed
 
 
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:

@@ -298,7 +298,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        "no chain of the family {family} keeps formula (2) within {budget!B}; the minimum is "
+        "no chain of the family {family} has formula (2) within {budget!B}; the minimum is "
         "{least!B}; give that much{wider!w}; no_remat has a peak of {reached!B}",
         family=family,
         budget=budget,
@@ -357,7 +357,7 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Keep the last block instead of recomputing it directly after its run, as formula (1) does.
+        Keep the last block, which formula (1) recomputes directly after its run.
     cap : int
 
     Returns

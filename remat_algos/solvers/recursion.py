@@ -168,9 +168,9 @@ class _Recursion:
             key = hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()
             if key not in self.ranks:
                 chosen = {**details, "batching": name, "recursion_limit": recursion_limit}
-                found = evaluated(self.graph, schedule, chosen)
-                self.ranks[key] = WORST if found.simulation is None else rank(found.figures, self.limit)
-                yield found
+                candidate = evaluated(self.graph, schedule, chosen)
+                self.ranks[key] = WORST if candidate.simulation is None else rank(candidate.figures, self.limit)
+                yield candidate
             self.best = min(self.best, self.ranks[key])
 
 

@@ -336,11 +336,11 @@ def find_solver(name: str) -> Solver | None:
 
 def get_solver(name: str) -> Solver:
     """Return the solver of that name; ValueError if it is unknown."""
-    found = find_solver(name)
-    if found is None:
+    registered = find_solver(name)
+    if registered is None:
         known = [AUTO, *(solver.name for solver in list_solvers())]
         near = did_you_mean(name, known)
         if near:
             raise ArgumentError("unknown solver {name!r}{near!w}", name=name, near=near)
         raise ArgumentError("unknown solver {name!r}; use {known!l}", name=name, known=known)
-    return found
+    return registered

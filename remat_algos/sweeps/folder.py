@@ -69,11 +69,11 @@ class SweepFolder:
                 "{folder!p} is not the folder of a sweep: its sweep.json is another file; name a new folder",
                 folder=path,
             )
-        if (found := record.get("version")) != VERSION:
+        if (actual := record.get("version")) != VERSION:
             raise SweepError(
-                "{folder!p} has version {found}; this release reads version {version}; name a new folder",
+                "{folder!p} has version {actual}; this release reads version {version}; name a new folder",
                 folder=path,
-                found=found,
+                actual=actual,
                 version=VERSION,
             )
         self._whole = set[str]()

@@ -104,8 +104,8 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
         return {"stop": self.stop.value, **entries(self, "left damaged rows=records")}
 
     def heading(self) -> Iterator[str]:
-        found = counted(len(self.jobs), "result") if self.records else "no results yet"
-        yield f"{shortened_path(self.folder)}: {found}"
+        count = counted(len(self.jobs), "result") if self.records else "no results yet"
+        yield f"{shortened_path(self.folder)}: {count}"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on failed and unsolved jobs."""
@@ -217,7 +217,7 @@ class SweepResults(Result, Sequence[dict[str, Any]]):
 def results_of(
     store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
 ) -> SweepResults:
-    """Return all results in a folder, sorted, or those of `jobs` (name, name of the graph), in their order."""
+    """Return the results of `jobs`, pairs (name, name of the graph), in their order; or all results, sorted."""
     if jobs is None:
         rows, damaged = list[dict[str, Any]](), 0
         for figures in store.figures():

@@ -87,13 +87,13 @@ def _rows(
             break
         walk = Walk(part.memory, places, costly)
         if grid == "paper":
-            found, sweep = paper_grid(walk), "paper"
+            segmentations, sweep = paper_grid(walk), "paper"
         else:
             max_budgets = [tuning.LONGEST_ROW, longest_row(graph)]
             if costly is not None:
                 max_budgets = [max(tuning.FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
             part_of_time = walking.share(1 / (len(walks) - done))
-            found, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
+            segmentations, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
             clock.note(part_of_time.stop)
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
         for last in both(keep_last):
@@ -103,7 +103,7 @@ def _rows(
                         partial(_counts, part, segmentation.cuts, last, costly),
                         {"budget": segmentation.budget, **chosen, "keep_last": last},
                     )
-                    for segmentation in found
+                    for segmentation in segmentations
                 ]
             )
         with suppress(OutOfTime):  # keep the finished rows
@@ -151,14 +151,14 @@ def _smallest_allocated(
     # The stop is passed on only after the best candidates have been yielded.
     with until_stopped() as ending:
         for each in candidates:
-            found = evaluated(graph, each.schedule, each.details)
-            if found.simulation is None:
-                unsound = found
+            candidate = evaluated(graph, each.schedule, each.details)
+            if candidate.simulation is None:
+                unsound = candidate
                 continue
-            found = replace(found, details={**found.details, "allocation": allocated(found.simulation)})
-            keep_undominated(kept, found, lambda each: (each.details["allocation"], each.figures[1]))
-            if limit is not None and max(found.details["allocation"], found.figures[0]) <= limit:
-                keep_undominated(fitting, found, lambda each: each.figures[::-1])
+            candidate = replace(candidate, details={**candidate.details, "allocation": allocated(candidate.simulation)})
+            keep_undominated(kept, candidate, lambda each: (each.details["allocation"], each.figures[1]))
+            if limit is not None and max(candidate.details["allocation"], candidate.figures[0]) <= limit:
+                keep_undominated(fitting, candidate, lambda each: each.figures[::-1])
     if not kept:
         yield from [unsound] if unsound is not None else []
     elif limit is not None:
@@ -215,29 +215,29 @@ def exact_sweep(
 ) -> tuple[list[Segmentation], str]:
     """Return all distinct segmentations and "exact"; above `max_exact`, those of `otherwise` budgets and "thinned"."""
     clock = clock or Clock()
-    found, work, half = [], 0, clock.share(0.5)
+    segmentations, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):
-        found.append(segmentation)
+        segmentations.append(segmentation)
         work += len(segmentation.cuts)
-        if len(found) > max_exact or work > tuning.MAX_CUTS or half.late:
+        if len(segmentations) > max_exact or work > tuning.MAX_CUTS or half.late:
             if half.late:
                 clock.note(Stop.DEADLINE)
-            return _growing(walk, found[0], otherwise, clock), "thinned"
-    return found, "exact"
+            return _growing(walk, segmentations[0], otherwise, clock), "thinned"
+    return segmentations, "exact"
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
     """Return `first` and the segmentations of geometrically spaced budgets, as many as time allows."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
-    found = [first]
+    segmentations = [first]
     # From the largest budget down, since large budgets have few cuts and take little time.
     for budget in coarse_first(budgets[::-1].tolist()):
-        found.append(walk.segmentation(budget))
+        segmentations.append(walk.segmentation(budget))
         if clock.late:
             clock.note(Stop.DEADLINE)
             break
-    return sorted(found, key=lambda segmentation: segmentation.budget)
+    return sorted(segmentations, key=lambda segmentation: segmentation.budget)
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:

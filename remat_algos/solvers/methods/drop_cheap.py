@@ -81,8 +81,8 @@ def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: f
 def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
     if keep not in ("heavy", "mxnet"):
         raise ArgumentError("keep is {keep!r}; use heavy or mxnet", keep=keep)
-    given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
-    several = [name for name, is_given in given.items() if is_given]
+    choices = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
+    several = [name for name, is_chosen in choices.items() if is_chosen]
     if len(several) > 1:
         raise ArgumentError(
             "{one} alone determines what is dropped; leave out {other}", one=several[0], other=several[1]

@@ -85,12 +85,12 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
             operations = sorted({*filter(None, ops.values())})
             if not operations:
                 raise ArgumentError(
-                    "{option} names {word!r}, no operation or layer of this graph; it names no operations",
+                    "{option} names {word!r}, which is not a layer of this graph; it has no names of operations",
                     option=option,
                     word=word,
                 )
             raise ArgumentError(
-                "{option} names {word!r}, no operation or layer of this graph; it has the operations {operations!l}",
+                "{option} names {word!r}, which is no operation or layer; the operations are {operations!l}",
                 option=option,
                 word=word,
                 operations=operations,

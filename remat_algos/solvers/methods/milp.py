@@ -111,7 +111,7 @@ class _Programs:
         """Return the cheapest schedule within a limit, with its bound; None if nothing fits or the time runs out."""
         one_pass = self.graph.needed_compute
         if self.first.figures[0] <= limit and self._allows(self.first):
-            found, gap = self.first, 0.0
+            candidate, gap = self.first, 0.0
             bound = one_pass
         elif limit < self.floor or limit <= 0 or not self.program.runs:
             return None
@@ -119,15 +119,19 @@ class _Programs:
             result, bound = self._solve(limit)
             if result.x is None:
                 return None
-            found, gap = self._candidate(result), float(result.mip_gap)
+            candidate, gap = self._candidate(result), float(result.mip_gap)
             # HiGHS may violate rows within its tolerance: solve again with a margin.
-            if found.figures[0] > limit or not self._allows(found):
+            if candidate.figures[0] > limit or not self._allows(candidate):
                 result, _ = self._solve(limit, int(np.ceil(tuning.PROGRAM_SLACK * self.program.top)))
-                found = found if result.x is None else self._candidate(result)
+                candidate = candidate if result.x is None else self._candidate(result)
         details = {"variables": self.program.n_columns, "mip_gap": gap}
-        known = bounded and found.figures[0] <= limit and self._allows(found)
+        known = bounded and candidate.figures[0] <= limit and self._allows(candidate)
         return Candidate(
-            found.schedule, details, bound if known else None, SCOPE if known else None, simulation=found.simulation
+            candidate.schedule,
+            details,
+            bound if known else None,
+            SCOPE if known else None,
+            simulation=candidate.simulation,
         )
 
     def _allows(self, candidate: Candidate) -> bool:

@@ -143,8 +143,8 @@ class UnitChain:
 
 
 def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
-    found: UnitChain | None = derived(graph, "unit_chain", lambda: _recognised(graph))
-    return found
+    chain: UnitChain | None = derived(graph, "unit_chain", lambda: _recognised(graph))
+    return chain
 
 
 def _recognised(graph: ComputationGraph) -> UnitChain | None:

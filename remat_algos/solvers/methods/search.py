@@ -115,9 +115,9 @@ def _run(
     if not graph.needed.any():
         return
     n_limits = task.budgets or tuning.FRONTIER_LIMITS
-    for found in searches.frontier(n_limits) if task.limit is None else searches.within(task.limit):
-        details = {"moves": found.moves, "start": found.start}
-        yield Candidate(found.simulation.schedule, details, simulation=found.simulation, run=run)
+    for result in searches.frontier(n_limits) if task.limit is None else searches.within(task.limit):
+        details = {"moves": result.moves, "start": result.start}
+        yield Candidate(result.simulation.schedule, details, simulation=result.simulation, run=run)
 
 
 class _LimitSearch:
@@ -204,8 +204,8 @@ class _LimitSearch:
             return best
         work = self._in_time(min(tuning.UNMET_WORK * self.work, tuning.UNMET_MAX))
         seeds = [best, *self._seeds(limit), *self.by_part]
-        found = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL, lowest=True)
-        return min(best, found or best, key=lambda each: each.figures)
+        result = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL, lowest=True)
+        return min(best, result or best, key=lambda each: each.figures)
 
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
         """On small graphs, search longer from the best schedule until nothing improves.
@@ -222,10 +222,10 @@ class _LimitSearch:
             if self.annealer.meets(best, limit, max(self.graph.needed_compute, goal)):
                 return
             work = self._in_time(min(tuning.AGAIN_WORK * self.work, tuning.AGAIN_MAX))
-            found = yield from self._rounds([order or best], limit, work // 2 if order else work)
-            if order is None and (found is None or found.figures == before):
+            result = yield from self._rounds([order or best], limit, work // 2 if order else work)
+            if order is None and (result is None or result.figures == before):
                 return
-            best = min(best, found or best, key=lambda each: self.annealer.key(each, limit))
+            best = min(best, result or best, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Yield schedules of falling peaks, down to the sought peak; `part` is the share of the remaining progress."""
@@ -249,9 +249,9 @@ class _LimitSearch:
             limit = max(self.bound, int(shares[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound), *self.by_part]
             part /= 1 - part  # keeps parts equal
-            found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
-            if found is not None and found.figures[0] < best.figures[0]:
-                best = found
+            result = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
+            if result is not None and result.figures[0] < best.figures[0]:
+                best = result
             else:
                 place += 1
             count += 1
@@ -292,8 +292,8 @@ class _LimitSearch:
         bests, best, key = dict[int, Annealed](), self.first, self.annealer.key
         self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - tuning.BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):
-            (found,) = yield from self.annealer.each([(limit, [best])], int(share * i))
-            bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: key(each, limit))
+            (result,) = yield from self.annealer.each([(limit, [best])], int(share * i))
+            bests[limit] = best = min([result, *self._seeds(limit, lowest)], key=lambda each: key(each, limit))
         for i, limit in enumerate(limits):
             work = int(share * (len(limits) - 1 - i))
             (best,) = yield from self.annealer.each([(limit, [best, bests[limit]])], work)

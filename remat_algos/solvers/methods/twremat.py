@@ -67,10 +67,10 @@ def twremat(
             while run.go_on():
                 clock.check()
             if run.done:
-                found = TreeDecomposition.of(run.elimination()).reduce()
-                about = {"order": order, "width": found.width}
-                yield SeparatorTree.balanced(found, part.nodes.size), {**about, "separators": "balanced"}
-                yield SeparatorTree.cheapest(found, part.memory), {**about, "separators": "cheapest"}
+                decomposition = TreeDecomposition.of(run.elimination()).reduce()
+                about = {"order": order, "width": decomposition.width}
+                yield SeparatorTree.balanced(decomposition, part.nodes.size), {**about, "separators": "balanced"}
+                yield SeparatorTree.cheapest(decomposition, part.memory), {**about, "separators": "cheapest"}
             else:
                 yield from 2 * [(None, {})]
 
