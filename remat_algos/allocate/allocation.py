@@ -306,8 +306,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         overwriting = self.over >= 0
         if not overwriting.any():
             return
-        # Entries of -1 index the last buffer; `overwriting` masks them.
-        under = self.over
+        under = self.over  # -1 is masked by `overwriting`
         twice = np.flatnonzero(np.bincount(under[overwriting]) > 1)
         for wrong, fault in (
             (np.isin(under, twice), "which another buffer is also written over"),
@@ -324,8 +323,7 @@ def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
     if not size.size:
         return 0, 0
     steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
-    # At equal steps, buffers end before others begin.
-    order = np.lexsort((change, steps))
+    order = np.lexsort((change, steps))  # ends before begins
     live = np.cumsum(change[order])
     return int(live.max()), int(steps[order][live.argmax()])
 

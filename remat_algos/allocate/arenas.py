@@ -213,8 +213,7 @@ class ArenaPacking(Packing):
         self, blocks: PackingBlocks, capacity: int, clock: Clock, random: np.random.Generator | None = None
     ) -> None:
         super().__init__(blocks, capacity, clock, random)
-        # The initial placement violates a required arena.
-        if (self.offset > blocks.high).any():
+        if (self.offset > blocks.high).any():  # violates a required arena
             self.size = max(self.size, capacity + 1)
 
     @property
@@ -271,8 +270,7 @@ class _Assignment:
     def run(self) -> None:
         """Search for a split, and keep it or the proof that none exists."""
         if self.extend(0):
-            # Offsets of the walls.
-            offset = self.blocks.low.copy()
+            offset = self.blocks.low.copy()  # offsets of the walls
             for arena, members in enumerate(self.members):
                 if members:
                     offset[sorted(members)] = self.row.start[arena] + self.offsets(arena)
@@ -290,8 +288,7 @@ class _Assignment:
         for arena in self.options[block]:
             length = int(self.row.length[arena])
             if (self.room[arena][sections] < size).any() or (not self.members[arena] and length in unused):
-                # Empty arenas of equal size are equivalent.
-                continue
+                continue  # equal empty arenas are equivalent
             if not self.members[arena]:
                 unused.add(length)
             self.room[arena][sections] -= size
@@ -332,8 +329,7 @@ def _known(capacities: tuple[int, ...]) -> str:
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
     """Copy whole in-place chains into new buffers, with their names and without required arenas."""
-    # The extra last entry stands for the index -1.
-    place = np.full(len(buffers) + 1, -1)
+    place = np.full(len(buffers) + 1, -1)  # last entry for index -1
     place[members] = np.arange(len(members))
     return Buffers(
         buffers.begin[members],
@@ -463,8 +459,7 @@ class _ArenaRow:
 def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
     """Place walls of `wall` bytes between the arenas of a row, and the buffers as blocks between the walls."""
     blocks = PackingBlocks.of(buffers)
-    # Required arena of each block.
-    own = np.full(len(blocks), -1)
+    own = np.full(len(blocks), -1)  # required arena of each block
     some = blocks.of_buffer >= 0
     own[blocks.of_buffer[some]] = buffers.fixed_arena[some]
     low = blocks.low + np.where(own < 0, 0, start[own])

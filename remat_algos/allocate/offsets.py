@@ -182,8 +182,7 @@ def pack(
     # Buffers of 0 bytes have block -1, the appended 0.
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]
     offset = np.where(fixed < 0, offset, fixed)
-    # Fixed buffers of 0 bytes count too.
-    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # 0 bytes count too
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)

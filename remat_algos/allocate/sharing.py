@@ -67,10 +67,8 @@ def share_storage(
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
-    # An overwritten buffer passes its block on.
-    frees[rounded.over[~fresh]] = False
-    # Ties: the buffer that began last ends first.
-    ends = np.lexsort((-rounded.begin, rounded.end))
+    frees[rounded.over[~fresh]] = False  # it passes on its block
+    ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last to begin first
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for ratio in _match_ranges(rounded.size) if match_range is None else (match_range,):

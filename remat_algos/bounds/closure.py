@@ -22,8 +22,7 @@ from remat_algos.kernels.closure import ClosureSearch
 if TYPE_CHECKING:
     from remat_algos.bounds.link_bound import LinkCuts
 
-# Greater than any sum of costs or bytes.
-MAX_PRICE = MAX_LIMIT = 2**62
+MAX_PRICE = MAX_LIMIT = 2**62  # greater than any sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)

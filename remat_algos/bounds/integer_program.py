@@ -10,14 +10,11 @@ from remat_algos.bounds import tuning
 from remat_algos.c_output import without_debug_lines
 from remat_algos.ir.arrays import Int64
 
-# Status codes of SciPy's `milp`.
-SOLVED, STOPPED, INFEASIBLE = 0, 1, 2
+SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status codes of SciPy's `milp`
 
 
-# State of a variable without a fixed value.
-FREE = -1
-# Variables with a fixed value in every program.
-ZERO, ONE = CONSTANTS = 0, 1
+FREE = -1  # not fixed
+ZERO, ONE = CONSTANTS = 0, 1  # constants of every program
 
 
 class ProgramRows:

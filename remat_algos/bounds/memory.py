@@ -152,8 +152,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> tuple
         for cut in one_pass_cuts(graph, clock):
             bound = cut
         upper = int(bytes_in_id_order(graph).max(initial=0))
-        # In-place updates may have to wait for later readers.
-        if graph.updates.any():
+        if graph.updates.any():  # updates may have to wait
             upper = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
         lowest, order = lowest_one_pass(graph, bound, upper, clock.check)
         return np.array([lowest, *([] if order is None else order.tolist())], np.int64)
@@ -238,8 +237,7 @@ def one_pass_cuts(graph: ComputationGraph, clock: Clock) -> Iterator[int]:
     """Yield increasing lower bounds on the peak of every one-pass order, from minimum cuts."""
     reads = min(2 * tuning.PATHS_WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    # The first part cannot be stopped.
-    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:
+    if clock.left is not None and reads > tuning.READS_A_SECOND * clock.left:  # the first part is uninterruptible
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)

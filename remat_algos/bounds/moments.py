@@ -232,13 +232,10 @@ class _Program:
         self.future = {w: descendants(graph, v) for w, v in self.moments.items()}
         for w, v in self.moments.items():
             self.future[w][v] = False
-        # Every needed node has run at the end.
-        self.past[len(chain) + 1] = graph.needed
+        self.past[len(chain) + 1] = graph.needed  # the end of the schedule
         self.repeatable = _repeatable(graph)
-        # At most one variable of each column is 1.
-        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]
-        # Upper bound: the compute of a solution.
-        self.above = inf
+        self.single_runs = self.variables.windows[:, ~self.repeatable & graph.needed]  # at most one per column
+        self.above = inf  # upper bound
         self.state: Int8 = np.full(self.variables.size, FREE, np.int8)
         self._fix()
         self.clauses = np.concatenate(
@@ -282,13 +279,11 @@ class _Program:
         needed = graph.needed[reader]
         reader, read = reader[needed], graph.read_indices[needed]
         outputs = np.flatnonzero(graph.output)
-        # An output stays live after it is computed.
-        for w in self.moments:
+        for w in self.moments:  # outputs stay live
             if w > 1:
                 yield at.live[w][outputs], ZERO, at.live[w - 1][outputs]
             yield at.live[w][outputs], ZERO, at.windows[w - 1][producer[outputs]]
-        # A kept value is live or loaded later.
-        for w in self.moments:
+        for w in self.moments:  # kept: live or loaded later
             yield at.live[w][at.leaving], at.loaded[w], at.kept[w][at.leaving]
         for (a, b), runs in at.runs.items():
             # A value that is read in the span, or kept at its end, is kept at its start or computed in the span.
@@ -301,8 +296,7 @@ class _Program:
                 yield *parts, runs
                 for part in parts:
                     yield runs, ZERO, part
-            # Ancestors of a moment have run before it.
-            if a == 1:
+            if a == 1:  # ancestors have run before
                 due = self.past[b]
                 yield at.runs[0, 1][due], runs[due], ONE
 

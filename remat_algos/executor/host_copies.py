@@ -41,8 +41,7 @@ class ThreadEngine:
     def __init__(self, host: Array, way: str, latency: float, rate: float, events: list[Action]) -> None:
         self._host, self._way, self._latency, self._rate, self._events = host, way, latency, rate, events
         self._jobs: SimpleQueue[Any] = SimpleQueue()
-        # Released to stop the thread.
-        self._running = Lock()
+        self._running = Lock()  # released to stop the thread
         self._running.acquire()
         self._stopped = False
         self._thread = Thread(target=self._work, daemon=True)
@@ -62,8 +61,7 @@ class ThreadEngine:
 
     def close(self) -> None:
         """Stop the engine; no copy is running when this returns."""
-        # Raised by a second call.
-        with suppress(RuntimeError):
+        with suppress(RuntimeError):  # raised by a second call
             self._running.release()
         self._jobs.put(None)
         if self._thread.is_alive():
@@ -77,16 +75,14 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            # Drop the references, so that a waiting thread may free the array.
-            del job, array
+            del job, array  # a waiting thread may free
             for waiting in ended:
                 waiting.put(error)
 
     def _move(self, value: int, array: Array, offset: int, after: Ended | None) -> None:
         if after is not None:
             error = after[1].get()
-            # Put the result back for the next load of the value.
-            after[1].put(error)
+            after[1].put(error)  # for the value's next load
             if error is not None:
                 raise error
         self._events.append((self._way, value))
@@ -146,8 +142,7 @@ class HostCopies:
         self._on, self._link, self._peak = on, link, simulation.host_peak
         self._value: list[int] = simulation.lifetimes.value.tolist()
         self._size: list[int] = simulation.graph.memory.tolist()
-        # By step: values that leave the host after it.
-        self._gone: list[list[int]] = [[] for _ in steps]
+        self._gone: list[list[int]] = [[] for _ in steps]  # values to remove, by step
         self._offset: dict[int, int] = {}
         self._capacity = self._place(steps)
         self._engines: dict[str, Engine] = {}
@@ -158,8 +153,7 @@ class HostCopies:
 
     def _place(self, steps: list[Step]) -> int:
         """Assign each value an offset in host memory; return the total size."""
-        # By instance: the step that first reads it.
-        read: dict[int, int] = {}
+        read: dict[int, int] = {}  # first read of each instance
         for at, step in enumerate(steps):
             for _, i in step.reads:
                 read.setdefault(i, at)
@@ -167,8 +161,7 @@ class HostCopies:
         last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
         for x, (i, at) in last.items():
             self._gone[read.get(i, at)].append(x)
-        # Loads that are never read arrive a step later.
-        end = [read.get(i, at + 1) + 1 for i, at in last.values()]
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # unread loads arrive later
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
         allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
         if allowed is not None and self._peak <= allowed < allocation.size:

@@ -101,8 +101,7 @@ class TrackingMemory(Memory):
         if self._pattern:
             array.fill(PATTERN)
         number = id(array)
-        # The callback runs at once if there are no other references.
-        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))
+        self._overdue[number] = weakref.ref(array, self._gone(number, array.size))  # may call back at once
 
     def close(self) -> None:
         self._arrays.clear()
@@ -111,8 +110,7 @@ class TrackingMemory(Memory):
 
     def _gone(self, number: int, nbytes: int) -> Any:
         def count_out(_: object) -> None:
-            # None after `close`, which resets the counts.
-            if self._overdue.pop(number, None) is not None:
+            if self._overdue.pop(number, None) is not None:  # None after `close`
                 self.used -= in_chunks(nbytes)
                 self.used_raw -= nbytes
 
@@ -133,8 +131,7 @@ class PoolMemory(Memory):
         bytes_allowed = checked_limit(limit)
         self._pool = backend.xp.cuda.MemoryPool()
         if limit is not None:
-            # CuPy reads 0 as no limit.
-            self._pool.set_limit(size=max(bytes_allowed, 1))
+            self._pool.set_limit(size=max(bytes_allowed, 1))  # 0 means no limit
         self._limit = limit
         self._hook = _pool_hook(backend.xp.cuda)
         self._arrays: dict[int, Array] = {}
@@ -174,8 +171,7 @@ class PoolMemory(Memory):
         if self._pattern and array.size:
             array.fill(PATTERN)
         del array
-        # Bytes before the free do not count in the peak of the next step.
-        self._hook.high = self._hook.now
+        self._hook.high = self._hook.now  # excluded from the next peak
 
     def peak(self) -> int:
         """Maximum of `used` since the last call or the last free."""

@@ -51,8 +51,7 @@ def mixing_costs(backend: str) -> MixingCosts:
     operators, schedule = SyntheticOperators(graph), Schedule(np.arange(graph.n_nodes, dtype=np.int32))
     n = tuning.TIMED_RUNS + 1
     runs = [execute(graph, schedule, operators, backend=backend, timed=True).seconds for _ in range(n)]
-    # The first run compiles and touches memory.
-    samples = np.array(runs[1:], np.float64)
+    samples = np.array(runs[1:], np.float64)  # without the warm-up
     deeds, kind = np.unique(_deeds(graph), axis=0, return_inverse=True)
     seconds = np.array([np.median(samples[:, kind.ravel() == k]) for k in range(len(deeds))])
     shares = deeds / np.maximum(seconds, 1e-9)[:, None]
@@ -86,8 +85,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
             edges += [(first + k, len(memory)) for k in range(reads - 1)] + [(short, len(memory))]
             memory.append(4 * size)
     output = np.zeros(len(memory), bool)
-    # Other values are freed after their last read.
-    output[-1] = True
+    output[-1] = True  # others are freed earlier
     return ComputationGraph.from_edges(edges, memory=memory, output=output)
 
 

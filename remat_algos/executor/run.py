@@ -49,8 +49,7 @@ class BufferKeys:
 
     instance: list[int]
     workspace: list[int]
-    # By key: the key of the buffer that it overwrites, or -1.
-    over: list[int]
+    over: list[int]  # overwritten key, or -1
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
@@ -126,8 +125,7 @@ class RunLoop:
             if self._checking:
                 self._check_reads(reads_of[node])
             if self._timed:
-                # Exclude the launch time of kernels, which is spent in Python.
-                self._on.keep_busy()
+                self._on.keep_busy()  # excludes the launch time
                 self._marks.append(mark())
             run(node, reads, residents_of[node], values, workspace)
             if self._timed:
@@ -136,8 +134,7 @@ class RunLoop:
             self._used_raw.append(memory.used_raw)
             self._total.append(memory.total)
             if self._checking and workspace is not None:
-                # Destroys a value that overlaps the workspace.
-                workspace.fill(PATTERN)
+                workspace.fill(PATTERN)  # destroys overlapping values
             for i, array in zip(computed, values, strict=True):
                 sums[i] = _word(checksum(array)) if self._checking else checksum(array)
                 arrays[i] = array
@@ -146,8 +143,7 @@ class RunLoop:
                     newest[value[i]] = i
             if self._checking:
                 self._check_reads_after(reads_of[node], reads, served, computed)
-            # Drop the references, so that `memory` has the only ones.
-            reads, values, workspace, array = (), (), None, None
+            reads, values, workspace, array = (), (), None, None  # only `memory` keeps references
             if scratch[node]:
                 free(scratch_key[step])
             if copies is not None:
@@ -221,8 +217,7 @@ class RunLoop:
         """Return the instances that a step reads, and their arrays; StaleValueError if one is not live."""
         try:
             served = [self._newest[x] for x in reads]
-            # A tuple, so that operators cannot replace entries.
-            return served, tuple([self._arrays[i] for i in served])
+            return served, tuple([self._arrays[i] for i in served])  # operators cannot replace entries
         except KeyError:
             raise self._missing(reads) from None
 
@@ -455,8 +450,7 @@ def execute(
     except BaseException as error:
         loop.release()
         _clear_frames(error, outer)
-        # Raised by residents, or by an operator's own arrays.
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError):  # from residents or operators
             raise OutOfMemoryError(
                 "{where!w}, which ran out of memory: {error!e}",
                 where=loop.where(),
@@ -477,8 +471,7 @@ def execute(
             copies.close()
         loop.release()
         del loop
-        # Kernels that are still running may write to freed memory.
-        with suppress(Exception):
+        with suppress(Exception):  # kernels may still write
             on.synchronize()
         if memory is not None:
             # Closed again: the first time, the run still had references to memory.

@@ -392,8 +392,7 @@ class MonitoredOperators:
         self.operators, self._start = operators, start
         self.runs: Int64 = np.zeros(n_nodes, np.int64)
         self._backend: Backend | None = None
-        # Addresses of the values.
-        self._values: list[int] = []
+        self._values: list[int] = []  # addresses of the values
         self._workspaces: list[int] = []
         self._free_before = self._min_free = 0
 
@@ -418,8 +417,7 @@ class MonitoredOperators:
         """Return the residents of the operators, restored to their initial contents."""
         arrays = self.operators.residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
-            # `execute` reports the error.
-            return arrays
+            return arrays  # `execute` reports the error
         if not self._start and arrays:
             self._start += [np.array(backend.to_host(array)) for array in arrays]
         with backend.uncounted():

@@ -48,8 +48,7 @@ def frozen(
         raise _not_a_number(what, values, array, np.dtype(dtype))
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
-            # Already immutable: no copy is needed.
-            return array
+            return array  # already immutable
         return _over_bytes(array)
     with np.errstate(invalid="ignore"):
         result = array.astype(dtype)
@@ -71,8 +70,7 @@ def entry_names(values: Any) -> list[Any] | None:
 
 def index_of(values: Any) -> list[Any] | None:
     """Return the index of a pandas Series or of an xarray DataArray; None for other types."""
-    # In lists and strings `index` is a method.
-    index = getattr(values, "index", None)
+    index = getattr(values, "index", None)  # a method in lists
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
     return None if index is None or callable(index) or not isinstance(index, Iterable) else list(index)

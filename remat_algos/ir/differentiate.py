@@ -220,8 +220,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     node, times = reader[shares[first]], _ratio(factor)
     p, q = times.numerator, times.denominator
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
-    # In units of 1 / q.
-    cost = [q * gradient if gradient >= 0 else p * forward for gradient, forward in own]
+    cost = [q * gradient if gradient >= 0 else p * forward for gradient, forward in own]  # in units of 1/q
     if max(cost, default=0) >= q * LARGEST_SUM:
         raise GraphError("factor {factor!r} takes the sum of compute past 2**53; give a smaller one", factor=factor)
     finer = step = 1
@@ -232,8 +231,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     whole = []
     for each, n in zip(cost, count, strict=True):
         sum_of_parts, beyond = divmod(finer * each, q)
-        # Rounded half to even, like `round`.
-        if beyond:
+        if beyond:  # half to even, like `round`
             sum_of_parts = step * round(Fraction(finer * each, q * step))
         part = sum_of_parts // (n * step) * step
         whole.append((part, sum_of_parts - n * part))
@@ -295,8 +293,7 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
     if resident is None:
         return None
     indptr, indices = resident.read_indptr, resident.read_indices
-    # The last row, index -1, is for seeds.
-    with_seed = np.append(indptr, indptr[-1])
+    with_seed = np.append(indptr, indptr[-1])  # last row: seeds
     read_indptr, read_indices = gather_rows(with_seed, indices, np.append(np.arange(indptr.size - 1), reader))
     return replace(resident, read_indptr=read_indptr, read_indices=read_indices)
 

@@ -159,8 +159,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
     Iterate: if one of them no longer reads a value, another gradient may be the last reader of that value.
     """
-    # Number of gradients that read each value.
-    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)
+    saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # reading gradients per value
     indptr, readers = graph.readers
     decoded: dict[int, int] = {}
     waiting = allowed

@@ -575,8 +575,7 @@ def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labe
     """Scale the unit of labels, and the costs of gradients."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
     if backward is not None:
-        # Clip costs that are too large in any case.
-        costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)
+        costs = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # clipped
         backward = replace(backward, grad_compute=np.where(costs < 0, costs, costs * scale))
     return labels, backward
 

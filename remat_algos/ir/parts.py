@@ -32,8 +32,7 @@ from remat_algos.ir.arrays import (
 )
 from remat_algos.text.amounts import format_compute
 
-# Marks that users put on nodes.
-KEEP, RECOMPUTE = 1, 2
+KEEP, RECOMPUTE = 1, 2  # marks of nodes
 
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 _NO_VIEWS: Mapping[str, str] = MappingProxyType({})
@@ -186,8 +185,7 @@ class GradientNames:
     def __iter__(self) -> Iterator[str]:
         nodes = self.labels.of_nodes(self.n_nodes)
         of = [*self.labels.of_values(self.value_indptr), *self.residents]
-        # OF_ALL and OF_LOSS are negative indices.
-        last = [*(f"@{name}" for name in nodes), "", "@loss"]
+        last = [*(f"@{name}" for name in nodes), "", "@loss"]  # negative: OF_ALL, OF_LOSS
         yield from nodes
         for x, w in zip(self.target.tolist(), self.reader.tolist(), strict=True):
             yield f"grad({of[x]}){last[w]}"

@@ -273,8 +273,7 @@ class _Assembly:
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
-        # Checked before rounding.
-        self._checked(costs, nodes, "compute")
+        self._checked(costs, nodes, "compute")  # checked before rounding
         grad_costs = self._read([node.grad_compute for node in nodes], nodes, "grad_compute", cost_of)
         self._checked(grad_costs, nodes, "grad_compute", -1)
         whole, scale = self._whole_costs([*costs, *grad_costs])
@@ -447,8 +446,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         listed_edges = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
         pairs = np.asarray(listed_edges)
     except (TypeError, ValueError) as error:
-        # Not iterable, or ragged.
-        raise GraphError(NO_PAIRS) from error
+        raise GraphError(NO_PAIRS) from error  # not iterable, or ragged
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
     if pairs.dtype.kind == "f":
@@ -457,8 +455,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         raise GraphError(NO_PAIRS)
     if pairs.dtype.kind == "O" and (empty := [i for i, pair in enumerate(pairs.tolist()) if None in pair]):
         raise GraphError("edge {empty} has None for a node; give two ids or names", empty=empty[0])
-    # Unsigned 64-bit ids, such as hashes.
-    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:
+    if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # hashes, for example
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
 

@@ -141,8 +141,7 @@ def _exponentials() -> Float64:
     return np.round(-np.log(middle) * 2**16) / 2**16
 
 
-# A goal that any schedule within the limit meets.
-ANY_GOAL = 2**62
+ANY_GOAL = 2**62  # any schedule within the limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,8 +191,7 @@ class Annealer:
         self.kernel, self.done = self._kernel(random), 0
         # Progress text; callers set it when they have a better result.
         self.so_far = ""
-        # Number of further kernels.
-        self.n_others = 0
+        self.n_others = 0  # number of further kernels
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
         """Simulate a schedule; with a link, also delay frees and stores if that saves time."""

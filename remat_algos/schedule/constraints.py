@@ -284,8 +284,7 @@ class Constraints:
         if not over.size:
             return None
         order = simulation.schedule.order
-        # Sorted by node, then by step.
-        steps = np.argsort(order, kind="stable")
+        steps = np.argsort(order, kind="stable")  # by node, then by step
         step = int(steps[np.searchsorted(order[steps], over) + self.run_limit[over]].min())
         node, limit = int(order[step]), int(self.run_limit[order[step]])
         return f"step {step} is run {limit + 1} of {shortened(self.graph.labels[node])}; its max_runs is {limit}"

@@ -24,8 +24,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
     def run() -> list[Any]:
         once = simulate(unmarked, emit(graph, np.flatnonzero(graph.needed).astype(np.int32)))
-        # Without the graph, which would form a reference cycle.
-        return [once.schedule, once.lifetimes, once.memory_trace]
+        return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph: no cycle
 
     return unchecked(unmarked, *derived(graph, "baseline", run))
 
@@ -278,8 +277,7 @@ def _never_recomputed(graph: ComputationGraph) -> Bool:
     """bool[n]: forward nodes that no chain recomputes."""
     if not graph.n_nodes:
         return np.zeros(0, bool)
-    # Nodes whose values are all outputs are never missing.
-    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])
+    pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # never missing
     return ((clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
 
 
@@ -321,8 +319,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
     i = n_blocks - 1
     for step in range(n_forward, order.size):
         node = order[step]
-        # An update right after a block belongs to the block.
-        while i and due[i] == 0 and not graph.updates[node]:
+        while i and due[i] == 0 and not graph.updates[node]:  # updates may follow a block
             i -= 1
         phase[step] = 2 * n_blocks - 1 - i
         if of_blocks[node] and (not graph.forward[node] or home[node] == i):

@@ -305,8 +305,7 @@ class Simulation:
             stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
-        # Maps a value to the instance that a step reads.
-        serving: dict[int, int] = {}
+        serving: dict[int, int] = {}  # newest instance by value
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             loads = range(made_by[step], made_by[step] + n_loads[step])
             serving.update((value[i], i) for i in loads)

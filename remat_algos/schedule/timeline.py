@@ -167,8 +167,7 @@ class Timeline:
         if best.stores.size < 2:
             return best
         bare = simulate(graph, Schedule(schedule.order, schedule.loads)).lifetimes
-        # Step at which the first instance of each value is freed.
-        release = np.zeros(graph.n_values, np.int64)
+        release = np.zeros(graph.n_values, np.int64)  # end of each first instance
         value, first = np.unique(bare.value, return_index=True)
         release[value] = bare.end[first]
         while trials > 0:
@@ -293,8 +292,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, lea
                 places.pop()
             best, node = max(best, places[-1] if places else -1), node >> 1
         if best < 0:
-            # Everything live at the step is used by it.
-            break
+            break  # no candidate is left
         gone[best] = True
         instance, before, after = gaps[best].tolist()
         trace[before + 1 : after] -= size[best]

@@ -161,8 +161,7 @@ def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[S
     graph, schedule = simulation.graph, simulation.schedule
     value, memory, workspace = simulation.lifetimes.value.tolist(), graph.memory.tolist(), graph.workspace.tolist()
     first, all_names = schedule.first_run.tolist(), graph.value_names()
-    # Live instances in order of creation.
-    live: dict[int, str] = {}
+    live: dict[int, str] = {}  # live, in order of creation
     total, peak = 0, simulation.peak_memory
 
     def row(action: str, name: str, extra: int = 0, *, runs: bool = False) -> StepRow:

@@ -93,13 +93,11 @@ def minimum_vertex_cut(
         raise ArgumentError("closest is {closest!r}; use sink or source", closest=closest)
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
-    # Greater than the weight of any cut.
-    free = int(weights[cuttable].sum()) + 1
+    free = int(weights[cuttable].sum()) + 1  # greater than any cut
     # Split each vertex that may be cut: arcs enter its own half and leave the other half.
     leave = np.arange(n)
     leave[cuttable] = n + np.arange(cuttable.size)
-    # The whole flow passes through the gate, which keeps sums small.
-    source, gate, sink = (n + cuttable.size + i for i in range(3))
+    source, gate, sink = (n + cuttable.size + i for i in range(3))  # the gate keeps sums small
     begins, ends = np.asarray(sources, np.int64), np.asarray(sinks, np.int64)
     tails = (cuttable, [source], np.full(begins.size, gate), leave[np.asarray(tail, np.int64)], leave[ends])
     heads = (leave[cuttable], [gate], begins, np.asarray(head, np.int64), np.full(ends.size, sink))

@@ -386,8 +386,7 @@ class PathDecomposition(Bags):
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)
-        # The last assignment to a vertex wins.
-        last[self.bag_indices] = bags
+        last[self.bag_indices] = bags  # last assignment wins
         first[self.bag_indices[::-1]] = bags[::-1]
         return first, last
 

@@ -348,8 +348,7 @@ def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
     """Return the bags of an order of some vertices; all others are in the last bag."""
     bag_indptr, bags = kernel.elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
-    # Number of pairs within bags.
-    joined = bags.size - order.size + left * (left - 1) // 2
+    joined = bags.size - order.size + left * (left - 1) // 2  # number of pairs within bags
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
 
 

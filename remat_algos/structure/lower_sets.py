@@ -234,8 +234,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
     candidates = _single_boundaries(graph, part)
     step = max(1, int(size.sum()) // math.isqrt(len(candidates) + 2))
     cuts: list[int] = []
-    # The multiple of the step that M(L) has to pass.
-    passed = 1
+    passed = 1  # multiple that M(L) must pass
     for lower_set in candidates:
         n_bytes = int(size[_members(lower_set, graph.n_nodes)].sum())
         if n_bytes > passed * step and not (cuts and cuts[-1] & ~lower_set):
@@ -255,8 +254,7 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             readers[u] |= 1 << v
     below = {v: 1 << v for v in rows}
-    # For the ancestors of v.
-    readers_below = dict.fromkeys(rows, 0)
+    readers_below = dict.fromkeys(rows, 0)  # for the ancestors of v
     for v, row in rows.items():
         for u in row:
             below[v] |= below[u]

@@ -188,8 +188,7 @@ class SeparatorTree:
         [1, 0, 2, 3]
         """
         check_kind(path, PathDecomposition, "path")
-        # Ties go to the left bag, which has the smaller id.
-        return cls.balanced(path.tree(), n_vertices)
+        return cls.balanced(path.tree(), n_vertices)  # ties: the left bag
 
     @classmethod
     def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:

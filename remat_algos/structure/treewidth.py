@@ -218,8 +218,7 @@ class _Search:
         self.clock = clock
         self.best: Elimination | None = None
         self.chosen: Order = ("", None)
-        # Only the first run may stay unfinished.
-        self.unfinished: Run | None = None
+        self.unfinished: Run | None = None  # only the first may be
 
     def run(self, orders: Sequence[Order]) -> WidthBounds:
         n_tried = 0
