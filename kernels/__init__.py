@@ -1,4 +1,4 @@
-"""Compiled loops: arrays in, arrays out."""
+"""Compiled kernels, which take and return arrays."""
 
 from pathlib import Path
 

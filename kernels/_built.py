@@ -1,15 +1,17 @@
-"""Check that the compiled kernels were built from the sources beside them."""
+"""Check that the compiled kernels were built from the sources in this folder."""
 
 import hashlib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-STAMP = "_built.txt"  # written by setup.py beside the compiled kernels
-SHARED = "_cyutility"  # helpers of Cython for all kernels, compiled once
+# Written by setup.py next to the compiled kernels.
+STAMP = "_built.txt"
+# Helpers of Cython, compiled once for all kernels.
+SHARED = "_cyutility"
 
 
 def source_hash(folder: Path) -> str:
-    """Hash of every Cython source in a folder."""
+    """Hash of all Cython sources in a folder."""
     digest = hashlib.sha256()
     for source in sorted([*folder.glob("*.pyx"), *folder.glob("*.pxd")]):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -17,11 +19,11 @@ def source_hash(folder: Path) -> str:
 
 
 def build_fault(folder: Path) -> str | None:
-    """The fault of the compiled kernels in a folder, or None."""
+    """What is wrong with the compiled kernels in a folder, or None."""
     files = {file.name for file in folder.iterdir()}
     names = [SHARED, *(file.stem for file in folder.glob("*.pyx"))]
     if STAMP not in files or not all(any(name + end in files for end in EXTENSION_SUFFIXES) for name in names):
         return "the kernels of remat_algos are not built"
     if (folder / STAMP).read_text(encoding="utf-8").split()[:1] != [source_hash(folder)]:
-        return "the kernels of remat_algos were built from other sources than those beside them"
+        return "the kernels of remat_algos do not match their sources"
     return None

@@ -1,5 +1,5 @@
-# Bit sets over uint64 words, and hashes of such words.
-# Bit i of a set stands in word i >> 6 at place i & 63; unused high bits are 0.
+# Bit sets in uint64 words, and hashes of such words.
+# Bit i of a set is in word i >> 6 at position i & 63; unused high bits are 0.
 
 from libc.stdint cimport uint64_t
 
@@ -23,7 +23,8 @@ cdef extern from *:
     #endif
     """
     int remat_popcount(uint64_t word) nogil
-    int remat_lowest(uint64_t word) nogil        # place of the lowest bit; word must not be 0
+    # Position of the lowest bit; the word must not be 0.
+    int remat_lowest(uint64_t word) nogil
 
 
 cdef inline Py_ssize_t bit_words(Py_ssize_t n_bits) noexcept nogil:
@@ -58,7 +59,7 @@ cdef inline bint is_subset(const uint64_t* inner, const uint64_t* outer, Py_ssiz
 
 
 cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ssize_t start) noexcept nogil:
-    """The first bit set at or after `start`, or -1."""
+    """The first bit set from `start` on, or -1."""
     cdef Py_ssize_t i = start >> 6
     cdef uint64_t word
     if i >= n_words:
@@ -73,7 +74,7 @@ cdef inline Py_ssize_t next_bit(const uint64_t* words, Py_ssize_t n_words, Py_ss
 
 
 cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
-    """A hash of a word: one step of splitmix64."""
+    """Hash a word by one step of splitmix64."""
     word += <uint64_t>0x9E3779B97F4A7C15
     word = (word ^ (word >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * <uint64_t>0x94D049BB133111EB
@@ -81,5 +82,5 @@ cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t random_word(uint64_t bit) noexcept nogil:
-    """The word of a bit in the hash of a set."""
+    """The random word of a bit, for hashes of sets (Zobrist hashing)."""
     return mix_word(bit * <uint64_t>0x9E3779B97F4A7C15)

@@ -1,23 +1,24 @@
 # distutils: language = c++
 """Peak, cached bytes and recomputed compute of a block of a canonical schedule, for pairs of lower sets L -> L'.
 
-`block_borders` computes the borders of each lower set, `BlockGraph` holds the graph, `PairFigures` gives the figures.
+`block_borders` computes the borders of each lower set, `BlockGraph` stores the graph, `PairFigures` computes the
+figures.
 
 For the current pair, each node has a state:
 
-| state | nodes | when it is read |
+| state | nodes | when a node of the block reads it |
 | --- | --- | --- |
-| outside | not in L' | it is live, is recomputed in passing, or L and L' do not determine it: see `need` |
+| outside | not in L' | live, or recomputed in passing, or not determined by L and L': see `need` |
 | unsure | in L; whether it is kept depends on the chain | the pair is unusable |
 | missing | in the block, not kept | it is recomputed first |
 | charged | in L and kept | live; its bytes are counted in its own block |
-| kept | in the block, kept | live from the forward part on |
-| again | in the block, was recomputed | live until the block ends, longer if later blocks read it |
-| passing | outside, was recomputed for a node of the block | live only for its own readers |
-| gradient | of the backward part | live: gradients are not recomputed |
+| kept | in the block, kept | live since the forward part |
+| again | in the block, recomputed | live until the block ends, longer if later blocks read it |
+| passing | outside, recomputed for a node of the block | live only for its own readers |
+| gradient | of the backward part | live, since gradients are not recomputed |
 
-A new L sets outside, unsure and charged; a new L' missing and kept; `append` turns missing into again and outside into
-passing; `leave` undoes the changes of L' and of the order.
+A new L sets outside, unsure and charged; a new L' sets missing and kept; `append` changes missing to again and outside
+to passing; `leave` undoes the changes of L' and of the sequence.
 """
 
 import numpy as np
@@ -33,10 +34,10 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, Int64s pinned):
     """The borders of each lower set, along the edges source -> reader.
 
-    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay to the end
+    words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay live to the end
     Returns (boundary uint64[k, w], d+(L) outside L uint64[k, w], d-(d+(L)) outside L uint64[k, w],
     bytes of all pinned values outside L int64[k]).
-    Cost: O(k (e + m)) time, O(k w) memory: quadratic with a lower set for each node.
+    Cost: O(k (e + m)) time, O(k w) memory: quadratic if there is a lower set for each node.
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
     cdef int64_t e
@@ -62,48 +63,54 @@ def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, In
     return boundary, after, beside, outside
 
 
-# The order in which the block of a pair L -> L' recomputes its nodes and runs its gradients.
+# The sequence in which the block of a pair L -> L' recomputes its nodes and runs its gradients.
 
 cdef enum NodeState:
     outside = 0                           # not in L'
-    unsure = 1                            # in L; whether it is kept depends on the chain
-    missing = 2                           # in the block, not kept; from here on it can be read
-    charged = 3                           # in L and kept: counted in its own block
+    # In L; whether it is kept depends on the chain.
+    unsure = 1
+    # In the block, not kept. States from here on can be read.
+    missing = 2
+    # In L and kept: counted in its own block.
+    charged = 3
     kept = 4                              # in the block
-    again = 5                             # in the block, was recomputed
-    passing = 6                           # not in L', was recomputed, if it was not kept
+    again = 5                             # in the block, recomputed
+    # Not in L', recomputed unless it was kept.
+    passing = 6
     gradient = 7
 
 cdef enum Need:
     at_hand = -1
-    unknown = -2                          # the pair does not determine if it is live
+    # The pair does not determine whether the value is live.
+    unknown = -2
 
 cdef enum:
-    for_good = 0x7FFFFFFF                 # a mark of all pairs: gradients that are live to the end of the block
+    # A mark for all pairs: gradients that stay live to the end of the block.
+    for_good = 0x7FFFFFFF
 
 
 @cython.final
 cdef class BlockGraph:
-    """A training graph for the figures of blocks.
+    """A training graph, prepared for the figures of blocks.
 
-    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1 is an extra one that runs nothing
-    and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
+    The graph has n nodes. The first m - 1 are its forward part; node m - 1 is an extra node that runs nothing and owns
+    all gradients without an owner in that part. `..._indptr` and `..._indices` or `..._values` are CSR rows.
 
     owner : int32[n] the forward node of each gradient, -1 in the forward part
     row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
         are stored once
     upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
-    owned_indptr : int64[m + 1], owned_indices : gradients of each node, the first in the order first
+    owned_indptr : int64[m + 1], owned_indices : gradients of each node, in order
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
     claim_indptr : int64[n + 1], claim_indices : among v and its predecessors, the nodes with a gradient that reads v
-    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, which may run later
+    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, if these may run later
     runs, fixed, never : uint8[m] nodes that run at all, are always kept, or are never kept
     awaited : int64[m] bytes of each node that its own gradients read
     gradient_reads : uint8[n_values] values that gradients read
-    lazy : True if a node is recomputed right before the first gradient that reads it
+    lazy : True if a node is recomputed just before the first gradient that reads it
 
-    Reads are of unpinned values: `row` is the row of forward values that a node reads, which gradients of one reader
-    share.
+    All reads are of unpinned values. `row` is the index of a node's row of forward values, which gradients of one
+    reader share.
     """
     cdef Int32s owner, producer, row, row_values, row_producers
     cdef Int32s upstream_values, owned_indices, reader_indices, claim_indices, external_indices
@@ -172,13 +179,14 @@ cdef class BlockGraph:
 
 
 cdef class _BlockOrder:
-    """The borders of the lower sets of a pair, and the order of its block.
+    """The borders of the lower sets of a pair, and the sequence of its block.
 
-    A mark equal to `pair` is set; nothing is cleared between pairs but states.
+    A mark is set if it equals `pair`, so that only states must be cleared between pairs.
     """
     cdef BlockGraph graph
-    cdef int64_t max_peak, max_recompute    # bounds of a pair, for each L
-    # rows of L, of L', and of their borders
+    # Bounds of a pair, for each L.
+    cdef int64_t max_peak, max_recompute
+    # Rows of L, of L', and of their borders.
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
@@ -193,13 +201,13 @@ cdef class _BlockOrder:
     cdef vector[int] members, path
     cdef vector[int64_t] path_place
     cdef int64_t first_need, kept_need, spent, transient_spent
-    cdef Py_ssize_t steps                 # of the sequence
+    cdef Py_ssize_t steps                 # length of the sequence
     cdef int first_gradient
     cdef bint begun, transient
 
     @cython.final
     cdef void enter(self, const uint64_t* edge) noexcept nogil:
-        """States for a new L."""
+        """Set the states for a new L."""
         cdef Py_ssize_t v
         for v in range(self.graph.runs.shape[0] - 1):
             if self.state[v] != gradient:
@@ -209,7 +217,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
-        """Collect the nodes of the block, those kept, and their gradients; False if a boundary is not kept."""
+        """Collect the nodes of the block, kept ones, and gradients; False if a boundary is not kept."""
         cdef Py_ssize_t i, v
         cdef int64_t j
         cdef uint64_t word
@@ -251,7 +259,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
-        """True if a gradient outside L', of u or of what u reads, reads a value of u: its block has left u."""
+        """True if u, or a read of u, has a gradient outside L' that reads u; the block of that gradient keeps u."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.graph.claim_indices[j]):
@@ -269,20 +277,21 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef int need(self, int v, int u) noexcept nogil:
-        """The node to run before v can read u, whose state does not make it live."""
+        """The node to run before v can read u, if the state of u does not make it live."""
         if self.state[u] == missing:
             return u
         if self.state[u] == unsure:
             return unknown
         if self.graph.fixed[u] or has_bit(self.beside_upto, u) and (not self.graph.lazy or self.claimed_outside(u)):
             return at_hand
-        if self.state[v] != gradient and self.claims(u, v):    # where v was recomputed, u was too, and left
+        # The block that recomputed v before also recomputed u, and left it live.
+        if self.state[v] != gradient and self.claims(u, v):
             return at_hand
         return u if has_bit(self.after_upto, u) else unknown
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append v to the sequence, preceded by the nodes it misses; False if the pair does not determine these."""
+        """Append v to the sequence after the nodes it misses; False if the pair does not determine these."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -311,11 +320,13 @@ cdef class _BlockOrder:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
-        if self.state[v] != outside:                           # reads of a transient need not be live for others
+        # Reads of a transient need not be live for other nodes.
+        if self.state[v] != outside:
             self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
-            self.first_need += 0 if self.begun else self.graph.awaited[v]  # all are live when the first gradient runs
+            # All of them are live when the first gradient runs.
+            self.first_need += 0 if self.begun else self.graph.awaited[v]
         elif self.state[v] == outside:
             self.state[v] = passing
             self.transient = True
@@ -332,7 +343,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint within_bounds(self) noexcept nogil:
-        """True if the pair is within its bounds so far."""
+        """True if the partial result is within the bounds of the pair."""
         return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
@@ -358,7 +369,8 @@ cdef class _BlockOrder:
                     self.first_gradient = b
                 if any_external and self.too_early(b):
                     sound = False
-                elif self.answered[self.graph.row[b]] == self.pair:  # all its reads are live
+                # All its reads are live.
+                elif self.answered[self.graph.row[b]] == self.pair:
                     self.sequence[self.steps] = b
                     self.steps += 1
                 else:
@@ -371,12 +383,15 @@ cdef class _BlockOrder:
 cdef class PairFigures(_BlockOrder):
     """The figures of the blocks of a graph, for pairs of lower sets: PairFigures(graph).
 
-    Every call of `figures` starts afresh, even after a MemoryError.
+    Every call of `figures` starts from scratch, even after a MemoryError.
     """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
-    cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, exceeds a bound
-    cdef unsigned char[::1] later         # outside L, and read by gradients of L or by recomputations for them
-    cdef int64_t[::1] extends, keeps        # bytes that a transient needs before it runs, and of its values
+    # For the current L: sets whose block, and every larger one, exceeds a bound.
+    cdef vector[Py_ssize_t] hopeless
+    # Values outside L that are read by gradients of L or by recomputations for them.
+    cdef unsigned char[::1] later
+    # Bytes that a transient needs before it runs, and bytes of its values.
+    cdef int64_t[::1] extends, keeps
     cdef vector[int] later_values, todo
     cdef const uint64_t *first_row
     cdef int64_t later_total
@@ -408,13 +423,13 @@ cdef class PairFigures(_BlockOrder):
         int64_t[::1] cached_before not None,
         int64_t[::1] recompute_before not None,
     ):
-        """Peak of a block, its bytes that stay live while later blocks run, and its recomputed compute.
+        """Peak of a block, its bytes that stay live while later blocks run, and its recomputed compute, by pair.
 
-        words : uint64[k, w] over m nodes, boundary, after, beside, pinned : of these sets, from `block_borders`,
-        indptr : int64[k + 1], target : int32[p] pairs of rows, keep_all : uint8[k] True if a block that ends with the
-        set is kept, max_peak, max_recompute : bounds of a chain, cached_before, recompute_before : int64[k] minimum of
-        the blocks before each set, -1: no chain reaches it; updated here, so targets come after their sources; of
-        length 0, the bounds are those of each pair
+        words : uint64[k, w] over m nodes; boundary, after, beside, pinned : from `block_borders`;
+        indptr : int64[k + 1], target : int32[p] pairs of rows; keep_all : uint8[k] True if a block that ends with the
+        set is kept; max_peak, max_recompute : bounds of a chain; cached_before, recompute_before : int64[k] minima over
+        the blocks before each set, -1 if no chain reaches it, updated by the call, so targets come after their
+        sources; if these have length 0, the bounds apply to each pair
         Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable.
         Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
         to compare sets; O(m + n_values + p) memory.
@@ -485,7 +500,7 @@ cdef class PairFigures(_BlockOrder):
         return peaks, cached, recompute
 
     cdef void begin(self) noexcept nogil:
-        """Reset states and marks for the first pair."""
+        """Reset states and marks before the first pair."""
         cdef Py_ssize_t i, v
         cdef int64_t x
         self.later_values.clear()
@@ -549,9 +564,10 @@ cdef class PairFigures(_BlockOrder):
         self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
-        """True if a value of u that is needed later, for a gradient of L, is left at the end of the block."""
+        """True if a value of u that a gradient of L needs later is still live at the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
-            return self.state[u] != missing and has_bit(self.beside, u)  # by the definition, kept or not
+            # Follows from the definition, whether it is kept or not.
+            return self.state[u] != missing and has_bit(self.beside, u)
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
     cdef int64_t end(self, int64_t pinned) noexcept nogil:
@@ -564,7 +580,7 @@ cdef class PairFigures(_BlockOrder):
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
-        """Change of the counted bytes for x, which is live with or without a run of the transient that reads it."""
+        """Change of the counted bytes for x, which is live with or without the transient that reads it."""
         cdef int w = self.extender[x]
         cdef int64_t before
         if w < 0:
@@ -575,7 +591,7 @@ cdef class PairFigures(_BlockOrder):
         return self.graph.memory[x] + max(self.extends[w], self.keeps[w]) - before
 
     cdef int64_t add_reads(self, int v) noexcept nogil:
-        """Bytes of forward values that v reads last."""
+        """Bytes of the forward values whose last read is by v."""
         cdef int64_t needs = 0, j
         cdef int x, u
         if self.state[v] != passing:
@@ -594,9 +610,9 @@ cdef class PairFigures(_BlockOrder):
         return needs
 
     cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
-        """The worst step of the backward part, from last to first; `live`: bytes at the end.
+        """Peak of the backward part, computed from last to first; `live` is the bytes at the end.
 
-        A transient may be a kept node, so before its run the larger of its kept bytes and the needs of its run counts.
+        A transient may be a kept node, so the larger of its kept bytes and the needs of its run counts before its run.
         """
         cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
@@ -606,7 +622,8 @@ cdef class PairFigures(_BlockOrder):
             scratch, produced = self.graph.workspace[v], 0
             if self.shown[self.graph.row[v]] != self.pair:
                 live += self.add_reads(v)
-            if self.state[v] == gradient:                      # without branches, which would be unpredictable
+            # Written without branches, which would be unpredictable.
+            if self.state[v] == gradient:
                 for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
                     x = self.graph.upstream_values[j]
                     live += self.graph.memory[x] * (self.seen[x] < self.pair)
@@ -627,11 +644,12 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef int64_t recomputed_bytes(self, int v, int64_t* scratch) noexcept nogil:
-        """Bytes that are live from the run of v on; `scratch` grows by those that are not read."""
+        """Bytes that are live from the run of v on; `scratch` is increased by those that are never read."""
         cdef int64_t produced = 0
         cdef int x
         for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
-            if self.graph.output[x]:                                 # a second copy
+            # A second instance of an output.
+            if self.graph.output[x]:
                 scratch[0] += self.graph.memory[x]
             elif self.later[x] and self.goes_on(v):
                 produced += 0 if self.state[v] == passing else self.graph.memory[x]
@@ -659,7 +677,7 @@ cdef class PairFigures(_BlockOrder):
         return max(needs, produced) - needs
 
     cdef int64_t cache(self) noexcept nogil:
-        """Bytes of the block that stay live while later blocks run; marks their values."""
+        """Bytes of the block that stay live while later blocks run; marks the values."""
         cdef int64_t total = 0
         cdef int v, x
         cdef size_t i
@@ -681,7 +699,7 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef int64_t forward_peak(self, int64_t live) noexcept nogil:
-        """The worst step of the forward part, from last to first; `live`: bytes that stay."""
+        """Peak of the forward part, computed from last to first; `live` is the bytes that stay."""
         cdef int64_t peak = 0, scratch, produced, j
         cdef int v, x
         cdef Py_ssize_t i
@@ -703,13 +721,13 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef bint exceeds_with_more(self, bint complete) noexcept nogil:
-        """True if the block of every set that contains L' exceeds a bound too; `complete`: the sequence is complete.
+        """True if the block of every set that contains L' also exceeds a bound; `complete` if the sequence is.
 
-        A larger block keeps no node of L' that this one does not keep. So a node recomputed here is recomputed there
+        A larger block keeps no node of L' that this block does not keep. So a node recomputed here is recomputed there
         too, before the same gradient or an earlier one, and its values are live until the last gradient of this block,
         or of L, that reads them. Any other value outside L is live from the first to the last gradient of this block
-        that reads it, and the gradients that this block reads from the time they are computed. Only these bytes are
-        counted: others may be freed, or not needed, in a larger block.
+        that reads it, and the gradients that this block reads are live from their computation on. Only these bytes are
+        counted, since all others may be freed, or not needed, in a larger block.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x
@@ -754,19 +772,19 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef bint runs_early(self, int v) noexcept nogil:
-        """True if the gradient v is in the block or runs before it, in every larger block."""
+        """True if gradient v is in the block or runs before it, for every larger block."""
         cdef int owner = self.graph.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
     cdef int64_t count(self, int x) noexcept nogil:
-        """The bytes of x at its first count for this pair, else 0."""
+        """The bytes of x the first time it is counted for this pair, then 0."""
         if self.counted[x] == self.pair:
             return 0
         self.counted[x] = self.pair
         return self.graph.memory[x]
 
     cdef bint is_hopeless(self, Py_ssize_t w) noexcept nogil:
-        """True if L' contains a set whose block exceeded a bound for good."""
+        """True if L' contains a set whose block exceeded a bound."""
         cdef size_t i
         for i in range(self.hopeless.size()):
             if is_subset(self.first_row + self.hopeless[i] * w, self.upto, w):

@@ -1,22 +1,22 @@
 # distutils: language = c++
-"""The dynamic program over chains of stages (beaumont2019, theorem 1): one dense table of three dimensions.
+"""The dynamic program over chains of stages (beaumont2019, theorem 1), in a dense three-dimensional table.
 
 T[a][b][m] is the minimum compute of forward nodes to run stages a..b forward and backward with m free slots of memory,
-where the input of a is live already and not counted:
+where the input of a is already live and not counted:
 
     T[a][a][m] = leaf[a]                                                          if m suffices for leaf and backward
     T[a][b][m] = min(every[a] + T[a + 1][b][m - keep[a]],                         keep what the backward part of a reads
                      min over a < j <= b of
                          sweep[a] + .. + sweep[j - 1] + T[j][b][m - link[j - 1]] + T[a][j - 1][m])       keep the link
 
-Rows [a][b], b >= a, lie one after the other; m is contiguous. An entry is a float32, infinite if nothing fits. There
-is no table of choices: they are made again on the path of a solution.
+Rows [a][b], b >= a, are stored consecutively, with m contiguous. An entry is a float32, infinite if nothing fits. The
+choices are not stored but recomputed along the path of a solution.
 
-If b is the last stage, stages a..b run for the first time, otherwise again: values computed only once, `fixed` bytes
-of each stage, are then already live.
+If b is the last stage, stages a..b run for the first time, otherwise again; in the latter case values that are computed
+only once, `fixed` bytes of each stage, are already live.
 
 `costs` float64[3, n]: sweep, every, leaf. `memory` int64[12, n]: bytes as in `solvers.chain_stages.StageMemory`, in the
-order of the constants below. A slot is `unit` bytes; with `up` bytes are rounded up to slots, otherwise down.
+order of the constants below. A slot is `unit` bytes; bytes are rounded up to slots if `up`, otherwise down.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ from remat_algos.kernels.vectors cimport remat_lower
 
 cdef enum:
     sweep, every, leaf, backward
-    # rows of stages, and columns, whose entries are computed together, so that each row is read from memory once
+    # Tile size: entries of TILE rows and columns are computed together, so that each row is read from memory once.
     TILE = 4
 cdef enum:
     link, keep, first_run, following, everything, own, back, gradients, fixed, first_once, following_once, everything_once
@@ -37,22 +37,23 @@ cdef enum:
 SWEEP, EVERY, LEAF, BACKWARD = sweep, every, leaf, backward
 
 cdef struct StageRange:
-    int64_t first, last                   # last -1: the backward nodes of the first alone
+    # If last is -1, only the backward nodes of stage `first`.
+    int64_t first, last
     int64_t slots
 
 
 def rows_of_table(n):
-    """Number of rows of the table of n stages."""
+    """Number of rows in the table of n stages."""
     return n * (n + 1) // 2
 
 
 def row_offset(int64_t n, int64_t a, int64_t b, int64_t width):
-    """Offset of row [a][b]."""
+    """Offset of row [a][b] in the table."""
     return _offset(n, a, b, width)
 
 
 def in_slots(size, unit, up):
-    """Bytes in slots, rounded up or down."""
+    """Convert bytes to slots, rounded up or down."""
     return -((-size) // unit) if up else size // unit
 
 
@@ -67,11 +68,11 @@ cdef inline int64_t _slots(int64_t size, int64_t unit, bint up) noexcept nogil:
 
 
 def fill_rows(table, width, costs, memory, unit, up, begin, end):
-    """Fill the rows [a][..] of stages begin..end - 1, the last first; those of later stages must be filled.
+    """Fill the rows [a][..] of stages begin..end - 1, the last stage first; rows of later stages must be filled.
 
     table : float32[rows_of_table(n) * width], width : slots + 1
-    Cost: O(n^2 width) time for each stage, so O(n^3 width) in all, in a table of O(n^2 width) memory; for more than
-    some hundred stages take fewer slots or join stages.
+    Cost: O(n^2 width) time per stage, so O(n^3 width) in total, and O(n^2 width) memory; for more than some hundred
+    stages use fewer slots, or join stages.
     """
     rows = _ChainRows(table, width, costs, memory, unit, up)
     n = costs.shape[1]
@@ -83,13 +84,13 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         first = max(begin, last - TILE)
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
-        # bytes of the sweep from a to j - 1 (`late`: if the stages run for the first time), and slots of its link
+        # Bytes of the sweep from a to j - 1 (`late` if the stages run for the first time), and slots of its link.
         peaks = np.where(one, memory[first_run, first:last, None], memory[following, steps - 1])
         before = sums[steps - 1] - sums[stages] + memory[gradients, -1]
         late = before + np.where(one, memory[first_once, first:last, None], memory[following_once, steps - 1])
         peaks, late = (np.maximum.accumulate(np.where(steps > stages, each, 0), axis=1) for each in (peaks, late))
         shifts = in_slots(memory[link, steps - 1] + sums[steps] - sums[stages], unit, up)
-        # bytes besides these, and the slots that keeping all takes
+        # Other bytes, and the slots for keeping everything.
         beside = memory[gradients] + sums[steps] - sums[stages]
         alone = np.where(one, memory[own, first:last, None], memory[everything, first:last, None]) + beside
         alone[:, -1] = np.where(one[:, -1], memory[own, -1], memory[everything_once, first:last]) + memory[gradients, -1]
@@ -102,7 +103,7 @@ def operations(table, width, costs, memory, unit, up, slots, most):
     """The operations of an optimum within `slots`: int32[k] of 4 * stage + operation; None if more than `most`.
 
     The entry [0][n - 1][slots] must be finite.
-    Cost: O(k n) time, O(n + k) memory; k may grow as n^2, so give `most`.
+    Cost: O(k n) time, O(n + k) memory; k can grow like n^2, so limit it by `most`.
     """
     rows = _ChainRows(table, width, costs, memory, unit, up)
     n = costs.shape[1]
@@ -113,7 +114,7 @@ def operations(table, width, costs, memory, unit, up, slots, most):
 
 @cython.final
 cdef class _ChainRows:
-    """The table and what it counts in."""
+    """The table and its units."""
     cdef float[::1] table
     cdef const double[:, :] costs
     cdef const int64_t[:, :] memory
@@ -139,8 +140,7 @@ cdef class _ChainRows:
              int64_t last):
         """Fill the rows of a tile of stages first..last - 1.
 
-        peaks, late, shifts : int64[TILE, n], for a and j - 1, beside, low : int64[TILE, n], for a and b, keeps :
-        int64[n]
+        peaks, late, shifts : int64[TILE, n] by a and j - 1; beside, low : int64[TILE, n] by a and b; keeps : int64[n]
         """
         cdef int64_t tile, b, b_last, a, i
         with nogil:
@@ -149,7 +149,7 @@ cdef class _ChainRows:
                 for a in range(first, last):
                     for i in range(self.offset(a, max(a, b)), self.offset(a, max(a, b_last))):
                         self.table[i] = INFINITY
-                # splits with both rows in other tiles: each row is read once for the whole tile
+                # Splits with both rows in other tiles; each row is read once for the whole tile.
                 self.split(peaks, late, shifts, beside, first, first, last, b, b_last, last, b + 1)
                 self.finish(peaks, late, shifts, beside, low, keeps, first, last, b, b_last)
 
@@ -158,7 +158,7 @@ cdef class _ChainRows:
         const int64_t[:, ::1] beside, int64_t first, int64_t a_begin, int64_t a_end, int64_t b_begin, int64_t b_end,
         int64_t j_begin, int64_t j_end,
     ) noexcept nogil:
-        """Minimize rows [a][b] of a tile over splits before j, for ranges of all three."""
+        """Minimize rows [a][b] of a tile over splits before j, for ranges of a, b and j."""
         cdef int64_t a, b, j, low, shift
         cdef float cost
         cdef float* table = &self.table[0]
@@ -180,7 +180,7 @@ cdef class _ChainRows:
         const int64_t[:, ::1] beside, const int64_t[:, ::1] low, const int64_t[::1] keeps, int64_t first, int64_t last,
         int64_t b_begin, int64_t b_end,
     ) noexcept nogil:
-        """Finish the rows of a tile: the leaves, keeping all, and the splits with a row in the tile."""
+        """Finish the rows of a tile: leaves, keeping everything, and splits with a row in the tile."""
         cdef int64_t a, b, j, m, shift
         cdef float cost, total
         cdef float* row
@@ -213,7 +213,7 @@ cdef class _ChainRows:
         return result
 
     cdef int64_t write(self, int64_t slots, int64_t most, vector[int]& out) except -1 nogil:
-        """Append operations, no more than `most` and one loop; return their number."""
+        """Append operations until `most` is exceeded, by at most one loop; return their number."""
         cdef vector[StageRange] stack
         cdef int64_t n = self.n, a, b, m, i, j, chosen, left, rest, peak, next_peak, stays, beside, shift
         cdef bint once

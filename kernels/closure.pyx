@@ -1,7 +1,7 @@
 # distutils: language = c++
-"""The closure bound: values live or nodes recomputed at the first run of a node, priced, as minimum cuts.
+"""The closure bound: keep values or recompute nodes at the first run of a node, at a price per byte, as minimum cuts.
 
-A price is p / 2**shift units of scaled cost for a byte.
+A price is p / 2**shift units of scaled cost per byte.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    MAX_CUTS = 60                         # of one node; more than five are rare
+    MAX_CUTS = 60                         # per node; usually five
 
 
-# ---------------------------------------------------------------- whole numbers
+# ---------------------------------------------------------------- integers of 128 bits
 
 cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept nogil:
-    """The low word of a * b."""
+    """The low word of a * b; `high` returns the high word."""
     cdef uint64_t low = 0xffffffff, a0 = a & low, a1 = a >> 32, b0 = b & low, b1 = b >> 32
     cdef uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & low)
     high[0] = a1 * b1 + (middle >> 32) + (other >> 32)
@@ -31,7 +31,7 @@ cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept no
 
 
 cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) noexcept nogil:
-    """min(floor(p * amount / 2**shift), most); nothing is negative."""
+    """min(floor(p * amount / 2**shift), most), for nonnegative arguments."""
     cdef uint64_t high, low = product(p, amount, &high)
     if shift >= 128:
         return 0
@@ -43,13 +43,13 @@ cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) n
 
 
 cdef inline bint no_larger(int64_t a, int64_t b, int64_t c, int64_t d) noexcept nogil:
-    """True if a * b <= c * d; nothing is negative."""
+    """True if a * b <= c * d, for nonnegative arguments."""
     cdef uint64_t high, other, low = product(a, b, &high), below = product(c, d, &other)
     return high < other or (high == other and low <= below)
 
 
 cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
-    """p of the price p / 2**shift just below a / b: with at least 53 bits, or 62 fractional ones."""
+    """p of the price p / 2**shift just below a / b, with at least 53 bits or 62 fractional bits."""
     cdef int64_t p = a // b, rest = a % b
     shift[0] = 0
     while shift[0] < 62 and p < (<int64_t>1) << 52:
@@ -65,10 +65,10 @@ cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
 # ---------------------------------------------------------------- bytes
 
 def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t work):
-    """Bytes live in every schedule during the first run of each needed node; 0 for others.
+    """Bytes live in every schedule during the first run of each needed node, 0 for other nodes.
 
     single : uint8[n] nodes that run only once, pins : int32[*] nodes whose values may have to be live while others run,
-    the most important first; after about `work` reads the rest is left out
+    the most important first; the rest is skipped after about `work` reads
     Returns (int64[n], number of counted pins).
     Cost: O(n + k) time for each pin, O(n) memory.
     """
@@ -93,10 +93,12 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
             walk.clear()
             walk.descend(graph, pins[done])
             for x in range(graph.value_indptr[pins[done]], graph.value_indptr[pins[done] + 1]):
-                if graph.output[x]:        # live from now on
+                # Live from now on.
+                if graph.output[x]:
                     for i in range(<Py_ssize_t>walk.below.size()):
                         out[walk.below[i]] += graph.memory[x]
-                elif single[pins[done]]:   # live until its last reader has run
+                # Live until its last reader has run.
+                elif single[pins[done]]:
                     for j in range(graph.reader_indptr[x], graph.reader_indptr[x + 1]):
                         if graph.needed[graph.reader_indices[j]]:
                             walk.ascend(graph, graph.reader_indices[j], True)
@@ -114,19 +116,21 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
 
 
 def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
-    """The best lower bound above `bound` by two nodes with paths to a third; see `two_path_bound`.
+    """The best lower bound above `bound` from two nodes with paths to a third; see `two_path_bound`.
 
-    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] those to pair, by descending bytes;
-    pairs of the first nodes come first, and none after about `work` reads
+    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] candidates by descending bytes; pairs of
+    the first candidates are tried first, until about `work` reads
     Returns (bytes, first node, second node); the nodes are -1 if no pair proves more than `bound`.
     Cost: O(n + k) time for each pair, O(n + n_values) memory.
     """
     cdef Py_ssize_t n = graph.n_nodes, i, j
     cdef int s = -1, t = -1, v, first = -1, second = -1
     cdef int64_t largest = 0, done = 0, x
-    cdef vector[unsigned char] around      # of each value: bits for read or made by the first, by the second
+    # By value: bits for "read or computed by the first node" and "by the second".
+    cdef vector[unsigned char] around
     cdef vector[int64_t] from_first, from_second
-    cdef vector[int64_t] largest_of              # of each node: its largest value that is no output, so no path from it is wider
+    # By node: its largest value that is no output; no path from the node is wider.
+    cdef vector[int64_t] largest_of
     with nogil:
         assign(around, graph.n_values, <unsigned char>0)
         assign(from_first, n, <int64_t>0)
@@ -162,7 +166,7 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
 
 
 cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[unsigned char]& around) noexcept nogil:
-    """Set or clear a bit of the values that a node reads or makes."""
+    """Set or clear a bit of the values that a node reads or computes."""
     cdef int64_t j
     cdef int x
     for j in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
@@ -174,7 +178,7 @@ cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[
 
 cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned char avoided, vector[int64_t]& width,
                     vector[unsigned char]& around) noexcept nogil:
-    """Bytes of the smallest value on the widest path from `source` to v; 0 without a path.
+    """Width of the widest path from `source` to v, which is the size of its smallest value; 0 without a path.
 
     Paths avoid outputs, values with the bit `avoided`, and nodes before `begin`.
     """
@@ -190,7 +194,7 @@ cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned ch
 
 @cython.final
 cdef class _Walk:
-    """Descendants and ancestors of nodes, as lists and as marks; `work` counts the reads followed."""
+    """Descendants and ancestors of nodes, as lists and as marks; `work` counts the reads visited."""
     cdef vector[unsigned char] mark
     cdef vector[int] above, below
     cdef int64_t work
@@ -215,7 +219,7 @@ cdef class _Walk:
         self.above.clear()
 
     cdef void descend(self, GraphArrays graph, int v) noexcept nogil:
-        """Mark all needed nodes that need v, without v itself."""
+        """Mark the needed descendants of v, without v itself."""
         cdef size_t at = 0
         cdef int64_t j
         cdef int w
@@ -224,7 +228,7 @@ cdef class _Walk:
                 w = graph.reader_indices[j]
                 if graph.needed[w] and not self.mark[w] & DESCENDANT:
                     self.mark[w] |= DESCENDANT
-                    self.below.push_back(w)    # capacity was reserved
+                    self.below.push_back(w)    # capacity is reserved
             self.work += 1 + graph.reader_indptr[graph.value_indptr[v + 1]] - graph.reader_indptr[graph.value_indptr[v]]
             if at == self.below.size():
                 return
@@ -232,7 +236,7 @@ cdef class _Walk:
             at += 1
 
     cdef void ascend(self, GraphArrays graph, int v, bint among_descendants) noexcept nogil:
-        """Mark v and its ancestors, among all nodes or among the descendants of another."""
+        """Mark v and its ancestors, among all nodes or among the marked descendants."""
         cdef size_t at = self.above.size()
         cdef int64_t j
         cdef int u
@@ -255,15 +259,15 @@ cdef class _Walk:
 
 @cython.final
 cdef class _PricedNetwork:
-    """Arcs whose capacity is fixed or the price of bytes, and their minimum cuts; most : the largest price.
+    """Arcs whose capacity is fixed or a price of bytes, and their minimum cuts; most : the largest price.
 
-    Vertex 0 is the source, 1 the sink. cut_cost and cut_bytes are those of the last cut, not rounded; `work` is in
+    Vertex 0 is the source, vertex 1 the sink. cut_cost and cut_bytes are exact figures of the last cut; `work` is in
     units of about a nanosecond.
     """
     cdef FlowNetwork flow
     cdef int n_vertices
     cdef vector[int] tail, head
-    cdef vector[int64_t] bytes, fixed, capacity    # of each arc; see `arc`
+    cdef vector[int64_t] bytes, fixed, capacity    # by arc; see `arc`
     cdef int64_t most, cut_cost, cut_bytes, work
 
     def __init__(self, int64_t most):
@@ -283,7 +287,7 @@ cdef class _PricedNetwork:
         return self.n_vertices - 1
 
     cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
-        """Add an arc; `fixed` is its capacity, or -1 if its bytes have a price."""
+        """Add an arc; `fixed` is its capacity, or -1 if its bytes are priced."""
         self.tail.push_back(tail)
         self.head.push_back(head)
         self.bytes.push_back(bytes)
@@ -296,7 +300,7 @@ cdef class _PricedNetwork:
         self.work += 20 * <int64_t>self.tail.size()
 
     cdef int64_t cut(self, int64_t price, int shift) noexcept nogil:
-        """The capacity of a minimum cut."""
+        """Compute a minimum cut; return its capacity."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = self.fixed[i]
@@ -318,7 +322,7 @@ cdef class _PricedNetwork:
         return self.flow.value()
 
     cdef int64_t fewest_bytes(self) noexcept nogil:
-        """Minimum live bytes beside the forced ones, with any recomputation."""
+        """Minimum live bytes, in addition to the forced ones, if anything may be recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
@@ -327,7 +331,7 @@ cdef class _PricedNetwork:
         return self.finish()
 
     cdef int64_t bytes_of_one_pass(self) noexcept nogil:
-        """Minimum live bytes beside the forced ones if only nodes without cost are recomputed."""
+        """Minimum live bytes, in addition to the forced ones, if only nodes without cost are recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ENDLESS if self.fixed[i] else 0
@@ -339,41 +343,46 @@ cdef class _PricedNetwork:
 cdef class ClosureSearch:
     """ClosureSearch(graph, single, cost, bits=, step=, most=).
 
-    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : every
-    overhead is a multiple, in whole units of compute.
+    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : a divisor of
+    every overhead, in whole units of compute.
     (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
 
-    When node v runs first, its ancestors have run and its descendants have not; other nodes, called free,
-    may have. Of the values that are made before and read afterwards, some are live in every schedule; each other one
-    is live too, or its node is recomputed. Vertices of the network are the source, the sink, one for each node that
-    may run afterwards (on the source's side: it does), another for each free node (on the source's side: it has not
+    When node v first runs, its ancestors have run and its descendants have not; other nodes, called free, may have. Of
+    the values that are computed before and read afterwards, some are live in every schedule; each other value is live,
+    or its node is recomputed. The vertices of the network are the source, the sink, one vertex for each node that may
+    run afterwards (on the source side if it does), a second one for each free node (on the source side if it has not
     run before), and one for each value that several nodes may read afterwards. An arc into a node is cut if its bytes
-    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, if it is
+    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, if the node is
     recomputed.
-    A cut of cost c that has k more bytes live than `forced` bounds the value D of each price from above: it is at most
-    c + price * (forced + k - limit), and D is at most the overhead. D is concave in the price.
+    For each price, the value D is the Lagrangian dual, so it is at most the overhead, and it is concave in the price. A
+    cut of cost c with k live bytes besides `forced` shows that D is at most c + price * (forced + k - limit).
 
-    Cost: for each moment O(n + k) time for the network and for each of a few minimum cuts, which sometimes take many
-    times longer; O(n + k) memory.
+    Cost: for each moment O(n + k) time for the network and for each of a few minimum cuts, which occasionally take much
+    longer; O(n + k) memory.
     """
     cdef GraphArrays graph
     cdef Flags single
     cdef Int64s cost
     cdef int bits
-    cdef int64_t step, threshold             # a value above the threshold is a better bound
+    # A value above the threshold improves the bound.
+    cdef int64_t step, threshold
     cdef readonly int64_t limit, overhead, price, excessive
     cdef readonly int node, shift, too_large
     cdef _PricedNetwork network
     cdef _Walk walk
-    cdef vector[unsigned char] state       # of each value
-    cdef vector[int] vertex, vertices      # of each node, 0: none; its node
-    cdef vector[int] not_before            # of each of `vertices`, the second vertex of a free node; 0: it is not free
-    cdef vector[int] pinned                # needed nodes with an output
+    cdef vector[unsigned char] state       # by value
+    # By node: its vertex, 0 if it has none; and the nodes with a vertex.
+    cdef vector[int] vertex, vertices
+    # By entry of `vertices`: the second vertex of a free node, 0 for others.
+    cdef vector[int] not_before
+    cdef vector[int] pinned                # needed nodes with outputs
     cdef bint any_free
-    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, number of nodes that may read it again
-    cdef vector[int64_t] later             # bytes from the source into each vertex
+    # Values with a state; the vertex of each, and the number of nodes that may read it afterwards.
+    cdef vector[int] marked, junction, times
+    cdef vector[int64_t] later             # bytes from the source, by vertex
     cdef int64_t forced
-    cdef int64_t passing, all_cost, single_bytes    # of the first two lines, without free nodes
+    # Of the first two lines, without free nodes.
+    cdef int64_t passing, all_cost, single_bytes
     cdef int64_t looked                    # work on nodes and values
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
@@ -399,7 +408,7 @@ cdef class ClosureSearch:
         self.aim(0)
 
     def aim(self, int64_t limit):
-        """Start again with another limit on the bytes, 0 or more."""
+        """Restart with another limit in bytes, 0 or more."""
         self.limit, self.overhead, self.threshold = limit, 0, 0
         self.node, self.price, self.shift, self.too_large, self.excessive = -1, 0, 0, -1, 0
 
@@ -409,10 +418,10 @@ cdef class ClosureSearch:
         return 0
 
     def visit(self, Int32s nodes, Py_ssize_t begin, int64_t work):
-        """Improve the bound with the moments of nodes[begin:], in portions; returns the place to continue.
+        """Improve the bound with the moments of nodes[begin:]; return the position to continue from.
 
         nodes : int32[*] needed nodes. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
-        proved by the moment `node` at `price` / 2**shift; or at `too_large` at least `excessive` bytes are live.
+        proved at the moment `node` with `price` / 2**shift; or at `too_large` at least `excessive` bytes are live.
         """
         cdef Py_ssize_t i
         for i in range(begin, nodes.shape[0]):
@@ -426,11 +435,11 @@ cdef class ClosureSearch:
 
     @property
     def work(self):
-        """Work of the last `visit`."""
+        """Work of the last `visit`, in units of about a nanosecond."""
         return self.looked + self.network.work
 
     def start(self, int v, int64_t price, int shift):
-        """Evaluate one moment at one price, 0 to 2**62; sets `overhead` and `too_large` like `visit`."""
+        """Evaluate one moment at one price, 0 to 2**62; set `overhead` and `too_large` like `visit`."""
         self.check(v)
         with nogil:
             self.build(v)
@@ -470,7 +479,7 @@ cdef class ClosureSearch:
             live += [x for x in values if self.graph.output[x]]
         return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live, before))
 
-    # ------------------------------------------------------------ the moment of a node
+    # ------------------------------------------------------------ the network of a moment
 
     cdef int build(self, int v) except -1 nogil:
         """Collect forced values and nodes that may run afterwards, for `connect`."""
@@ -506,7 +515,8 @@ cdef class ClosureSearch:
                 self.read_later(self.graph.read_indices[j])
         self.any_free = False
         i = 0
-        while i < self.vertices.size():    # grows in the loop
+        # The list grows in the loop.
+        while i < self.vertices.size():
             u = self.vertices[i]
             i += 1
             if self.is_free(u):
@@ -527,11 +537,11 @@ cdef class ClosureSearch:
             self.forced += self.graph.memory[x]
 
     cdef inline bint is_free(self, int u) noexcept nogil:
-        """True if a needed node is neither an ancestor nor a descendant."""
+        """True for needed nodes that are neither ancestors nor descendants."""
         return self.walk.mark[u] == UNMARKED
 
     cdef int read_later(self, int x) except -1 nogil:
-        """A descendant reads a value: it is live or its node runs afterwards. Outputs of free nodes have other arcs."""
+        """Note a read by a descendant: the value is live, or its node runs afterwards; free outputs have other arcs."""
         cdef int u = self.graph.producer[x]
         if self.state[x] != UNMARKED or self.walk.mark[u] & DESCENDANT:
             return 0
@@ -546,7 +556,7 @@ cdef class ClosureSearch:
         self.later[self.vertex_of(u) - 2] += self.graph.memory[x]
 
     cdef int read_again(self, int x) except -1 nogil:
-        """A node that could run later reads a value."""
+        """Note that a node that may run afterwards reads a value."""
         if self.graph.output[x] and self.is_free(self.graph.producer[x]):
             return 0
         if self.state[x] == UNMARKED:
@@ -566,7 +576,7 @@ cdef class ClosureSearch:
         return self.vertex[u]
 
     cdef int connect(self) except -1 nogil:
-        """Make arcs between source 0, sink 1, nodes, second vertices of free nodes, and values with several readers."""
+        """Add arcs between source 0, sink 1, nodes, second vertices of free nodes, and values with several readers."""
         cdef size_t k
         cdef int64_t j, x, output_bytes, cost, first, last
         cdef int u, v, w
@@ -614,7 +624,7 @@ cdef class ClosureSearch:
     # ------------------------------------------------------------ prices
 
     cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
-        """Keep the moment and the price if they prove more than the best so far."""
+        """Keep the moment and the price if they improve the bound."""
         cdef int64_t value = self.network.cut(price, shift) - priced(price, self.limit - self.forced, shift, ENDLESS)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
@@ -622,7 +632,7 @@ cdef class ClosureSearch:
             self.threshold = self.overhead << self.bits if self.bits >= 0 else self.overhead >> -self.bits
 
     cdef int64_t rounded(self, int64_t value) noexcept nogil:
-        """The overhead that a value above 0 proves: a whole number of steps."""
+        """The overhead that a positive value proves, rounded up to a multiple of the step."""
         if self.bits >= 0:
             value = ((value - 1) >> self.bits) + 1
         else:
@@ -630,19 +640,21 @@ cdef class ClosureSearch:
         return (value + self.step - 1) // self.step * self.step
 
     cdef int improve(self, int v) except -1 nogil:
-        """Find the best price of a moment, or stop as soon as it cannot prove more than the best so far.
+        """Maximize the dual of a moment over the price, or stop as soon as it cannot improve the bound.
 
-        The best price is where the lines of two cuts meet: one with more live bytes than the limit, one without.
+        The maximum is where the lines of two cuts meet: one with more live bytes than the limit, one without.
         """
         cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
-        cdef bint met = self.price == 0                     # the price is at the meeting of lines, not the best one's
+        # The price is where two lines meet, not the best price of another moment.
+        cdef bint met = self.price == 0
         self.build(v)
         if self.forced > self.limit:
             self.too_large, self.excessive = v, self.forced
             return 0
-        cost, bytes = 0, self.passing                        # nothing is recomputed
-        other_cost, other_bytes = self.all_cost, self.single_bytes   # all is
+        # The lines of recomputing nothing and of recomputing everything.
+        cost, bytes = 0, self.passing
+        other_cost, other_bytes = self.all_cost, self.single_bytes
         if self.any_free:
             self.connect()
             bytes = self.network.bytes_of_one_pass()

@@ -1,12 +1,12 @@
 # distutils: language = c++
-"""Decompositions of a graph into bags of vertices, as trees and as paths.
+"""Tree and path decompositions of a graph.
 
 Trees: from an elimination order, checks, removal of redundant bags, balanced separators. A tree decomposition
-is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and parent : int32[b]
-the tree, -1 for the root; parents in any order.
+is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and parent : int32[b],
+-1 for the root, in any order.
 
-Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it: the placed
-vertices with an unplaced neighbour. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
+Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it, that is, the
+placed vertices with an unplaced neighbour. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
 neighbours of each vertex.
 """
 
@@ -32,8 +32,9 @@ VERTEX, EDGE, CONNECTED = 1, 2, 3
 def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
 
-    order : int32[b]; bag i holds order[i] and its neighbours at that time, the last bag all that are not in the order.
-    The parent of a bag is that of the first eliminated among its others; other roots get the first as parent.
+    order : int32[b]; bag i has order[i] and its remaining neighbours, the last bag all vertices missing in the order.
+    The parent of a bag is the bag of the other vertex in it that is eliminated first; further roots become children of
+    the first root.
     Cost: O(n + total log(largest bag)) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = order.shape[0], i
@@ -61,9 +62,9 @@ def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
-    """(NOT_ASCENDING, bag), (NO_TREE, a bag not connected to the only root), or (0, -1).
+    """(NOT_ASCENDING, bag), (NO_TREE, a bag not connected to a single root), or (0, -1).
 
-    bag_indptr and parent fit each other; vertices below 0 count as not ascending.
+    The lengths of bag_indptr and parent match; negative vertices count as not ascending.
     Cost: O(b + total) time, O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i, x
@@ -98,7 +99,7 @@ def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def root_tree(Py_ssize_t b, const int[:, ::1] edges):
-    """The parents int32[b] of a tree of edges int32[b - 1, 2], rooted at bag 0; -2 for unreachable bags.
+    """The parents int32[b] of a tree with edges int32[b - 1, 2] and root 0; -2 for unreachable bags.
 
     Cost: O(b) time and memory.
     """
@@ -109,7 +110,8 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     cdef vector[int] near, walk
     parent = np.full(b, -2, np.int32)
     cdef int[::1] above = parent
-    assign(start, b + 2, 0)                                     # shifted by one while the rows are filled
+    # Shifted by one while the rows are filled.
+    assign(start, b + 2, 0)
     near.resize(2 * edges.shape[0])
     for i in range(edges.shape[0]):
         start[edges[i, 0] + 2] += 1
@@ -134,18 +136,19 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
 
 
 def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s indptr, Int32s indices):
-    """The first law that the decomposition of a graph breaks, and where; (0, -1, -1, -1) if none.
+    """The first condition of a tree decomposition of a graph that is violated, and where; (0, -1, -1, -1) if none.
 
-    indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; all vertices of bags are below n
-    Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags, not in all between;
-    (EDGE, u, v, -1): no bag holds both.
+    indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; vertices in bags are below n
+    Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags but not in all between;
+    (EDGE, u, v, -1): no bag contains both.
     Cost: O(n + (b + m) log(largest bag)) time for b entries of bags, O(n) memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, b = parent.shape[0], i, v
     cdef int64_t j
     cdef int u
     cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
-    cdef vector[int] top                                       # the bag nearest to the root that holds the vertex
+    # By vertex: the bag nearest to the root that contains it.
+    cdef vector[int] top
     assign(top, n, -1)
     cdef int twice = -1, first = -1, second = -1
     with nogil:
@@ -163,7 +166,8 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
             return VERTEX, v, -1, -1
     if twice >= 0:
         return CONNECTED, twice, first, second
-    for v in range(n):                                         # an edge is in the lower of its two tops, or in no bag
+    # An edge is in the lower of its two top bags, or in no bag.
+    for v in range(n):
         for j in range(indptr[v], indptr[v + 1]):
             u = indices[j]
             if (u > v and not _holds(bags, bag_indptr[top[v]], bag_indptr[top[v] + 1], u)
@@ -173,10 +177,10 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
 
 
 def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
-    """Merge bags inside a neighbour, in one pass over the tree's edges.
+    """Merge bags that are subsets of a neighbour, in one pass over the edges of the tree.
 
-    Returns (kept int32[k]: remaining bags, ascending, parent int32[k]: their tree); of equal bags the first.
-    Cost: O(b s log s) time at most for bags of up to s vertices, mostly O(b log s); O(b) memory.
+    Returns (kept int32[k]: remaining bags, ascending, parent int32[k]: their tree); among equal bags the first remains.
+    Cost: O(b s log s) time at most for bags of up to s vertices, usually O(b log s); O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i
     cdef int x, y, k = 0
@@ -214,10 +218,11 @@ def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memory):
-    """A tree of separators: each removes a bag from its part of the tree; its children those of the remaining pieces.
+    """A tree of separators: each removes a bag from its part of the tree, and its children separate the pieces.
 
-    memory : int64[n] of each vertex, above every vertex of a bag. The bag with the least memory not yet owned is chosen
-    among those that leave pieces of at most two thirds; without memory one that leaves at most half.
+    memory : int64[n] bytes of each vertex, where n exceeds every vertex in a bag. Among the bags that leave pieces of
+    at most two thirds, the one with the fewest bytes not yet owned is chosen; if all sizes are 0, one that leaves
+    pieces of at most half.
     Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]): separators in preorder,
     above -1 for the first; owner -1 for a vertex in no bag.
     Cost: O(n + total + b log b) time, O(n + total) memory.
@@ -227,11 +232,13 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
     cdef int s = 0, x, v
     cdef _Forest forest = _Forest(parent)
     cdef vector[int64_t] bags_start
-    cdef vector[int] bags_of, begins, aboves                   # of remaining parts: a bag, the separator above
+    # Of the remaining parts: a bag, the first separator, the separator above.
+    cdef vector[int] bags_of, begins, aboves
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
-    cdef int64_t[::1] bytes_left = unowned                        # not yet owned, of each bag
+    # Bytes of each bag that are not yet owned.
+    cdef int64_t[::1] bytes_left = unowned
     with nogil:
         assign(bags_start, n + 2, 0)
         bags_of.resize(bag_indices.shape[0])
@@ -273,7 +280,7 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
 
 
 def balanced_bag(Int32s parent):
-    """The bag that leaves pieces of at most half of the bags (lowest id), -1 without bags.
+    """The bag that leaves pieces of at most half of the bags (smallest id), -1 without bags.
 
     Cost: O(b) time and memory.
     """
@@ -287,7 +294,7 @@ def balanced_bag(Int32s parent):
 # Layouts.
 
 def breadth_first_layout(Int64s indptr, Int32s indices, int start):
-    """Vertices in breadth-first order from one; other components from their lowest vertex.
+    """Vertices in breadth-first order from `start`; other components from their smallest vertex.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
@@ -317,7 +324,7 @@ def breadth_first_layout(Int64s indptr, Int32s indices, int start):
 
 
 def place_early(Int64s indptr, Int32s indices, Int32s order):
-    """Improve an order: place vertices that add nothing to the boundary at once, else the next of the order.
+    """Improve an order: place vertices that do not enlarge the boundary at once, otherwise the next in the order.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
     Returns (layout int32[n], the size of its largest boundary).
@@ -356,7 +363,7 @@ def place_early(Int64s indptr, Int32s indices, Int32s order):
 
 
 def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
-    """First and last bag of each vertex in a layout: from its own place to that of its last neighbour.
+    """First and last bag of each vertex in a layout: its own position, and that of its last neighbour.
 
     indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
     Returns (first int64[n], last int64[n]), by vertex.
@@ -377,11 +384,11 @@ def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
 
 
 def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
-    """The vertices of an elimination tree from its root, branch by branch, the one that needs most last.
+    """The vertices of an elimination tree from its root, branch by branch, the branch with the largest need last.
 
-    A branch leaves open only the vertices that its bag shares with those above it, so with bags of at most k vertices
-    a branch needs the larger of: the maximum need of a child; k plus the second largest. That is at most
-    k (1 + log2 n), and no boundary of the order is larger.
+    The only open vertices after a branch are those that its bag shares with the bags above it. With bags of at most k
+    vertices, a branch therefore needs the maximum of the largest need of a child and k plus the second largest. That is
+    at most k (1 + log2 n), and no boundary of the order is larger.
 
     order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and its remaining neighbours
     Returns int32[n].
@@ -390,16 +397,18 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     cdef Py_ssize_t n = order.shape[0], i, at = 0
     cdef int64_t j, top, size
     cdef vector[int64_t] place, need, stack
-    cdef vector[vector[pair[int64_t, int64_t]]] children           # (-need, place) of each
+    cdef vector[vector[pair[int64_t, int64_t]]] children           # (-need, position)
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
     with nogil:
         assign(place, n, 0)
         assign(need, n + 1, 0)
-        children.resize(n + 1)                                  # the last entry is above all roots
+        # The last entry is the parent of all roots.
+        children.resize(n + 1)
         for i in range(n):
             place[order[i]] = i
-        for i in range(n):                                      # children come before parents
+        # Children come before parents.
+        for i in range(n):
             size = bag_indptr[i + 1] - bag_indptr[i]
             sort(children[i].begin(), children[i].end())
             need[i] = size
@@ -426,17 +435,17 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def minimum_layout(Int64s indptr, Int32s indices):
-    """A layout whose largest boundary is minimum, by dynamic programming over subsets.
+    """A layout that minimizes the largest boundary, by dynamic programming over subsets.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
-    Cost: O(2^n n) time, 2^n bytes of memory; for more than some 20 vertices use `place_early`.
+    Cost: O(2^n n) time, 2^n bytes of memory; for more than about 20 vertices use `place_early`.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, v, last
     cdef int64_t j
     cdef uint64_t placed, left, states = <uint64_t>1 << n
     cdef vector[uint64_t] near
-    cdef vector[unsigned char] width                            # of each set: its minimum largest boundary
+    cdef vector[unsigned char] width                            # by set: its minimum
     cdef unsigned char boundary
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
@@ -469,7 +478,7 @@ def minimum_layout(Int64s indptr, Int32s indices):
 
 def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s succ,
                        Int64s place):
-    """Topological order that always takes the ready node of lowest place, ties by lower id.
+    """Topological order that always takes the ready node of the smallest position, ties by smaller id.
 
     pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
     Returns int32[n].
@@ -479,7 +488,8 @@ def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s su
     cdef int64_t j
     cdef int v
     cdef vector[int64_t] waits
-    cdef priority_queue[pair[int64_t, int]] queue                # largest first, so both are negated
+    # Ordered by largest first, so both entries are negated.
+    cdef priority_queue[pair[int64_t, int]] queue
     order = np.empty(n, np.int32)
     cdef int[::1] out = order
     with nogil:
@@ -499,16 +509,16 @@ def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s su
     return order
 
 
-# Bags inside bags.
+# Subsets of bags.
 
 cdef inline bint _holds(const int* bags, int64_t begin, int64_t end, int v) noexcept nogil:
-    """True if the vertex is in the ascending bag."""
+    """True if an ascending bag contains the vertex."""
     cdef const int* at = lower_bound(bags + begin, bags + end, v)
     return at != bags + end and at[0] == v
 
 
 cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, int64_t other_end) noexcept nogil:
-    """True if the first bag is inside the second; time grows with the first, hardly with the second."""
+    """True if the first bag is a subset of the second; the time depends mostly on the size of the first."""
     cdef int64_t j
     cdef const int* at = bags + other
     if end - begin > other_end - other:
@@ -521,30 +531,33 @@ cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, in
 
 
 cdef inline int _merged_into(int* into, int x) noexcept nogil:
-    """The bag into which x was finally merged."""
+    """The bag into which x was merged, transitively."""
     while into[x] != x:
         into[x] = into[into[x]]
         x = into[x]
     return x
 
 
-# A tree without its separators.
+# A forest of bags.
 
 @cython.final
 cdef class _Forest:
-    """A tree from which bags are removed, and sizes in the last visited part.
+    """A tree from which bags are removed, and the sizes of its parts.
 
-    near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, removed or not.
+    near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, including removed ones.
     """
     cdef vector[int64_t] start
-    cdef vector[int] near                                      # ascending for each bag
+    cdef vector[int] near                                      # ascending per bag
     cdef vector[char] removed
-    cdef vector[int] walk                                      # the part, from its first bag outwards
-    cdef vector[int] above, size, largest                      # largest: bags of the largest piece without a bag
+    # The last visited part, from its first bag outwards.
+    cdef vector[int] walk
+    # largest: bags in the largest piece if a bag is removed.
+    cdef vector[int] above, size, largest
 
     def __cinit__(self, Int32s parent):
         cdef Py_ssize_t b = parent.shape[0], i
-        assign(self.start, b + 2, 0)                           # shifted by one while the rows are filled
+        # Shifted by one while the rows are filled.
+        assign(self.start, b + 2, 0)
         for i in range(b):
             if parent[i] >= 0:
                 self.start[i + 2] += 1
@@ -566,7 +579,7 @@ cdef class _Forest:
         self.largest.resize(b)
 
     cdef int visit(self, int begin) except -1 nogil:
-        """Walk the part that holds the bag: above, size and largest are those of the part from this bag on."""
+        """Visit the part that contains a bag; set above, size and largest relative to this bag."""
         cdef Py_ssize_t at = 0, total
         cdef int64_t j
         cdef int x, y
@@ -595,7 +608,7 @@ cdef class _Forest:
     cdef int separator(self, Int64s bytes_left) noexcept nogil:
         """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
 
-        Ties go to the smallest pieces (at most half of the part if all are equal), then to the lowest id.
+        Ties go to the smallest pieces (at most half of the part if all bytes are equal), then to the smallest id.
         """
         cdef int best = -1, x
         for x in self.walk:
@@ -613,11 +626,11 @@ cdef class _Forest:
 
 @cython.final
 cdef class _Boundary:
-    """The boundary of a growing set of placed vertices, and the vertices that each other one would add.
+    """The boundary of a growing set of placed vertices, and how much each unplaced vertex would change it.
 
-    rest[v] is the number of unplaced neighbours of v; closes[v], for an unplaced vertex, the number of placed ones of
-    which it is the last such neighbour; `touched` are the unplaced vertices with counts changed by the last call of
-    place, some of them twice.
+    rest[v] is the number of unplaced neighbours of v. closes[v], for an unplaced vertex, is the number of placed
+    vertices whose last unplaced neighbour is v. `touched` are the unplaced vertices whose counts changed in the last
+    call of `place`; some occur twice.
     """
     cdef Int64s indptr
     cdef Int32s indices
@@ -634,7 +647,7 @@ cdef class _Boundary:
             self.rest.push_back(indptr[v + 1] - indptr[v])
 
     cdef int64_t change(self, int v) noexcept nogil:
-        """Growth of the boundary if a vertex is placed; it never increases while the vertex waits."""
+        """Growth of the boundary if a vertex is placed; it never increases while the vertex is unplaced."""
         return (self.rest[v] > 0) - self.closes[v]
 
     cdef int place(self, int v) except -1 nogil:
@@ -653,7 +666,7 @@ cdef class _Boundary:
             self.close_by_last(v)
 
     cdef int close_by_last(self, int u) except -1 nogil:
-        """Find the only unplaced neighbour of a placed vertex."""
+        """Count the only unplaced neighbour of a placed vertex."""
         cdef int64_t j = self.indptr[u]
         while self.placed[self.indices[j]]:
             j += 1

@@ -1,7 +1,7 @@
 # distutils: language = c++
-"""Elimination orders of graphs, and bounds on treewidth.
+"""Elimination orders of graphs, and bounds on the treewidth.
 
-Eliminating a vertex joins its neighbours to a clique and removes it; its bag is the vertex and these neighbours.
+Eliminating a vertex makes its neighbours a clique and removes the vertex; its bag is the vertex and these neighbours.
 Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex.
 """
 
@@ -20,7 +20,8 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 # Elimination orders.
 
-ctypedef pair[int64_t, int64_t] Key           # of a vertex, largest first; both entries at most 0
+# Keys are compared in a queue with the largest on top, so both entries are at most 0.
+ctypedef pair[int64_t, int64_t] Key
 
 cdef enum:
     by_fill = 0
@@ -45,23 +46,24 @@ cdef class _Matrix
 
 @cython.final
 cdef class EliminationRun:
-    """The elimination of a graph, always of the vertex with the minimum key.
+    """A resumable elimination that always takes the vertex with the minimum key.
 
     indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
     tie_by_degree : ties go to the minimum degree, then to the rank, below : the width at which to stop
     After a MemoryError a run cannot continue: make a new one.
-    Cost: for each vertex the pairs in its bag and, unless by degree, the common neighbours for each added edge;
-    O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2.
+    Cost: for each vertex the pairs in its bag and, unless the rule is "degree", the common neighbours for each added
+    edge; O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2.
 
-    A remaining vertex has an entry `queued[v]` in the queue, its key or a larger one; older entries are ignored.
+    A remaining vertex has a queue entry `queued[v]`, which is at least its key; all other entries are stale.
     """
     cdef _Eliminator graph
     cdef _Matrix matrix
     cdef int rule, below
     cdef bint tie_by_degree
     cdef Int32s rank
-    cdef vector[int] ranked               # vertex of each rank
-    cdef vector[Key] queued               # the largest key of each vertex in the queue
+    cdef vector[int] ranked               # vertex by rank
+    # By vertex: its largest key in the queue.
+    cdef vector[Key] queued
     cdef priority_queue[Key] queue
 
     def __init__(self, Int64s indptr, Int32s indices, Int32s rank, int rule,
@@ -100,7 +102,7 @@ cdef class EliminationRun:
         return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
 
     def run(self, int64_t work):
-        """Continue for about `work` entries read; return the state."""
+        """Continue until about `work` entries are read; return the state."""
         cdef int state = going_on
         work += self.graph.work
         with nogil:
@@ -130,7 +132,7 @@ cdef class EliminationRun:
         return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
 
     cdef int min_of_queue(self) except -2 nogil:
-        """The vertex with the minimum key, removed from the queue, or -1."""
+        """Remove and return the vertex with the minimum key; -1 if there is none."""
         cdef Key key
         cdef int v
         while not self.queue.empty():
@@ -146,7 +148,7 @@ cdef class EliminationRun:
         return -1
 
     cdef int queue_touched(self) except -1 nogil:
-        """Queue the changed vertices whose key improved; other keys are updated when they are removed."""
+        """Requeue changed vertices whose key improved; worse keys are updated when they reach the top."""
         cdef Py_ssize_t i
         cdef int v
         cdef Key key
@@ -169,7 +171,7 @@ cdef class EliminationRun:
         return best
 
     def result(self):
-        """(order int32[k], bag_indptr int64[k + 1], bags int32[b], added edges) of the k vertices eliminated so far.
+        """(order int32[k], bag_indptr int64[k + 1], bags int32[b], number of added edges) of k eliminated vertices.
         """
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
@@ -177,8 +179,8 @@ cdef class EliminationRun:
 def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
     """The bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
 
-    The neighbours of a vertex when it is eliminated are its later ones, and those in the bags of which it is the first
-    eliminated member beside their own vertex. The last bag has all vertices that are not in the order.
+    The bag of v has v, its later neighbours, and for each child u of v in the elimination tree the bag of u without u.
+    The last bag has all vertices that are not in the order.
     Cost: O(n + m + b) time and memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, k = order.shape[0], j
@@ -222,7 +224,8 @@ def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
             first = n
             for j in range(begin + 1, end[i]):
                 first = min(first, place[bags[j]])
-            if first < n:  # else all are in the last bag
+            # Otherwise all are in the last bag.
+            if first < n:
                 sibling[i] = eldest[first]
                 eldest[first] = i
     return _pointers(end), _ints(bags)
@@ -233,8 +236,8 @@ def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
 def contraction_width(Int64s indptr, Int32s indices):
     """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
 
-    It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
-    Cost: for each contraction the rows of the neighbours, so up to O(n m) time in all; about O(n + m) memory.
+    It is contracted into the neighbour with the fewest common neighbours; ties: smaller degree, then smaller id.
+    Cost: for each contraction the rows of the neighbours, so up to O(n m) time in total; about O(n + m) memory.
     """
     cdef _Adjacency graph = _Adjacency()
     cdef priority_queue[pair[int, int]] queue
@@ -265,11 +268,11 @@ def contraction_width(Int64s indptr, Int32s indices):
 
 
 def reduce_safely(Int64s indptr, Int32s indices, int low):
-    """Eliminate vertices without loss of width: simplicial ones, and almost simplicial ones of degree `low` or less.
+    """Eliminate vertices safely: simplicial vertices, and almost simplicial ones of degree at most `low`.
 
     Returns (order int32[k], low, vertices int32[n - k] that remain, edges int32[m, 2] between these, by vertex).
-    Cost: counting triangles, then for each vertex tried the rows of its neighbours, again after a neighbour has changed
-    and for all when `low` rises; O(n + m) memory.
+    Cost: counting triangles, then for each vertex tried the rows of its neighbours; vertices are tried again after a
+    neighbour has changed, and all of them when `low` increases. O(n + m) memory.
     """
     cdef _Eliminator graph = _Eliminator()
     cdef vector[int] queue, next_queue
@@ -300,12 +303,12 @@ def reduce_safely(Int64s indptr, Int32s indices, int low):
 
 
 def minimum_width_order(const uint64_t[::1] neighbours):
-    """An elimination order of minimum width, by all subsets: TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
+    """An elimination order of minimum width, from TW(S) = min over v in S of max(TW(S - v), |Q(S - v, v)|).
 
     neighbours : uint64[n] the bits of each vertex's neighbours
     TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
-    reaches through S - v. Returns int32[n].
-    Cost: O(2^n n^2) time, 2^(n + 1) bytes of memory; for more than some 20 vertices use `EliminationRun`.
+    reaches through S - v (Bodlaender et al.). Returns int32[n].
+    Cost: O(2^n n^2) time, 2^(n + 1) bytes of memory; for more than about 20 vertices use `EliminationRun`.
     """
     cdef int n = <int>neighbours.shape[0], v, width, degree, lowest, choice
     cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
@@ -345,10 +348,10 @@ def minimum_width_order(const uint64_t[::1] neighbours):
     return result
 
 
-# Neighbours in common, and safe vertices.
+# Common neighbours, and safe vertices.
 
 cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcept nogil:
-    """The neighbour of v with the fewest neighbours in common with it; -1 if v has none. row: the neighbours of v."""
+    """The neighbour of v (from `row`) with the fewest common neighbours; -1 if v has no neighbours."""
     cdef int i, j, u, common, best = -1, fewest = 0
     cdef int* other
     graph.mark(v)
@@ -367,7 +370,7 @@ cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcep
 
 
 cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """True if the neighbours of v, perhaps without one of them, are a clique."""
+    """True if the neighbours of v, possibly except one, form a clique."""
     cdef int i, missing, partner, d = graph.degree[v]
     cdef int* row
     if graph.fill[v] == 0:
@@ -377,15 +380,17 @@ cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
     row = graph.row(v)
     for i in range(d):
         missing = _missing(graph, row, d, row[i], &partner)
-        if missing == graph.fill[v]:      # u is in all missing pairs
+        # u is in every missing pair.
+        if missing == graph.fill[v]:
             return True
-        if missing:                       # then its partner is, or no vertex is
+        # Otherwise only its partner can be.
+        if missing:
             return _missing(graph, row, d, partner, &partner) == graph.fill[v]
     return False
 
 
 cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner) noexcept nogil:
-    """Number of other entries of a row that u is not adjacent to; `partner` is the last of them."""
+    """Number of other entries of a row that are not adjacent to u; `partner` returns the last of them."""
     cdef int i, missing = 0
     for i in range(d):
         if row[i] != u and not graph.adjacent(row[i], u):
@@ -395,7 +400,7 @@ cdef int _missing(_Eliminator graph, const int* row, int d, int u, int* partner)
 
 
 cdef int _wake(_Eliminator graph, int u, vector[unsigned char]& waiting, vector[int]& queue) except -1 nogil:
-    """Queue a vertex that may be safe to eliminate."""
+    """Queue a vertex that may now be safe to eliminate."""
     if not graph.gone[u] and not waiting[u] and graph.fill[u] < graph.degree[u]:
         waiting[u] = True
         queue.push_back(u)
@@ -440,28 +445,30 @@ cdef object _pointers(const vector[int64_t]& ends):
     return result
 
 
-# A graph that changes, as rows of neighbours.
+# A mutable graph, as rows of neighbours.
 
 cdef enum:
-    skew = 16                             # a row longer by this factor than another is not scanned
+    # Do not scan a row that is longer than another by this factor.
+    skew = 16
 
 
 cdef class _Adjacency:
-    """Rows of neighbours that grow and shrink, and a table of all edges ever made, for pairs with a very long row.
+    """Rows of neighbours that grow and shrink, and a hash table of all edges ever added, for pairs with a long row.
 
-    The row of v is arena[begin[v]:begin[v] + length[v]]; it has room for capacity[v] entries, and when it is full it
-    moves to the end of the arena. degree[v] of its entries remain; removed ones stay until the row is read.
-    At most half of the table's mask + 1 slots are used; an edge is in the first free one from its hash on.
-    No seen[v] is above stamp.
+    The row of v is arena[begin[v]:begin[v] + length[v]], with room for capacity[v] entries; a full row moves to the end
+    of the arena. degree[v] of its entries remain, and removed ones stay until the row is next read. At most half of the
+    mask + 1 slots of the table are used; an edge is in the first free slot from its hash on (linear probing).
+    No seen[v] exceeds stamp.
     """
     cdef Py_ssize_t n
-    cdef int64_t n_left, m_left             # remaining vertices and edges
-    cdef vector[int] arena, degree, length  # degree: remaining neighbours; length: entries of the row
+    cdef int64_t n_left, m_left             # remaining vertices, edges
+    # degree: remaining neighbours; length: entries in the row.
+    cdef vector[int] arena, degree, length
     cdef vector[int64_t] begin, capacity, seen
     cdef vector[unsigned char] gone
     cdef vector[uint64_t] table
     cdef uint64_t n_pairs, mask
-    cdef int64_t stamp, work                # work: about the entries read
+    cdef int64_t stamp, work                # work: entries read, approximately
 
     cdef int load(self, Int64s indptr, Int32s indices) except -1 nogil:
         cdef Py_ssize_t v, j
@@ -485,7 +492,7 @@ cdef class _Adjacency:
         self.length.assign(self.degree.begin(), self.degree.end())
 
     cdef int* row(self, int v) noexcept nogil:
-        """The degree[v] remaining neighbours of v; valid until an edge is added."""
+        """The remaining neighbours of v, degree[v] entries; valid until an edge is added."""
         cdef int* entry = self.arena.data() + self.begin[v]
         cdef int i, kept = 0
         if self.length[v] > self.degree[v]:
@@ -497,7 +504,7 @@ cdef class _Adjacency:
         return entry
 
     cdef void mark(self, int v) noexcept nogil:
-        """Set seen[w] == stamp exactly for the neighbours of v."""
+        """Set seen[w] == stamp for exactly the neighbours of v."""
         cdef int* entry = self.row(v)
         cdef int i
         self.stamp += 1
@@ -535,7 +542,7 @@ cdef class _Adjacency:
         self.m_left -= self.degree[v]
 
     cdef bint before(self, int v, int w) noexcept nogil:
-        """True if v is before w by degree, then by id."""
+        """True if v precedes w by degree, then by id."""
         return self.degree[v] < self.degree[w] or (self.degree[v] == self.degree[w] and v < w)
 
     cdef uint64_t slot(self, uint64_t pair) noexcept nogil:
@@ -562,20 +569,21 @@ cdef class _Adjacency:
 
 
 cdef inline uint64_t _pair(int u, int w) noexcept nogil:
-    """An edge as a word, never 0."""
+    """Encode an edge as a word, which is never 0."""
     return (<uint64_t>min(u, w) << 32) | <uint64_t>(max(u, w))
 
 
 @cython.final
 cdef class _Eliminator(_Adjacency):
-    """A graph whose vertices are eliminated one by one, and the number of pairs of neighbours that each has to join.
+    """A graph whose vertices are eliminated one by one, with the fill of each vertex.
 
-    bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i], which comes first in it. fill[v] is the number of pairs of
-    neighbours of v that are not joined; it is meaningless unless counted.
+    bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i], which is its first entry. fill[v] is the number of
+    non-adjacent pairs of neighbours of v; it is only valid while counting.
     """
-    cdef bint counting                    # True if fill is counted
+    cdef bint counting                    # whether fill is valid
     cdef vector[int64_t] fill, touched_at
-    cdef vector[int] touched              # vertices whose fill or degree the last elimination changed
+    # Vertices whose fill or degree changed in the last elimination.
+    cdef vector[int] touched
     cdef vector[int] order, bags
     cdef vector[int64_t] bag_end
     cdef int64_t added, time
@@ -588,11 +596,11 @@ cdef class _Eliminator(_Adjacency):
             self.count()
 
     cdef int count(self) except -1 nogil:
-        """Count the fill of all vertices: pairs of neighbours minus triangles, each found from its first vertex."""
+        """Compute the fill of all vertices: pairs of neighbours minus triangles, each counted from its first vertex."""
         cdef int v, w
         cdef int64_t i, j
         cdef int* row
-        cdef vector[int] later            # the neighbours of each vertex that come after it
+        cdef vector[int] later            # later neighbours by vertex
         cdef vector[int64_t] end
         for v in range(<int>self.n):
             row = self.row(v)
@@ -619,7 +627,7 @@ cdef class _Eliminator(_Adjacency):
             self.touched.push_back(v)
 
     cdef int eliminate(self, int v) except -1 nogil:
-        """Record the bag of v, join its neighbours, remove it."""
+        """Record the bag of v, make its neighbours a clique, and remove v."""
         cdef int i, u, d = self.degree[v]
         cdef int* bag = self.row(v)
         self.order.push_back(v)
@@ -639,9 +647,10 @@ cdef class _Eliminator(_Adjacency):
         self.remove(v)
 
     cdef int make_clique(self, int* bag, int d, int64_t until) except -1 nogil:
-        """Join all pairs; if fill is counted, only until `until` edges have been added in all."""
+        """Join all pairs; while counting, stop after `until` added edges in total."""
         cdef int i, j, a, b
-        for i in range(d - 1):            # the longest row is last and need not be read
+        # The longest row is last and need not be read.
+        for i in range(d - 1):
             if self.degree[bag[i]] > self.degree[bag[d - 1]]:
                 bag[i], bag[d - 1] = bag[d - 1], bag[i]
         for i in range(d - 1):
@@ -655,7 +664,7 @@ cdef class _Eliminator(_Adjacency):
                     self.join(a, b)
 
     cdef int join(self, int a, int b) except -1 nogil:
-        """Add the edge a b, with a marked: the fill of each common neighbour falls by one."""
+        """Add the edge a b; the neighbours of a are marked. The fill of each common neighbour decreases by one."""
         cdef int i, w, common = 0
         cdef int* row
         cdef bint long_row = self.degree[b] > skew * self.degree[a]
@@ -675,23 +684,25 @@ cdef class _Eliminator(_Adjacency):
         self.added += 1
 
 
-# The remaining dense graph, as rows of bits.
+# The remaining dense graph, as an adjacency matrix of bits.
 
 cdef enum:
-    sparse = 16                           # a graph is dense if its vertices have more than n / sparse neighbours
+    # A graph is dense if vertices have more than n / sparse neighbours.
+    sparse = 16
     max_rows = 20000
 
 
 @cython.final
 cdef class _Matrix:
-    """The remaining graph of an eliminator, whose order, bags, fill and work it continues.
+    """The adjacency matrix of the remaining graph of an eliminator, which takes over order, bags, fill and work.
 
     Row v has a bit for each of the degree[v] remaining neighbours of v; vertex[v] is its id in the eliminator.
     """
     cdef _Eliminator graph
     cdef Py_ssize_t n, w
     cdef vector[uint64_t] words, missing
-    cdef vector[uint64_t] planes          # to be subtracted from each fill, in binary: row k has bit k of all numbers
+    # Bit-sliced counters to be subtracted from each fill: row k has bit k of all numbers.
+    cdef vector[uint64_t] planes
     cdef int n_planes
     cdef vector[int] vertex, degree, members
     cdef vector[int64_t] fill
@@ -748,7 +759,7 @@ cdef class _Matrix:
         self.gone[v] = 1
 
     cdef void join_all(self, int a, int v) noexcept nogil:
-        """Join a with all neighbours of v."""
+        """Make all neighbours of v adjacent to a."""
         cdef Py_ssize_t i, b
         for i in range(self.w):
             self.missing[i] = self.row(v)[i] & ~self.row(a)[i]
@@ -766,7 +777,7 @@ cdef class _Matrix:
             b = next_bit(self.missing.data(), self.w, b + 1)
 
     cdef void recount(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """Count the new edge a b: each common neighbour has one pair less to join."""
+        """Count the new edge a b: each common neighbour has one missing pair less."""
         cdef Py_ssize_t i
         cdef uint64_t word, stored
         cdef uint64_t* left = self.row(a)
@@ -776,7 +787,8 @@ cdef class _Matrix:
             word = left[i] & right[i]
             common += remat_popcount(word)
             k = 0
-            while word:                   # add one to all these numbers: carry
+            # Add one to all these counters, with carry.
+            while word:
                 stored = self.planes[k * self.w + i]
                 self.planes[k * self.w + i] = stored ^ word
                 word &= stored
@@ -787,7 +799,7 @@ cdef class _Matrix:
         self.graph.work += self.w
 
     cdef void update_fill(self) noexcept nogil:
-        """Subtract from each fill what the planes have counted."""
+        """Subtract the counters in the planes from each fill."""
         cdef Py_ssize_t i
         cdef int k
         cdef uint64_t word

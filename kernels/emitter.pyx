@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Orders of the nodes of a graph: by decisions on recomputation, or each node once with a low peak."""
+"""Orders of the nodes of a graph: from recomputation decisions, or each node once with a low peak."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
-# Forward once, then the gradients, each after the recomputations for it.
+# Forward nodes once, then the gradients, each preceded by its recomputations.
 
 def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
@@ -33,7 +33,7 @@ def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     np.cumsum(np.asarray(mirror_count) + 1, out=first_copy[1:])
     cdef int64_t[::1] base = first_copy
     cdef unsigned char[::1] done = np.zeros(first_copy[n], np.uint8)
-    # the path of runs that wait for each other; ids decrease along it
+    # Stack of runs that wait for each other; ids decrease along it.
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_copy = np.empty(n + 1, np.int64)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
@@ -45,7 +45,7 @@ def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
         for v in range(n):
             if not needed[v] or owner[v] < 0:
                 continue
-            # the gradient itself waits at the bottom of the path
+            # The gradient itself is at the bottom of the stack.
             top = 0
             path_node[0] = <int>v
             path_copy[0] = -1
@@ -82,12 +82,13 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                     Int32s co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
-    owner : int32[n] (-1 forward), block : int32[n], 0 to n_blocks - 1 for all forward nodes,
-    kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own block; of these, those that
-    never are), co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
+    owner : int32[n] (-1 forward); block : int32[n], 0 to n_blocks - 1 for all forward nodes;
+    kept : uint8[n] forward nodes that are not recomputed in their own block; never_recomputed : uint8[n] those of them
+    that are never recomputed; co_input_from : int32[n] the first block whose gradients may still read the node as a
+    co-input
     Returns int32[m].
-    Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay beyond their own, O(n) a block
-    if co-inputs reach far; O(n + m) memory.
+    Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay live beyond their own block, up to
+    O(n) per block if co-inputs reach far; O(n + m) memory.
     """
     cdef Int64s read_indptr = graph.read_indptr
     cdef Py_ssize_t n = graph.n_nodes, v, top, i, left, place
@@ -95,9 +96,11 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    cdef vector[int] running                                     # forward nodes in memory that will be dropped
-    cdef vector[vector[int]] forward, backward                     # the nodes of each block
-    cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, after they have run
+    # Forward nodes in memory that will be freed.
+    cdef vector[int] running
+    cdef vector[vector[int]] forward, backward                     # nodes by block
+    # Gradients too, after they have run.
+    cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
@@ -119,7 +122,8 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         continue
                 else:
                     v = backward[b][place - (0 if lazy else <Py_ssize_t>forward[b].size())]
-                    if in_memory[v]:                               # already computed for the sum of a tied parameter
+                    # Computed earlier, for the sum of a tied parameter.
+                    if in_memory[v]:
                         continue
                 top = 0
                 path_node[0] = <int>v
@@ -146,7 +150,8 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         if owner[u] < 0:
                             running.push_back(u)
                         top -= 1
-            if not lazy:                          # as in the paper: kept values are dropped with their block
+            # As in the paper: kept values are freed after their block.
+            if not lazy:
                 for i in range(<Py_ssize_t>forward[b].size()):
                     if kept[forward[b][i]] and not never_recomputed[forward[b][i]]:
                         running.push_back(forward[b][i])
@@ -173,19 +178,21 @@ cdef object _as_array(vector[int]& order):
 # Every needed node once.
 
 def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam):
-    """An order of the nodes with a low peak: after each step the `beam` lowest sets of executed nodes are kept.
+    """An order with a low peak by beam search: each step keeps the `beam` sets of executed nodes with the lowest peaks.
 
-    nodes : int32[m] the needed ones, ascending; beam : 1 or more
+    nodes : int32[m] the needed nodes, ascending; beam : 1 or more
     Returns int32[m].
-    Cost: O(beam m^2) tests if a node is ready, and for each ready node a simulated step; O(beam m) memory. Too slow
-    beyond some thousand nodes; there another start does better in the same time.
+    Cost: O(beam m^2) tests whether a node is ready, and a simulated step for each ready node; O(beam m) memory. Too
+    slow for more than some thousand nodes; for those, other starts are better in the same time.
     """
     cdef Py_ssize_t n = graph.n_nodes, m = nodes.shape[0], w = bit_words(n)
-    cdef vector[uint64_t] done, after     # the states: sets of nodes, w words each
+    # The states: sets of executed nodes, w words each.
+    cdef vector[uint64_t] done, after
     cdef vector[int64_t] live, peak
     cdef vector[uint64_t] hashes
     cdef vector[_Extension] extensions, kept
-    cdef vector[int] origin, node         # of each kept state, step by step
+    # By kept state, step by step.
+    cdef vector[int] origin, node
     cdef vector[Py_ssize_t] begin
     cdef Py_ssize_t s, i, at, state, entry
     cdef _Extension extension
@@ -236,16 +243,17 @@ def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam)
     return order
 
 
-cdef struct _Extension:                  # of a state by one node
-    int64_t peak                            # of the order so far
-    int64_t live                            # live bytes after it
-    uint64_t hashed                       # of the set of nodes that have run
-    int origin                            # the state that it extends
+# Extension of a state by one node.
+cdef struct _Extension:
+    int64_t peak                            # of the order
+    int64_t live                            # bytes after the node
+    uint64_t hashed                         # hash of executed nodes
+    int origin                              # the extended state
     int node
 
 
 cdef bint _is_better(const _Extension& a, const _Extension& b) noexcept nogil:
-    """True if a comes first: by peak, then by live bytes; no two are equal."""
+    """Compare by peak, then by live bytes, in a total order."""
     if a.peak != b.peak:
         return a.peak < b.peak
     if a.live != b.live:
@@ -273,7 +281,7 @@ cdef bint _ready(GraphArrays graph, const uint64_t* done, int v) noexcept nogil:
 
 cdef void _simulate(GraphArrays graph, const uint64_t* done, int64_t live, int64_t peak,
                     _Extension& extension) noexcept nogil:
-    """Set the peak and the live bytes of an extension of a state: `done`, with these live bytes and this peak."""
+    """Set the peak and the live bytes of an extension of a state, which is `done` with these live bytes and peak."""
     cdef int v = extension.node, x
     cdef int64_t during = live + graph.workspace[v], remaining = live, j, k
     cdef bint live_after

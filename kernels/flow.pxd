@@ -1,4 +1,4 @@
-# Networks of flow.pyx for other kernels.
+# Flow networks for other kernels; see flow.pyx.
 from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport int64_t
 

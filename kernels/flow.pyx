@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Integer maximum flow and minimum cuts: highest-label push-relabel with occasional global relabelling."""
+"""Integer maximum flow and minimum cuts by highest-label push-relabel with global relabelling (Goldberg, Tarjan)."""
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s, int64_t
 
 
 def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, int sink):
-    """The maximum flow from a source to a sink.
+    """Maximum flow from a source to a sink.
 
-    tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
-    up to less than 2**62, and each one is less; source != sink
-    Returns (value, flow int64[m], source_side uint8[n] that the source can still reach, sink_side uint8[n] that can
-    still reach the sink); the arcs that leave the source's side, and those that enter the sink's, are minimum cuts.
-    Cost: O(n^2 sqrt(m)) time at worst, mostly a small multiple of n + m; O(n + m) memory.
+    tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more, each below 2**62, and those of the arcs
+    out of the source sum to less than 2**62; source != sink
+    Returns (value, flow int64[m], source_side uint8[n]: reachable from the source in the residual network, sink_side
+    uint8[n]: the sink is reachable from them). The arcs that leave the source side, and those that enter the sink side,
+    are minimum cuts.
+    Cost: O(n^2 sqrt(m)) time in the worst case, usually a small multiple of n + m; O(n + m) memory.
     """
     cdef int64_t i, m = tail.shape[0]
     cdef int v
@@ -27,7 +28,8 @@ def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, i
     check_length(capacity, m)
     with nogil:
         network.cut(&capacity[0] if m else NULL, ENDLESS)
-        network.run(source, ENDLESS)           # excess that cannot reach the sink returns
+        # Excess that cannot reach the sink returns to the source.
+        network.run(source, ENDLESS)
         for v in range(n):
             source_side[v] = 0
         for i in range(network.reach(source, False)):
@@ -48,13 +50,13 @@ cdef int check_length(Int64s capacity, int64_t m) except -1:
 cdef class FlowNetwork:
     """FlowNetwork(n, tail, head, source, sink): tail, head : int32[m] vertices 0 to n - 1, source != sink.
 
-    Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
-    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is its reverse; the i-th arc of
-    the caller is place[i]. Arcs of v before at[v] are not admissible until v is lifted. `height` is at most the
-    distance to the target, n for vertices that cannot reach it, so an arc with residual capacity goes down by one at
-    most. crowd[h] vertices have height h; no vertex above an empty height can reach the target, and none above `roof`
-    can. Vertices of height h with an excess to discharge are a list: first[h], following[first[h]], ..., -1.
-    `work` arcs were read since the distances were exact, at most `patience` before they are measured again.
+    The residual network and a preflow, in which vertices may have excess that is on its way to a target.
+    Arc a of vertex v, begin[v] <= a < begin[v + 1], leads to `to[a]`, and `sister[a]` is its reverse; arc i of the
+    caller is place[i]. Arcs of v before at[v] are not admissible until v is lifted. `height` is a lower bound on the
+    distance to the target, n for vertices that cannot reach it, so an arc with residual capacity descends by at most
+    one. crowd[h] vertices have height h; no vertex above an empty height can reach the target, nor can any above
+    `roof`. Vertices of height h with excess form a list: first[h], following[first[h]], ..., -1. `work` arcs have been
+    read since the distances were exact; they are recomputed after `patience`.
     """
 
     def __cinit__(self, int n, Int32s tail, Int32s head, int source, int sink):
@@ -65,12 +67,12 @@ cdef class FlowNetwork:
             self.load(n, m, &tail[0] if m else NULL, &head[0] if m else NULL, source, sink)
 
     def minimum_cut(self, Int64s capacity, int64_t enough=ENDLESS):
-        """A minimum cut for new capacities, or any flow of at least `enough`.
+        """Minimum cut for new capacities, or any flow of at least `enough`.
 
-        capacity : int64[m] 0 or more; those of the arcs out of the source sum up to less than 2**62
-        Returns (value, uint8[n] 1 on the source's side); the sink's side is minimum. If `enough` reached
-        the sink, the value is that of a flow, a lower bound for every cut, and the side None.
-        Cost: as `maximum_flow`, without new memory.
+        capacity : int64[m] 0 or more; those of the arcs out of the source sum to less than 2**62
+        Returns (value, uint8[n] 1 on the source side), where the sink side is minimum. If `enough` flow reached the
+        sink, the value is that of the flow, a lower bound on every cut, and the side is None.
+        Cost: as `maximum_flow`, without allocation.
         """
         check_length(capacity, self.m)
         cdef bint complete
@@ -86,7 +88,7 @@ cdef class FlowNetwork:
         return self.value(), side
 
     cdef int load(self, int n, int64_t m, const int* tail, const int* head, int source, int sink) except -1 nogil:
-        """Store arcs by their tail. Nothing else takes memory."""
+        """Store arcs by their tail. Only this function allocates memory."""
         cdef int64_t i, a, b
         self.n, self.m, self.source, self.sink, self.patience = n, m, source, sink, 4 * n + 2 * m
         assign(self.begin, n + 2, 0)
@@ -106,7 +108,8 @@ cdef class FlowNetwork:
             self.begin[head[i] + 2] += 1
         for i in range(n):
             self.begin[i + 2] += self.begin[i + 1]
-        for i in range(m):                 # begin[v + 1] moves to the end of the arcs of v
+        # begin[v + 1] moves to the end of the arcs of v.
+        for i in range(m):
             a = self.begin[tail[i] + 1]
             self.begin[tail[i] + 1] += 1
             b = self.begin[head[i] + 1]
@@ -116,7 +119,7 @@ cdef class FlowNetwork:
             self.place[i] = a
 
     cdef void fill(self, const int64_t* capacity) noexcept nogil:
-        """Set new capacities; all of the source's arcs are saturated."""
+        """Set new capacities and saturate all arcs of the source."""
         cdef int64_t i, a
         cdef int v
         for v in range(self.n):
@@ -132,7 +135,7 @@ cdef class FlowNetwork:
                 self.push(self.source, a, self.residual[a])
 
     cdef bint cut(self, const int64_t* capacity, int64_t enough) noexcept nogil:
-        """Send the maximum to the sink; excess may stay elsewhere. Returns False if `enough` came first."""
+        """Send the maximum flow to the sink; excess may remain elsewhere. Return False if `enough` was reached."""
         self.fill(capacity)
         return self.run(self.sink, enough)
 
@@ -140,7 +143,7 @@ cdef class FlowNetwork:
         return self.excess[self.sink]
 
     cdef bint on_source_side(self, int v) noexcept nogil:
-        """True if a vertex cannot reach the sink, after a complete `cut`."""
+        """True if a vertex cannot reach the sink; valid after a complete `cut`."""
         return self.height[v] >= self.n
 
     cdef void push(self, int v, int64_t a, int64_t amount) noexcept nogil:
@@ -155,7 +158,7 @@ cdef class FlowNetwork:
             self.excess[w] += amount
 
     cdef void wake(self, int v) noexcept nogil:
-        """Put a vertex with an excess among those of its height, if that may still reach the target."""
+        """Activate a vertex with excess, unless it cannot reach the target."""
         cdef int h = self.height[v]
         if v != self.source and v != self.sink and h <= self.roof:
             self.following[v] = self.first[h]
@@ -163,7 +166,7 @@ cdef class FlowNetwork:
             self.highest = max(self.highest, h)
 
     cdef int reach(self, int start, bint backwards) noexcept nogil:
-        """Number the vertices by their distance from the start, or to it, along arcs with residual capacity."""
+        """Number the vertices by their distance from `start`, or to it, along arcs with residual capacity."""
         cdef int done = 0, n_reached = 1, n = self.n, v, w
         cdef int64_t a
         for v in range(n):
@@ -182,7 +185,7 @@ cdef class FlowNetwork:
         return n_reached
 
     cdef bint measure(self) noexcept nogil:
-        """Make the heights exact. Returns whether an excess is left that can reach the target."""
+        """Recompute the exact heights. Return True if excess remains that can reach the target."""
         cdef int i, v, n_reached = self.reach(self.target, True)
         self.work = 0
         self.highest = -1
@@ -199,7 +202,7 @@ cdef class FlowNetwork:
         return self.highest >= 0
 
     cdef void lift(self, int v) noexcept nogil:
-        """Raise a vertex above its lowest possible target."""
+        """Relabel a vertex to one above its lowest residual neighbour."""
         cdef int lowest = self.n, old = self.height[v]
         cdef int64_t a
         self.work += self.begin[v + 1] - self.begin[v]
@@ -208,7 +211,8 @@ cdef class FlowNetwork:
                 lowest = self.height[self.to[a]]
                 self.at[v] = a
         self.crowd[old] -= 1
-        if self.crowd[old] == 0:           # no vertex above it can reach the target any more
+        # No vertex above an empty height can reach the target (gap heuristic).
+        if self.crowd[old] == 0:
             self.roof = min(self.roof, old - 1)
         self.height[v] = min(lowest + 1, self.n)
         self.crowd[self.height[v]] += 1
@@ -216,7 +220,7 @@ cdef class FlowNetwork:
             self.roof += 1
 
     cdef void discharge(self, int v) noexcept nogil:
-        """Push the excess of a vertex on until it is gone, or the vertex must be lifted first."""
+        """Push the excess of a vertex until it is gone or the vertex must be relabelled."""
         cdef int64_t a, end = self.begin[v + 1]
         while self.at[v] < end:
             a = self.at[v]
@@ -230,7 +234,7 @@ cdef class FlowNetwork:
         self.wake(v)
 
     cdef bint run(self, int target, int64_t enough) noexcept nogil:
-        """Bring every excess to the target that can reach it. Returns False if `enough` came first."""
+        """Move all excess that can reach the target to it. Return False if `enough` was reached."""
         cdef int v
         self.target = target
         while self.measure():

@@ -1,8 +1,8 @@
 # distutils: language = c++
-"""Arrays of graphs: checks, other rows, orders, depths, and the backward part.
+"""Arrays of graphs: checks, derived rows, orders, depths, and the backward part.
 
-`GraphArrays` is the graph argument of kernels. Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the
-values that each node reads, producer : int32[n_values] the node of each value.
+`GraphArrays` is the graph argument of kernels. Rows are in CSR form: read_indptr : int64[n + 1], read_indices :
+int32[k] are the values that each node reads; producer : int32[n_values] is the node of each value.
 """
 
 import numpy as np
@@ -15,18 +15,18 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 @cython.final
 cdef class GraphArrays:
-    """The arrays of a graph, checked for their lengths once; the first argument of kernels that work on graphs.
+    """The arrays of a graph, whose lengths are checked once; the first argument of kernels that work on graphs.
 
-    Ids in the rows must be in range, and topological: the caller has checked that.
+    The caller has checked that the ids in rows are in range and topological.
 
     value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] values, memory : int64[n_values],
     output : uint8[n_values]
-    compute, workspace : int64[n], by default 0; once : uint8[n], by default no node; needed : uint8[n], readers :
-    (int64[n_values + 1], int32[k] nodes, ascending), by default from the outputs and the reads
+    compute, workspace : int64[n], by default 0; once : uint8[n], by default no node; needed : uint8[n] and readers :
+    (int64[n_values + 1], int32[k] nodes, ascending), by default computed from the outputs and the reads
 
-    Raises ValueError for arrays whose lengths do not match.
+    Raises ValueError if the lengths do not match.
 
-    Cost: O(n + k) time, and memory for omitted arrays; others are not copied.
+    Cost: O(n + k) time, and memory for omitted arrays; arguments are not copied.
     """
 
     def __init__(self, *, Int64s value_indptr not None, Int64s read_indptr not None, Int32s read_indices not None,
@@ -58,10 +58,10 @@ cdef class GraphArrays:
 
 
 def check_reads(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """The first read that breaks a rule.
+    """The first read that violates a rule.
 
     read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[n_values]
-    Returns (code, node, value): 0 none, 1 no such value, 2 a value twice, 3 a value of the node itself or a later one.
+    Returns (code, node, value): 0 none, 1 unknown value, 2 repeated value, 3 value of the node itself or a later one.
     Cost: O(n + k) time, O(n_values) memory.
     """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
@@ -81,7 +81,7 @@ def check_reads(Int64s read_indptr, Int32s read_indices, Int32s producer):
 
 
 def transpose_rows(Int64s indptr, Int32s indices, Py_ssize_t n_columns):
-    """Rows that contain each column, ascending: (int64[n_columns + 1], int32[k]).
+    """Transpose CSR rows; the entries ascend: (int64[n_columns + 1], int32[k]).
 
     Cost: O(n + n_columns + k) time and memory.
     """
@@ -107,7 +107,7 @@ def transpose_rows(Int64s indptr, Int32s indices, Py_ssize_t n_columns):
 
 
 def predecessor_rows(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """Distinct nodes whose values each node reads, in order of first read: (int64[n + 1], int32[k]).
+    """Distinct nodes whose values each node reads, in order of the first read: (int64[n + 1], int32[k]).
 
     Cost: O(n + k) time and memory.
     """
@@ -150,7 +150,7 @@ def needed_nodes(*, Int64s value_indptr, Int64s read_indptr, Int32s read_indices
 
 
 def depths(Int64s read_indptr, Int32s read_indices, Int32s producer):
-    """Nodes on the longest path that ends in each node: int32[n].
+    """Number of nodes on the longest path that ends at each node: int32[n].
 
     Cost: O(n + k) time, O(n) memory.
     """
@@ -197,15 +197,15 @@ def topological_order(Int64s succ_indptr, Int32s succ_indices):
     return order[:filled].copy()
 
 
-# The nodes of a backward part. A target is a value or parameter that a gradient belongs to: ids below n_values are
+# The nodes of a backward part. A target is a value or parameter to which a gradient belongs; targets below n_values are
 # values, the others parameters.
 
 def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indices,
                    Flags seed):
-    """Readers from the last to the first, the targets of each in order; a seed is the first node of its target.
+    """Gradients by reader from last to first, each with its targets in order; a seed is the first node of its target.
 
     value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
-    Returns (target, reader): int32[g] each; reader is -1 for a seed. Nodes whose values lead to no seed are left out.
+    Returns (target, reader): int32[g] each; reader is -1 for a seed. Readers whose values lead to no seed are omitted.
     Cost: O(n + n_targets) time and memory.
     """
     cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, n_max = target_indices.shape[0]
@@ -220,7 +220,8 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
         for v in range(n - 1, -1, -1):
             leads = False
             for j in range(value_indptr[v], value_indptr[v + 1]):
-                if seed[j] and not begun[j]:  # no reader, or none that leads to a seed
+                # Unread, or read only by nodes that lead to no seed.
+                if seed[j] and not begun[j]:
                     target[filled], reader[filled], begun[j] = <int>j, -1, 1
                     filled += 1
                 leads = leads or begun[j]
@@ -238,13 +239,13 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
 
 def backward_reads(Int32s target, Int32s reader, *, Int64s value_indptr, Int64s saved_indptr, Int32s saved_indices,
                    Py_ssize_t n_targets):
-    """Reads of gradients: gradients of the values of their reader, its saved values, the sum so far.
+    """Reads of gradients: the gradients of the values of their reader, its saved values, and the partial sum.
 
     A seed reads its value. target, reader : int32[g] (from `backward_order`), value_indptr, saved_indptr :
-    int64[n + 1], saved_indices : int32[s] (values), n_targets : all values and parameters
-    Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets], the gradient
-    that is the complete sum of each target, or -1.
-    Cost: O(g + k) time; the reads are counted, then filled in.
+    int64[n + 1], saved_indices : int32[s] (values), n_targets : number of values and parameters
+    Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets] is the gradient
+    with the complete sum of each target, or -1.
+    Cost: O(g + k) time; reads are counted first, then stored.
     """
     cdef Py_ssize_t size = target.shape[0], i, j, filled = 0
     cdef int n_values = <int>value_indptr[value_indptr.shape[0] - 1]

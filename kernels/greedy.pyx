@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Greedy rematerialization: one walk along the order recomputes later what does not fit (kumar2019, section 4)."""
+"""Greedy rematerialization: one walk along an order recomputes later what does not fit (kumar2019, section 4)."""
 
 import numpy as np
 
@@ -17,15 +17,16 @@ cdef class _GreedyWalk
 
 def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, int64_t limit, int64_t max_block,
                  int64_t max_runs, int64_t factor, int64_t min_work, bint moves):
-    """An order with the recomputations that one walk along it under a limit inserts.
+    """Walk along an order and insert the recomputations that a limit requires.
 
-    order : int32[m], rerunnable : uint8[n] nodes that may run again; limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk,
-    moves : follow XLA's pass; otherwise the paper's text, which does not end without max_runs: a run is never removed,
-    the greatest saving is exact, and the next run is just before the first reader to come
-    Returns (int32[k], the highest level of blocks tried, work). The level counts from 0, and is one above the last if
-    some step had no block to postpone, two above if the walk was cut short.
-    Cost: O(m + reads of all runs) time and memory, and for each step above the limit a scan of the live runs, and with
-    `max_block` above 1 of blocks that end with them: about m^2 in all on long orders with a tight limit.
+    order : int32[m]; rerunnable : uint8[n] nodes that may run again; limit in bytes; max_block as in
+    _PostponableBlocks; max_runs, factor, min_work as in _GreedyWalk
+    moves : follow XLA's pass. Otherwise follow the text of the paper, which terminates only with max_runs: a run is
+    never removed, the greatest saving is exact, and the next run is just before the first future reader
+    Returns (int32[k], the highest level of blocks tried, work). Levels count from 0; the result is one above the last
+    level if some step had no block to postpone, and two above if the walk was stopped early.
+    Cost: O(m + reads of all runs) time and memory. Each step above the limit scans the live runs and, if `max_block` is
+    above 1, the blocks that end with them: about m^2 in total on long orders with a tight limit.
     """
     runs = _RunList(graph, order, rerunnable, max_block)
     blocks = _PostponableBlocks(runs, limit, max_block, moves)
@@ -38,49 +39,56 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
 # A schedule that changes during the walk.
 
 cdef enum:
-    GAP_BITS = 32                                  # between the labels of neighbours, at first
+    # Initial distance between the labels of neighbours.
+    GAP_BITS = 32
 
 
 cdef struct _Run:
     int node, before, after, older, used, where, known, awaited
     int64_t label, first_slot, first_edge, live_bytes
     bint placed, moved, denied
-    bint is_touched                                # True if it is in `touched` and not yet examined again
+    # True if it is in `touched` and has not been examined since.
+    bint is_touched
 
 
 cdef struct _Read:
     int reader
-    int64_t source, next, previous                 # its slot; its neighbours among the edges to come of that
+    # The slot that it reads, and its neighbours in that slot's list of future reads.
+    int64_t source, next, previous
 
 
 @cython.final
 cdef class _RunList:
-    """The runs of a schedule in a linked list, and for each value of each run the future reads.
+    """The runs of a schedule in a linked list, with the future reads of each value of each run.
 
-    A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so an
-    inserted run takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
-    one. The values of a run are the slots from first_slot, its reads are the edges from first_edge.
-    `awaited` of the slots of a placed run are live and could be computed by another run; `known` levels of blocks
-    that end with a run have been looked at and have not changed since.
+    A run is in the future, current or placed. As in the simulator, a read refers to the newest run before it, so an
+    inserted run takes over all later reads. Outputs stay live from the first run on, and reads of them refer to that
+    run. The values of a run are the slots from first_slot, and its reads are the edges from first_edge.
+    The `awaited` slots of a placed run are live and could be recomputed by another run. `known` levels of blocks that
+    end with a run have been examined and have not changed since.
 
-    Along `after` the labels rise. The edges to come of a slot are a list: reads[reads[e].previous].next == e.
-    live[all[r].where] == r for each run r with live bytes that may run again. After a MemoryError none of this holds: drop
-    the list, and the blocks and the walk with it.
+    Labels increase along `after`. The future edges of a slot form a list: reads[reads[e].previous].next == e.
+    live[all[r].where] == r for each run r with live bytes that may run again. After a MemoryError these invariants are
+    lost: discard the list, the blocks and the walk.
     """
     cdef Int64s value_indptr, read_indptr, reader_indptr, memory
     cdef Int32s read_indices, reader_indices, producer
     cdef Flags output, rerunnable
-    cdef vector[_Run] all                          # of each run
-    cdef vector[_Read] reads                       # of each edge
-    cdef vector[int] owner                         # of each slot: its run
-    cdef vector[int64_t] to_read                   # of each slot: the first edge to come, -1 for none
-    # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
+    cdef vector[_Run] all                          # by run
+    cdef vector[_Read] reads                       # by edge
+    cdef vector[int] owner                         # by slot: its run
+    # By slot: the first future edge, -1 for none.
+    cdef vector[int64_t] to_read
+    # By node: its first run, its newest placed or current run, and the run created last, which links to the `older`.
     cdef vector[int] original, latest, newest
-    cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
-    cdef vector[int] touched                       # since blocks were last examined, in order of time
+    # Placed runs with live bytes that may run again; the position of a run is where[run].
+    cdef vector[int] live
+    # Runs changed since blocks were last examined, in chronological order.
+    cdef vector[int] touched
     cdef int first, current
-    cdef int64_t total_live                          # bytes of all live values, and of all values of the current run
-    cdef int64_t window                              # maximum number of runs of a block
+    # Bytes of all live values, and of all values of the current run.
+    cdef int64_t total_live
+    cdef int64_t window                              # maximum runs per block
 
     def __init__(self, GraphArrays graph, Int32s nodes, Flags rerunnable, int64_t window):
         self.value_indptr, self.read_indptr, self.reader_indptr = (
@@ -131,13 +139,13 @@ cdef class _RunList:
         return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
 
     cdef inline int64_t placed_slot(self, int64_t x) noexcept nogil:
-        """The slot that served reads of a value so far."""
+        """The slot that currently serves reads of a value."""
         cdef int v = self.producer[x]
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
         return self.all[run].first_slot + x - self.value_indptr[v]
 
     cdef int new_run(self, int v) except -1 nogil:
-        """Create a run of a node, without a place and without reads."""
+        """Create a run of a node, not yet in the list and without reads."""
         cdef int run = <int>self.all.size()
         cdef int64_t i
         self.all.push_back(_Run(
@@ -154,7 +162,7 @@ cdef class _RunList:
         return run
 
     cdef int insert(self, int run, int place) except -1 nogil:
-        """Put a run before another, behind the current one."""
+        """Insert a run before another one, after the current run."""
         cdef int previous = self.all[place].before
         if self.all[place].label - self.all[previous].label < 2:
             self.relabel()
@@ -174,7 +182,7 @@ cdef class _RunList:
             run = self.all[run].after
 
     cdef int connect(self, int run) except -1 nogil:
-        """Make each of its reads use the newest run before it, which revives dead values."""
+        """Make each of its reads refer to the newest run before it, which may revive dead values."""
         cdef int v = self.all[run].node, source_run
         cdef int64_t edge = self.all[run].first_edge, j, slot
         cdef int x
@@ -216,7 +224,7 @@ cdef class _RunList:
         return 0
 
     cdef int hand_over(self, int run, int other) except -1 nogil:
-        """Transfer the future reads of a placed run to another run of its node, except those of values that stay."""
+        """Transfer the future reads of a placed run to another run of its node, except for outputs."""
         cdef int64_t slot, edge, to
         for slot in range(self.all[run].first_slot, self.end_slot(run)):
             if self.to_read[slot] < 0 or self.pinned(slot):
@@ -230,7 +238,7 @@ cdef class _RunList:
         return 0
 
     cdef int gain(self, int64_t slot, int sign) except -1 nogil:
-        """Count a slot of a placed run that became live (1) or died (-1), unless it stays."""
+        """Update the counts for a slot of a placed run that became live (1) or died (-1), unless it is an output."""
         cdef int run = self.owner[slot], last
         cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
@@ -254,7 +262,7 @@ cdef class _RunList:
         return self.rerunnable[self.all[run].node] and not self.all[run].denied
 
     cdef int touch(self, int run) except -1 nogil:
-        """Forget the blocks that end with this placed run or shortly after: they have changed."""
+        """Invalidate the blocks that end with this placed run or shortly after it."""
         cdef int64_t i
         for i in range(self.window):
             if run < 0 or not self.all[run].placed or not self.free_to_move(run):
@@ -277,7 +285,7 @@ cdef class _RunList:
         return 0
 
     cdef int newest_before(self, int v, int64_t label) noexcept nogil:
-        """The last run of a node before a place, or -1."""
+        """The last run of a node before a label, or -1."""
         cdef int run = self.newest[v], best = -1
         while run >= 0:
             if self.all[run].label < label and (best < 0 or self.all[run].label > self.all[best].label):
@@ -286,7 +294,7 @@ cdef class _RunList:
         return best
 
     cdef int begin(self, int run) except -1 nogil:
-        """Make a run the current one, with all its values live."""
+        """Make a run the current run, with all its values live."""
         cdef int64_t x
         self.current = run
         self.renew_latest(self.all[run].node, run)
@@ -303,7 +311,7 @@ cdef class _RunList:
         return 0
 
     cdef int end(self) except -1 nogil:
-        """End the current run: it is placed, and values without future reads are freed."""
+        """End the current run: it becomes placed, and its values without future reads are freed."""
         cdef int run = self.current
         cdef int64_t slot, edge
         self.current = -1
@@ -320,7 +328,7 @@ cdef class _RunList:
         return 0
 
     def order(self):
-        """int32[m]: the nodes of the runs."""
+        """int32[m]: the nodes of the runs, in order."""
         cdef Py_ssize_t i = 0
         cdef int run = self.first
         while run >= 0:
@@ -336,30 +344,34 @@ cdef class _RunList:
         return nodes
 
 
-# The choice of the block of runs to run again later.
+# Selection of the block of runs to postpone.
 
 @cython.final
 cdef class _PostponableBlocks:
-    """Blocks of consecutive placed runs, and the bytes that each saves now.
+    """Blocks of consecutive placed runs, and the bytes that postponing each would save.
 
-    Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
-    level is remembered until a run in reach changes; only the test if the current run reads it is repeated.
-    runs : _RunList, limit : bytes, max_block : maximum number of runs of a block, moves : as in greedy_order; then
-    from 2 on blocks without reads so far are preferred
+    Level 0 has single runs; level k has blocks of more than 2^(k-1) and at most 2^k runs. The best block for each end
+    and level is cached until a run in reach changes; only the test whether the current run reads it is repeated.
+    runs : _RunList, limit : bytes, max_block : maximum runs per block, moves : as in greedy_order; if set, from the
+    second level on, blocks that have not been read yet are preferred
     """
     cdef _RunList runs
     cdef int64_t limit, max_block
     cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
-    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps, of runs and slots
+    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps by run, slot
     cdef int64_t clock, step
-    cdef vector[int64_t] cost                        # of the best block of each end and level, -1 for none
+    # By end and level: cost of the best block, -1 for none.
+    cdef vector[int64_t] cost
     cdef vector[int] start, size
-    cdef vector[char] barren                       # levels without a block the last time
-    cdef vector[size_t] barren_since               # number of runs touched by then
-    cdef vector[int] passed                        # ends whose best block the current run reads
-    cdef vector[int] chosen                        # the runs of the best block, its end first
+    # By level: no block was found last time; number of runs touched at that time.
+    cdef vector[char] barren
+    cdef vector[size_t] barren_since
+    # Ends whose best block the current run reads.
+    cdef vector[int] passed
+    # The runs of the best block, its end first.
+    cdef vector[int] chosen
 
     def __init__(self, _RunList runs, int64_t limit, int64_t max_block, bint moves):
         self.runs, self.limit, self.max_block, self.moves = runs, limit, max_block, moves
@@ -369,7 +381,7 @@ cdef class _PostponableBlocks:
         self.single_work = self.block_work = self.clock = self.step = 0
 
     cdef int at_step(self) except -1 nogil:
-        """Note another current run: runs that it reads cannot be moved now."""
+        """Mark the runs that the current run reads, which cannot be postponed now."""
         cdef int64_t edge
         cdef int run = self.runs.current
         cdef size_t i
@@ -396,9 +408,9 @@ cdef class _PostponableBlocks:
         return 0
 
     cdef bint choose(self, int level) except -1 nogil:
-        """Find the cheapest block of a level, ties by its start, then its size; return True if there is one.
+        """Choose the cheapest block of a level, ties by start, then by size; return True if there is one.
 
-        If there was none the last time, only ends touched since are examined.
+        If there was none last time, only ends touched since are examined.
         """
         cdef size_t i, first = self.barren_since[level] if self.barren[level] else 0
         cdef size_t many = self.runs.touched.size() if self.barren[level] else self.runs.live.size()
@@ -425,7 +437,7 @@ cdef class _PostponableBlocks:
         return best >= 0
 
     cdef int keep(self, int end, int level) except -1 nogil:
-        """Store the chosen block: the best one of an end."""
+        """Cache the chosen block as the best one of its end."""
         cdef int i
         self.chosen.clear()
         if end >= 0:
@@ -451,7 +463,7 @@ cdef class _PostponableBlocks:
         return label < other or label == other and self.size[i] < self.size[k]
 
     cdef bint is_busy(self, int end, int level) noexcept nogil:
-        """True if the current run reads something of the best block of an end."""
+        """True if the current run reads a value of the best block of an end."""
         cdef int i, run = end
         for i in range(self.size[<int64_t>end * self.levels + level]):
             if self.busy[run] == self.step:
@@ -460,10 +472,10 @@ cdef class _PostponableBlocks:
         return False
 
     cdef void look(self, int end, int highest, bint careful) noexcept nogil:
-        """Find the best block of each level that ends with a run, extended by one earlier run at a time.
+        """Find the best block of each level that ends with a run, by adding one earlier run at a time.
 
-        A run counts if it is awaited or makes what the block reads; others are in the block, but do not run again.
-        careful : stop at runs that the current run reads, and forget the results after this step
+        A run is postponed if it is awaited or computes a read of the block; other runs inside are not run again.
+        careful : stop at runs that the current run reads, and discard the results after this step
         """
         cdef int run = end, level = 0
         cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
@@ -500,11 +512,12 @@ cdef class _PostponableBlocks:
         return self.limit // saved if self.moves else INT64_MAX - saved
 
     cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
-        if self.cost[cell] < 0 or cost <= self.cost[cell]:           # the first start among equals
+        # Among equal costs, the first start.
+        if self.cost[cell] < 0 or cost <= self.cost[cell]:
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Bytes that a block needs in addition, counted once: of a dead value that it reads but does not make."""
+        """Bytes that a block needs in addition: those of a dead value that it reads but does not compute, once."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
@@ -519,18 +532,19 @@ cdef class _PostponableBlocks:
 cdef class _GreedyWalk:
     """The walk within a limit.
 
-    runs : _RunList, blocks : _PostponableBlocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
-    created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
-    plus `min_work`, moves : as in greedy_order
+    runs : _RunList; blocks : _PostponableBlocks; workspace : int64[n]; limit : bytes; max_runs : maximum runs created;
+    factor, min_work : the search for blocks of several runs may cost `factor` times the search for single runs, plus
+    `min_work`; moves : as in greedy_order
     """
     cdef _RunList runs
     cdef _PostponableBlocks blocks
     cdef Int64s workspace
     cdef int64_t limit, max_runs, factor, min_work
-    cdef vector[int] stack                         # runs to drop
+    cdef vector[int] stack                         # runs to remove
     cdef bint moves
     cdef readonly bint cut_short
-    cdef readonly int reached                      # the highest level tried; `levels` if all failed
+    # The highest level tried; one above the last if all failed.
+    cdef readonly int reached
 
     def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
                  int64_t min_work, bint moves):
@@ -540,7 +554,7 @@ cdef class _GreedyWalk:
         self.reached = 0
 
     def go(self):
-        """Walk to the end."""
+        """Walk to the end of the order."""
         cdef int run
         with nogil:
             run = self.runs.first
@@ -562,7 +576,7 @@ cdef class _GreedyWalk:
         return bytes > 0
 
     cdef int reduce(self) except -1 nogil:
-        """Postpone one block after the other until the current run fits, or none saves anything."""
+        """Postpone one block after another until the current run fits, or no block saves anything."""
         cdef int level = 0
         cdef size_t i
         while self.too_much() and level < self.blocks.levels:
@@ -584,7 +598,7 @@ cdef class _GreedyWalk:
         return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
 
     cdef int run_again(self, int run) except -1 nogil:
-        """Let another run take over its reads; this moves a run without readers so far, and only once."""
+        """Transfer its future reads to a later run; a run that nothing has read yet is moved, but only once."""
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.all[run].node)
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
@@ -595,7 +609,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef bint useless(self, int run) noexcept nogil:
-        """True if none of its values was read, will be read, or is an output."""
+        """True if no value was read, will be read, or is an output."""
         cdef int64_t slot
         if self.runs.all[run].used > 0 or not self.runs.all[run].placed:
             return False
@@ -605,7 +619,7 @@ cdef class _GreedyWalk:
         return True
 
     cdef int drop(self, int run) except -1 nogil:
-        """Remove a placed run without readers, and then those that only it had read."""
+        """Remove a placed run without readers, then the runs that served only it."""
         cdef int64_t edge
         cdef int other
         self.stack.push_back(run)
@@ -629,7 +643,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int forget(self, int run) except -1 nogil:
-        """Remove it from the runs of its node."""
+        """Remove a run from the list of its node."""
         cdef int v = self.runs.all[run].node, newer = self.runs.newest[v]
         if newer == run:
             self.runs.newest[v] = self.runs.all[run].older
@@ -642,7 +656,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int place_for(self, int run) noexcept nogil:
-        """The place before its first future reader and, with moves, the last future reader of each value that it reads."""
+        """The position before its first future reader and, with moves, before the last reader of each of its reads."""
         cdef int place = -1, last
         cdef int64_t slot, edge, x
         for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):

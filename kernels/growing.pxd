@@ -1,8 +1,8 @@
-# Growing C++ containers in functions without the GIL: libcpp declares these three calls without `except +`, so
-# running out of memory would end the process. Here it raises MemoryError.
+# Operations that may grow C++ containers in functions without the GIL. libcpp declares them without `except +`, so
+# running out of memory would terminate the process; here they raise MemoryError.
 #
-# The first exception of a thread allocates a few bytes for libstdc++'s variables of that thread, and without these the
-# C library ends the process (exit 127). So the thread that imports a kernel allocates them at once.
+# The first exception in a thread allocates a few bytes for per-thread variables of libstdc++. If that fails, the C
+# library terminates the process (exit code 127). So the thread that imports a kernel allocates them immediately.
 
 cdef extern from *:
     """

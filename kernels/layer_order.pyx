@@ -1,4 +1,4 @@
-"""Items in the layers of a drawing: an order with few crossings of lines, and places close to the wished ones."""
+"""Layered drawings: an order of the items in each layer with few crossings, and positions close to the desired ones."""
 
 import numpy as np
 
@@ -7,10 +7,11 @@ from libc.stdlib cimport free, malloc, qsort
 from remat_algos.kernels.types cimport Int64s, int64_t
 
 cdef enum:
-    EXCHANGES = 8   # rounds over a layer
+    EXCHANGES = 8   # rounds per layer
     PASSES = 4      # over all layers, after each sweep
-    FEW = 32        # neighbours that are sorted by insertion
-    PATIENCE = 20   # sweeps without a better order
+    # Up to this many neighbours are sorted by insertion.
+    FEW = 32
+    PATIENCE = 20   # sweeps without improvement
 
 cdef struct Wish:
     double key
@@ -31,7 +32,7 @@ cdef int by_place(const void *a, const void *b) noexcept nogil:
 
 
 cdef class Layers:
-    """Items in layers, their order, and their neighbours on both sides."""
+    """Items in layers, their order, and their neighbours above and below."""
     cdef Int64s row
     cdef int64_t[::1] item, place, tree
     cdef int64_t[::1] up_begin, up, up_at, down_begin, down, down_at
@@ -62,7 +63,7 @@ cdef class Layers:
             self.place[self.item[i]] = i
 
     cdef void sort_places(self, int64_t v, bint upwards) noexcept nogil:
-        """The places of the neighbours of an item on one side, ascending."""
+        """The positions of an item's neighbours on one side, ascending."""
         cdef int64_t[::1] begin = self.up_begin if upwards else self.down_begin
         cdef int64_t[::1] near = self.up if upwards else self.down
         cdef int64_t[::1] at = self.up_at if upwards else self.down_at
@@ -82,7 +83,7 @@ cdef class Layers:
             at[k] = x
 
     cdef int64_t count(self) noexcept nogil:
-        """The crossings of all lines."""
+        """Number of crossings of all lines."""
         cdef int64_t total = 0, v, j, k, first, wide
         cdef Py_ssize_t level, i
         for level in range(self.levels - 1):
@@ -91,7 +92,8 @@ cdef class Layers:
             for i in range(self.row[level + 1] - 1, self.row[level] - 1, -1):
                 v = self.item[i]
                 for j in range(self.down_begin[v], self.down_begin[v + 1]):
-                    k = self.place[self.down[j]] - first    # lines from the right that end left of it
+                    # Lines that start to the right and end to the left of this one.
+                    k = self.place[self.down[j]] - first
                     while k > 0:
                         total += self.tree[k]
                         k -= k & -k
@@ -107,13 +109,13 @@ cdef class Layers:
         return self.up_begin[v + 1] - self.up_begin[v] + self.down_begin[v + 1] - self.down_begin[v]
 
     cdef int64_t gain(self, int64_t a, int64_t b) noexcept nogil:
-        """Crossings of a before b, less those of b before a."""
+        """Crossings with a before b, minus crossings with b before a."""
         return (gain_of(self.up_at, self.up_begin[a], self.up_begin[a + 1], self.up_begin[b], self.up_begin[b + 1])
                 + gain_of(self.down_at, self.down_begin[a], self.down_begin[a + 1],
                           self.down_begin[b], self.down_begin[b + 1]))
 
     cdef int64_t exchange(self, Py_ssize_t level, bint equal, int64_t max_work) noexcept nogil:
-        """Exchange neighbours in a layer while that removes crossings and work is left; returns how many it removed."""
+        """Exchange adjacent items in a layer while that removes crossings and work is left; return the gain."""
         cdef int64_t removed = 0, before, gain, a, b
         cdef Py_ssize_t i, rounds
         for i in range(self.row[level], self.row[level + 1]):
@@ -136,7 +138,7 @@ cdef class Layers:
         return removed
 
     cdef void arrange(self, Py_ssize_t level, bint upwards, bint by_mean) noexcept nogil:
-        """Order the items of a layer by the median, or the mean, of their neighbours; others keep their places."""
+        """Order the items of a layer by the median or mean of their neighbours; items without neighbours stay."""
         cdef int64_t[::1] begin = self.up_begin if upwards else self.down_begin
         cdef int64_t[::1] at = self.up_at if upwards else self.down_at
         cdef int64_t v, first, last, middle, left, right
@@ -158,7 +160,8 @@ cdef class Layers:
                 key = at[middle]
             elif last - first == 2:
                 key = (at[first] + at[first + 1]) / 2.0
-            else:                                                   # weighted towards the denser side
+            else:
+                # Weighted towards the denser side.
                 left, right = at[middle - 1] - at[first], at[last - 1] - at[middle]
                 key = (at[middle - 1] + at[middle]) / 2.0
                 if left + right > 0:
@@ -177,7 +180,7 @@ cdef class Layers:
 
 
 cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64_t b_end) noexcept nogil:
-    """Pairs of a larger first and a smaller second place, less those of a smaller first and a larger second one."""
+    """Number of pairs with first > second position, minus number of pairs with first < second."""
     cdef int64_t gain = 0, below = b, until = b
     while a < a_end:
         while below < b_end and at[below] < at[a]:
@@ -192,7 +195,7 @@ cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64
 
 
 def check_layers(row, order, above, below):
-    """Raise ValueError if an item is not in one layer, or a line does not go from a layer to the next."""
+    """Raise ValueError unless each item is in one layer, and each line connects consecutive layers."""
     n, ends = len(order), np.asarray(row)
     if ends[0] != 0 or ends[len(ends) - 1] != n or np.any(np.diff(ends) < 0) or not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError("each of the n items stands once in order, and row ascends from 0 to n")
@@ -205,30 +208,30 @@ def check_layers(row, order, above, below):
 
 
 def neighbours(Int64s ends, Int64s others, Py_ssize_t n):
-    """(int64[n + 1], int64[k]): the other ends of the lines of each item."""
+    """(int64[n + 1], int64[k]): the other ends of the lines at each item."""
     begin = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=n), out=begin[1:])
     return begin, np.asarray(others)[np.argsort(ends, kind="stable")]
 
 
 def crossings(Int64s row, Int64s order, Int64s above, Int64s below):
-    """Number of crossings of straight lines between items of neighbouring layers.
+    """Number of crossings of straight lines between items in consecutive layers.
 
     row : int64[levels + 1], order : int64[n] the items of layer i are order[row[i]:row[i + 1]], from left to right
-    above, below : int64[k] lines, each from an item of a layer to one of the next
+    above, below : int64[k] lines, each from an item in a layer to an item in the next
     Cost: O(n + k log n) time, O(n + k) memory.
     """
     return Layers(row, order, above, below).count()
 
 
 def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ssize_t sweeps, int64_t max_work):
-    """An order of the items of each layer with no more crossings than a given one.
+    """An order of the items in each layer with at most as many crossings as a given order.
 
-    Sweeps down and up order each layer by medians or means of neighbours, then exchange adjacent items, as `dot` of
-    graphviz does; the best order is kept.
+    Sweeps down and up order each layer by the medians or means of neighbours, then exchange adjacent items, like `dot`
+    of Graphviz; the best order is returned.
 
     row, order, above, below : as in `crossings`
-    sweeps : of all layers; max_work : visits of lines
+    sweeps : number of sweeps over all layers; max_work : visits of lines
     Returns int64[n].
     Cost: O(max_work + (n + k) log n) time, O(n + k) memory.
     """
@@ -261,7 +264,7 @@ def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ss
 
 
 def nearest_rising(const double[::1] wishes):
-    """The rising sequence nearest to wishes, by squares: each run that falls takes its mean; float64[n].
+    """The nondecreasing sequence closest to `wishes` in least squares (pool adjacent violators); float64[n].
 
     Cost: O(n) time and memory.
     """

@@ -1,11 +1,11 @@
-"""The loop of the simulator: lifetimes of instances, and the live bytes of each step."""
+"""The core of the simulator: lifetimes of instances, and the bytes live at each step."""
 
 import numpy as np
 
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-# The rules of a schedule; the caller turns them into messages.
+# Rules of schedules; the caller converts violations to messages.
 cdef enum Law:
     unknown_node = 1
     not_computed
@@ -29,11 +29,12 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
                        const int[:, ::1] lingering not None, const int[:, ::1] stores not None):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
-    order : int32[m], loads : int32[k, 2] (step, value) with rising steps
-    lingering : int32[h, 3] (value, step, until) until when the instance of a known value made by a known step stays
-    stores : int32[s, 2] (step, value) known ones with rising steps; the newest instance stays until the step
-    The instances of a step are those of its loads, then those of its node. Returns (law, step, about,
-    instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
+    order : int32[m], loads : int32[k, 2] (step, value) by ascending steps
+    lingering : int32[h, 3] (value, step, until): the instance created by the step stays live until the second step;
+    stores : int32[s, 2] (step, value) by ascending steps: the newest instance stays live until the step; both checked
+    The instances of a step are those of its loads, followed by those of its node. Returns (law, step, about,
+    instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace int64[m]). law is 0 for a valid
+    schedule; about is the missing value, or else the node.
     Cost: O(n + m + k + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
@@ -76,7 +77,8 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     cdef int[::1] out_value = value
     cdef int64_t[::1] out_end = end
     cdef int64_t[::1] out_trace = trace
-    cdef int[::1] newest = np.full(n_values, -1, np.int32)      # the instance that serves reads of a value
+    # The instance that serves reads of each value.
+    cdef int[::1] newest = np.full(n_values, -1, np.int32)
     row = 0
     with nogil:
         for step in range(m):
@@ -120,7 +122,8 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 out_value[i] = <int>x
                 out_end[i] = step + 1
-                if not output[x] or newest[x] < 0:               # an output is pinned by its first run
+                # The first run of an output serves all reads.
+                if not output[x] or newest[x] < 0:
                     newest[x] = <int>i
                 i += 1
         if law == 0:
@@ -135,7 +138,8 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     if law:
         return law, step, about, None, None, None, None
     for row in range(lingering.shape[0]):
-        i = indptr[lingering[row, 1] + 1] - 1                   # the newest, if a step makes several
+        # The newest one, if the step creates several.
+        i = indptr[lingering[row, 1] + 1] - 1
         while i > indptr[lingering[row, 1]] and out_value[i] != lingering[row, 0]:
             i -= 1
         out_end[i] = max(out_end[i], <int64_t>lingering[row, 2])
@@ -153,11 +157,11 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
 
 def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
                const int[:, ::1] stores not None):
-    """Bytes on the host during each step of a sound schedule, int64[m].
+    """Bytes on the host during each step of a valid schedule, int64[m].
 
-    A value is there from the step of its store, by default the one behind its first run, to the one that first reads
-    what its last load brought back; to the step of that load if nothing does.
-    order : int32[m], loads, stores : int32[*, 2] (step, value) with rising steps
+    A value is on the host from the step of its store (by default the step after its first run) to the first read after
+    its last load, or to the step of that load if there is no read.
+    order : int32[m], loads, stores : int32[*, 2] (step, value) by ascending steps
     Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m) memory.
     """
     cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], row, step, j
@@ -165,10 +169,11 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
     cdef int v
     trace = np.zeros(m + 1, np.int64)
     cdef int64_t[::1] change = trace
-    cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)      # loads of a value that are still to come
-    cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)   # step of the last load, until something reads it
+    # By value: remaining loads; step of the last load until something reads it; its store has a row.
+    cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)
+    cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)
     cdef unsigned char[::1] exists = np.zeros(graph.n_values, np.uint8)
-    cdef unsigned char[::1] is_placed = np.zeros(graph.n_values, np.uint8)     # its store has a row
+    cdef unsigned char[::1] is_placed = np.zeros(graph.n_values, np.uint8)
     for row in range(k):
         to_come[loads[row, 1]] += 1
     for row in range(stores.shape[0]):
@@ -190,7 +195,8 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
                     change[step + 1] -= graph.memory[x]
                     awaited[x] = -1
             for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
-                if awaited[x] >= 0:                                 # made again: nothing read what was loaded
+                # Computed again before anything read the load.
+                if awaited[x] >= 0:
                     change[awaited[x] + 1] -= graph.memory[x]
                     awaited[x] = -1
                 if to_come[x] and not exists[x] and not is_placed[x]:
@@ -209,7 +215,7 @@ def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1]
     """The first step that violates a mark.
 
     order : int32[m], mark : int8[n], owner : int32[n]
-    Returns (law, step, node); law 0 if none.
+    Returns (law, step, node); law is 0 if there is none.
     Cost: O(n + m + reads of all runs) time, O(n) memory.
     """
     cdef Py_ssize_t step, j
@@ -229,7 +235,7 @@ def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1]
 
 
 def serving_runs(GraphArrays graph not None, Int32s order):
-    """First runs of nodes, and runs that a later run reads, bool[m]; the first copy of an output serves all reads.
+    """First runs of nodes, and runs that a later run reads, bool[m]; the first instance of an output serves all reads.
 
     order : int32[m]
     Cost: O(n + m + reads and values of all runs) time, O(n + n_values + m) memory.

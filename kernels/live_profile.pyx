@@ -1,9 +1,9 @@
 # distutils: language = c++
-"""The bytes that are live at each slot of a schedule: in blocks, with what is above a limit.
+"""Live bytes by slot of a schedule, in blocks, with the bytes above a limit.
 
-A block has a lazy addend, its maximum, and its bytes above the limit. Bytes of regions have tracks of their own behind
-the first: slot s of track k is s + k * n_slots. Changes are collected as edges (slot, by how much), and applied all at
-once; what was applied since the last commit can be undone.
+A block has a lazy addend, its maximum, and its bytes above the limit. Regions have their own tracks after the first
+track: slot s of track k has index s + k * n_slots. Changes are collected as edges (slot, change) and applied together;
+everything applied since the last commit can be undone.
 """
 
 cimport cython
@@ -15,7 +15,7 @@ from remat_algos.kernels.vectors cimport remat_add, remat_excess, remat_fold, re
 
 
 cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
-    """Rising: few edges, or some that are in order already, by insertion."""
+    """Sort in ascending order; short or presorted lists by insertion."""
     cdef Py_ssize_t k = edges.size(), i, j
     cdef int64_t* e = edges.data()
     cdef int64_t edge
@@ -33,14 +33,14 @@ cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
 
 @cython.final
 cdef class LiveProfile:
-    """The bytes of one state of a search; its slots, tracks and limits.
+    """The live bytes of one state of a search, with its slots, tracks and limits.
 
-    Cost: about 4 bytes for each slot of each track. Applying k edges takes O(k log k) time, and O(BLOCK_SIZE) for each
-    block in which one stands, or which has bytes above its limit; others between two edges cost O(1).
+    Cost: about 4 bytes per slot and track. Applying k edges takes O(k log k) time, plus O(BLOCK_SIZE) for each block
+    that contains an edge or has bytes above its limit, and O(1) for each other block between two edges.
     """
 
     cdef int start(self, Py_ssize_t n_slots, Py_ssize_t n_tracks) except -1 nogil:
-        """An empty profile."""
+        """Create an empty profile."""
         self.n_slots, self.n_tracks = n_slots, n_tracks
         self.n_blocks = n_slots // BLOCK_SIZE * n_tracks
         assign[vector[int], int](self.mem, self.n_blocks * BLOCK_SIZE, -PRESENT)
@@ -61,7 +61,7 @@ cdef class LiveProfile:
         return 0
 
     cdef int aim(self, int64_t limit) except -1 nogil:
-        """Another limit of the first track."""
+        """Set the limit of the first track."""
         cdef Py_ssize_t block
         self.track_limit[0] = <int>max(-1, min(limit, <int64_t>LARGEST))
         self.set_limits()
@@ -70,7 +70,7 @@ cdef class LiveProfile:
         return 0
 
     cdef void refresh(self, Py_ssize_t block) noexcept nogil:
-        """Maximum and excess of a block, and its addend into its slots."""
+        """Add the addend of a block to its slots, and update its maximum and excess."""
         cdef int* m = self.mem.data() + block * BLOCK_SIZE
         cdef int64_t excess = 0
         self.top[block] = remat_fold(m, self.addend[block]) if self.addend[block] else remat_top(m)
@@ -80,7 +80,7 @@ cdef class LiveProfile:
         self.area += excess - self.excess[block]
         self.excess[block] = excess
     cdef int fill(self) except -1 nogil:
-        """The collected edges into an empty profile."""
+        """Apply the collected edges to an empty profile."""
         cdef vector[int64_t] changes
         cdef Py_ssize_t i, slot, block
         cdef int64_t live = 0
@@ -96,7 +96,7 @@ cdef class LiveProfile:
             self.refresh(block)
         return 0
     cdef int apply(self) except -1 nogil:
-        """The collected edges, all at once: those at one slot are summed up, and each block is gone through once."""
+        """Apply the collected edges: edges at one slot are summed, and each block is visited once."""
         cdef Py_ssize_t k = self.edges.size(), i = 0, n = 0, block, begin, at, slot, other
         cdef int64_t* e
         cdef int64_t by, live = 0
@@ -104,7 +104,8 @@ cdef class LiveProfile:
         sort_edges(self.edges)
         self.work += k
         e = self.edges.data()
-        while i < k:                                        # a negative change borrows from the slot bits
+        # A negative change borrows from the bits of the slot.
+        while i < k:
             slot = slot_of(e[i])
             by = 0
             while i < k and slot_of(e[i]) == slot:
@@ -149,7 +150,7 @@ cdef class LiveProfile:
         self.edges.clear()
         return 0
     cdef int undo(self) except -1 nogil:
-        """Put back what was applied since the last commit."""
+        """Undo everything applied since the last commit."""
         cdef Py_ssize_t i
         cdef int64_t edge, slot
         self.edges.clear()

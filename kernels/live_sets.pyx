@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Best-first search for the cheapest (or lowest-peak) path through sets of live values, with any recomputation."""
+"""Best-first search for the path of minimum cost (or peak) through sets of live values, with any recomputation."""
 
 import numpy as np
 
@@ -21,47 +21,54 @@ cdef extern from *:
     static inline void remat_prefetch(const void* at) { __builtin_prefetch(at); }
     #endif
     """
-    void remat_prefetch(const void* at) nogil    # a hint: it will be read soon
-    int remat_highest(uint64_t word) nogil       # place of the highest bit; word must not be 0
+    # Prefetch hint; and the position of the highest bit, for words other than 0.
+    void remat_prefetch(const void* at) nogil
+    int remat_highest(uint64_t word) nogil
 
 cdef enum:
     VALUE_BITS = 128
 
 cdef uint32_t CLOSED_BIT = <uint32_t>1 << 31
 cdef uint32_t NO_STATE = CLOSED_BIT - 1
-cdef uint64_t EMPTY = NO_STATE          # of the table
+cdef uint64_t EMPTY = NO_STATE          # in the table
 
 MAX_VALUES = VALUE_BITS
 MAX_STATES = int(NO_STATE)
 SOLVED, RUNNING, EXHAUSTED, FULL = 1, 0, -1, -2
 
 cdef struct LiveSet:
-    uint64_t low, high     # values, or nodes, 0 to 63 and 64 to 127
+    uint64_t low, high     # ids 0..63, 64..127
 
 cdef struct LiveNode:
-    LiveSet reads, values, replaced  # values that it reads, makes, and replaces (not outputs)
-    int64_t bytes          # of all its values and its workspace
+    # Values that the node reads, computes, and replaces (without outputs).
+    LiveSet reads, values, replaced
+    # Bytes of all its values and its workspace.
+    int64_t bytes
     int64_t compute
-    LiveSet spoils         # nodes that must not run after it
-    LiveSet stops          # outputs of nodes after which it must not run
+    LiveSet spoils         # must not run after it
+    # Outputs of nodes after which it must not run.
+    LiveSet stops
     bint once
 
 
 cdef struct State:
-    uint64_t low           # of its set
-    uint32_t key           # its lower half
-    uint32_t before        # predecessor; with the highest bit: closed, its moves were added
+    uint64_t low           # half of its set
+    uint32_t key           # lower half
+    # Predecessor; the highest bit is set if the state is closed, that is, expanded.
+    uint32_t before
 
 
 cdef struct Move:
-    LiveSet live, needed   # after it
+    LiveSet live, needed   # after the move
     int64_t overhead
     uint64_t hash
 
 
 cdef struct Potential:
-    Py_ssize_t node        # the node whose first run is the moment
-    LiveSet later          # values that do not exist before: of the node and its descendants
+    # The node whose first run is the moment.
+    Py_ssize_t node
+    # Values that do not exist before the moment: those of the node and its descendants.
+    LiveSet later
     LiveSet counted        # nodes with a share
     int64_t need
 
@@ -111,21 +118,21 @@ cdef inline Py_ssize_t last_of(LiveSet one) noexcept nogil:
 cdef class LiveSetSearch:
     """The search within a limit.
 
-    Best first over sets of live values. A node whose reads are live may run, if live values and its `own` bytes are
-    within the limit; then its values are live. Values are freed, one by one, only in sets in which an otherwise ready
-    node does not fit. The key of a set is the minimum overhead of a path to it: compute of all runs of the path and
-    of one run of each node that the set still needs, minus one run of each node. It never falls along a path. With
-    `lowest` the key is the peak of the path and compute is ignored. Ties go to the newest set.
+    Best-first search over sets of live values. A node whose reads are live may run if the live values and its `own`
+    bytes fit in the limit; then its values are live. Values are freed one at a time, and only in sets in which an
+    otherwise ready node does not fit. The key of a set is the minimum overhead of a path to it: the compute of all runs
+    on the path and of one run of each node that the set still needs, minus one run of each node. It never decreases
+    along a path. With `lowest`, the key is the peak of the path, and compute is ignored. Ties go to the newest set.
 
-    Every node of the graph must be needed, and values that are neither read nor outputs are left out: they only
-    count in `own`.
+    Every node of the graph must be needed. Values that are neither read nor outputs are omitted and only count in
+    `own`.
 
-    own : int64[n] bytes of all values of each node, even those left out, and its workspace, spoiled_indptr :
-    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node, limit : bytes, ceiling : keys are
-    below it
+    own : int64[n] bytes of all values of each node, including omitted ones, and its workspace; spoiled_indptr :
+    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node; limit : bytes; ceiling : upper bound
+    on keys
 
-    Cost: O(n) time and about 45 bytes for each set, 37 with up to 64 values; there may be 2**n_values sets. Beyond
-    some forty nodes the search seldom ends, but the key is a lower bound all the time.
+    Cost: O(n) time and about 45 bytes per set, 37 with up to 64 values; there may be 2**n_values sets. With more than
+    about forty nodes the search rarely finishes, but the key is a valid lower bound at any time.
     """
     cdef vector[LiveNode] nodes
     cdef int64_t memory[VALUE_BITS]
@@ -133,25 +140,29 @@ cdef class LiveSetSearch:
     cdef LiveSet outputs, weightless
     cdef int64_t limit, ceiling
     cdef bint any_once, lowest
-    cdef bint wide                        # sets have more than 64 values
+    cdef bint wide                        # more than 64 values
     cdef vector[State] states
     cdef vector[uint64_t] high
     cdef vector[uint32_t] key_high
-    cdef vector[uint64_t] slots           # open addressing, linear probing: upper half of the hash, state; EMPTY
+    # Hash table with linear probing: upper half of the hash and state, or EMPTY.
+    cdef vector[uint64_t] slots
     cdef uint64_t mask
-    cdef vector[Move] moves               # of the state that is expanded
-    # queue: states by the highest bit in which their key differs from the current one
-    cdef vector[vector[uint32_t]] queue   # an array of vectors would never be freed
+    # Moves of the state that is being expanded.
+    cdef vector[Move] moves
+    # Radix heap: states by the highest bit in which their key differs from the current key. It is a vector of vectors,
+    # because an array of vectors would never be freed.
+    cdef vector[vector[uint32_t]] queue
     cdef readonly int64_t key
     cdef readonly int64_t n_expanded
     cdef readonly int verdict
     cdef uint32_t goal
     cdef bint begun
-    # lower bounds on the future overhead
+    # Lower bounds on the future overhead.
     cdef vector[Potential] potentials
-    cdef vector[int64_t] shares           # of each node, for each potential
+    # By node, for each potential.
+    cdef vector[int64_t] shares
     cdef int shift
-    # values and nodes that may be useful while these outputs are missing
+    # Values and nodes that may be useful while these outputs are missing.
     cdef LiveSet missing, alive, useful
 
     def __init__(self, GraphArrays graph not None, Int64s own not None, Int64s spoiled_indptr not None,
@@ -201,11 +212,11 @@ cdef class LiveSetSearch:
         self.begun = False
 
     def add_potential(self, Py_ssize_t node, int64_t need, Int64s share, int shift):
-        """Add a lower bound on recomputation after the first run of a node, before the first step.
+        """Add a lower bound on recomputation after the first run of a node, before the search starts.
 
-        share : int64[n], need and shares in units of 2**-shift. Before that run the future overhead is at least `need`
-        minus the shares of the nodes that have to run, but not for this node. A move must not lower it by more than its
-        cost.
+        share : int64[n]; need and shares are in units of 2**-shift. Before that run, the future overhead is at least
+        `need` minus the shares of the nodes that would have to run even without this node. No move may lower this bound
+        by more than its cost.
         """
         cdef Potential potential
         cdef Py_ssize_t v, n = <Py_ssize_t>self.nodes.size()
@@ -226,7 +237,7 @@ cdef class LiveSetSearch:
 
     @property
     def n_states(self):
-        """Number of sets so far."""
+        """Number of sets stored."""
         return self.states.size()
 
     @property
@@ -243,7 +254,7 @@ cdef class LiveSetSearch:
         """Expand up to `n_steps` more sets, while there are fewer than `max_states`.
 
         Returns SOLVED: all outputs are live, and `key` is the minimum; RUNNING: `key` is a lower bound; EXHAUSTED: no
-        path within the limit has a key below the ceiling; FULL: as RUNNING, but there are too many sets.
+        path within the limit has a key below the ceiling; FULL: like RUNNING, but with too many sets.
         """
         cdef uint32_t state
         cdef int64_t until = self.n_expanded + n_steps
@@ -272,7 +283,7 @@ cdef class LiveSetSearch:
         return FULL if full else self.verdict
 
     def order(self):
-        """int32[m]: the runs of the path found."""
+        """int32[m]: the runs of the optimal path."""
         cdef vector[int] runs
         cdef uint32_t state = self.goal, before
         cdef LiveSet new
@@ -293,7 +304,7 @@ cdef class LiveSetSearch:
     # ------------------------------------------------------------ moves
 
     cdef int expand(self, uint32_t state) except -1 nogil:
-        """Find the sets after one move."""
+        """Find the sets that one move leads to."""
         cdef LiveSet live = self.set_of(state), missing = without(self.outputs, live), after, freeable = LiveSet(0, 0)
         cdef LiveSet needed, needed_reads, needed_after, rest, runnable
         cdef int64_t key = self.key_of(state), live_bytes = self.bytes_of(live), roof = key if self.lowest else self.limit
@@ -304,7 +315,7 @@ cdef class LiveSetSearch:
         key -= self.to_come(live, needed)
         if self.any_once or missing.low != self.missing.low or missing.high != self.missing.high:
             self.find_alive(missing, needed)
-        # values that may be freed: beside each node that does not fit, but would if they were
+        # Values that may be freed: those without which some node would fit.
         rest = self.useful
         runnable = LiveSet(0, 0)
         while not is_empty(rest):
@@ -342,7 +353,7 @@ cdef class LiveSetSearch:
                 if self.lowest:
                     more = 0
             self.add(after, key + more, needed_after)
-        # the last one added is expanded first: the latest needed node
+        # The set added last is expanded first: that of the latest needed node.
         rest = without(runnable, needed)
         while not is_empty(rest):
             v = first_of(rest)
@@ -364,7 +375,7 @@ cdef class LiveSetSearch:
         return self.add(both(after, either(alive, self.outputs)), key, without(needed, single(v)))
 
     cdef LiveSet needed_by(self, LiveSet missing, LiveSet live, LiveSet* needed_reads) noexcept nogil:
-        """The nodes that have to run from here on, and the values that they read."""
+        """The nodes that have to run from this set on, and the values that they read."""
         cdef LiveSet needed = LiveSet(0, 0), todo = missing, reads = LiveSet(0, 0)
         cdef Py_ssize_t v
         while not is_empty(todo):
@@ -377,7 +388,7 @@ cdef class LiveSetSearch:
         return needed
 
     cdef int64_t needed_without(self, Py_ssize_t x, LiveSet live, LiveSet* needed) noexcept nogil:
-        """Add the nodes that become needed when x is freed, and return their compute; -1 if one must not run."""
+        """Add the nodes that become needed if x is freed; return their compute, or -1 if one must not run."""
         cdef LiveSet todo = single(x)
         cdef int64_t compute = 0
         cdef Py_ssize_t v
@@ -400,7 +411,7 @@ cdef class LiveSetSearch:
     cdef void alive_while(self, LiveSet missing, LiveSet needed, LiveSet* alive, LiveSet* useful) noexcept nogil:
         """Values that may be read while outputs are missing, and the nodes that may run.
 
-        A `once` node that is not needed has run: values that it would have to make again are never freed.
+        A `once` node that is not needed has already run, so values that only it could recompute are never freed.
         """
         cdef LiveSet values = LiveSet(0, 0), nodes = LiveSet(0, 0), todo = missing
         cdef Py_ssize_t v
@@ -428,7 +439,7 @@ cdef class LiveSetSearch:
         return total
 
     cdef int64_t to_come(self, LiveSet live, LiveSet needed) noexcept nogil:
-        """The future overhead by the largest potential."""
+        """A lower bound on the future overhead: the largest potential."""
         cdef Py_ssize_t i, v
         cdef int64_t largest = 0, left
         cdef LiveSet before, todo, paid
@@ -468,7 +479,8 @@ cdef class LiveSetSearch:
         return key
 
     cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
-        if key >> 32 and self.key_high.empty():  # store keys of more than 32 bits from here on
+        # From here on, store keys of more than 32 bits.
+        if key >> 32 and self.key_high.empty():
             assign(self.key_high, self.states.size(), 0)
         self.states[state].key = <uint32_t>key
         if not self.key_high.empty():
@@ -476,7 +488,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int add(self, LiveSet live, int64_t overhead, LiveSet needed) except -1 nogil:
-        """Note a move to a set, unless its key is too large."""
+        """Collect a move to a set, unless its key is too large."""
         cdef Move move
         if overhead < self.ceiling:
             move.live, move.needed, move.overhead = live, needed, overhead
@@ -486,7 +498,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int insert_all(self, uint32_t before) except -1 nogil:
-        """Insert the sets after the moves: first all of the table that they need is fetched, then all states."""
+        """Insert the sets of all moves; prefetch all table slots first, then all states."""
         cdef Py_ssize_t i
         cdef uint64_t slot
         for i in range(<Py_ssize_t>self.moves.size()):
@@ -499,7 +511,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef int insert(self, Move move, uint32_t before) except -1 nogil:
-        """Add a set, or give it a smaller key, unless its key is too large."""
+        """Add a set, or decrease its key, unless the key is too large."""
         cdef uint64_t at = move.hash & self.mask, tag = move.hash & ~<uint64_t>0xFFFFFFFF
         cdef uint32_t state
         cdef State* known
@@ -536,7 +548,7 @@ cdef class LiveSetSearch:
         return self.enqueue(state, key)
 
     cdef int grow(self) except -1 nogil:
-        """Double the table."""
+        """Double the size of the table."""
         cdef uint32_t state
         cdef uint64_t at, hash
         assign(self.slots, 2 * (self.mask + 1), EMPTY)
@@ -554,7 +566,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef uint32_t pop(self) except? 0 nogil:
-        """Close the next set and return it, or NO_STATE. A set with a lowered key is queued twice."""
+        """Close and return the next set, or NO_STATE. A set with a decreased key is queued twice."""
         cdef uint32_t state
         cdef Py_ssize_t i, j
         cdef int64_t least

@@ -1,10 +1,11 @@
 # distutils: language = c++
 """Dynamic programs over chains of lower sets (kusumoto2019, section 4).
 
-A step L -> L' of a chain has three figures: `need`, bytes beside those cached by the chain so far; `adds`, bytes that
-it adds to the cache; `cost`, its term of the objective. Bytes are doubles, which hold all sums below 2**53 exactly.
+A step L -> L' of a chain has three figures: `need`, bytes in addition to those cached by the chain before it; `adds`,
+bytes that it adds to the cache; `cost`, its term of the objective. Bytes are doubles, which represent all sums below
+2**53 exactly.
 
-Searches run in portions, `advance`, and share `ChainSteps`. After a MemoryError an object must not be used again.
+Searches run in portions (`advance`) and share `ChainSteps`. After a MemoryError an object must not be used again.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 from remat_algos.kernels.vectors cimport remat_first_below, remat_raise
 
 
-# The steps between lower sets and their figures.
+# Steps between lower sets, with their figures.
 
 cdef struct ChainStep:
     int target
@@ -32,13 +33,13 @@ cdef struct ChainStep:
 cdef class ChainSteps:
     """The steps from each lower set, stored or computed on demand.
 
-    words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
-    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] of `lower_set_figures`,
-    covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
-    kept : True if the objective is the compute of kept nodes instead of recomputed ones,
+    words : uint64[k, w] rows by size, the last is the whole part; memory, compute : int64[n];
+    set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] from `lower_set_figures`;
+    covers : (int64[k + 1], int32[c]) or None: rows with one more node, which the search follows;
+    kept : True if the objective is the compute of kept nodes instead of recomputed ones;
     keep_last : True if the step to the whole part keeps what it adds
 
-    Cost: O(k w) memory, and with stored steps 32 bytes for each; else a step costs O(b / k) at each read.
+    Cost: O(k w) memory, and 32 bytes for each stored step; otherwise computing a step costs O(b / k) each time.
     """
     cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
@@ -53,7 +54,8 @@ cdef class ChainSteps:
     cdef vector[ChainStep] matches
     cdef vector[int] stack
     cdef vector[int64_t] stamp
-    cdef int64_t clock                               # of searches; a row with its stamp has been seen
+    # Searches so far; rows with this stamp have been visited.
+    cdef int64_t clock
     cdef int64_t visits                              # rows examined by searches
 
     def __init__(self, words, *, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
@@ -74,7 +76,7 @@ cdef class ChainSteps:
         self.clock, self.visits = 0, 0
 
     cdef inline ChainStep step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """The figures of one step, by the formulas."""
+        """Compute the figures of one step from the formulas."""
         cdef ChainStep result
         cdef int64_t j
         cdef int v
@@ -107,7 +109,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     def store_figures(self, Int64s indptr, Int32s target, *, Int64s need, Int64s adds, Int64s cost, int64_t max_need):
-        """Store steps with figures of the caller, without those that need more than `max_need`."""
+        """Store steps with the caller's figures, without those that need more than `max_need`."""
         cdef Py_ssize_t i
         cdef int64_t j
         cdef ChainStep step
@@ -122,13 +124,13 @@ cdef class ChainSteps:
         self.stored_all = True
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """The figures of a step; its target is -1 for an unknown one."""
+        """The figures of a step; its target is -1 if it does not exist."""
         cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
         if self.stored_all:
             low, high = self.indptr[source], self.indptr[source + 1]
-            while low < high:                                  # targets rise
+            while low < high:                                  # targets ascend
                 middle = (low + high) >> 1
                 if self.stored[middle].target < target:
                     low = middle + 1
@@ -140,7 +142,7 @@ cdef class ChainSteps:
         return none
 
     def figures(self, Int64s rows):
-        """(cost, peak) of the chain of these rows, the first of them 0."""
+        """(cost, peak) of the chain of these rows, which starts with row 0."""
         cdef double cached = 0, cost = 0, peak = 0
         cdef Py_ssize_t i
         cdef ChainStep step
@@ -154,7 +156,7 @@ cdef class ChainSteps:
     cdef Py_ssize_t of(
         self, Py_ssize_t source, double room, double max_cost, const ChainStep** first
     ) except -1 nogil:
-        """Number of steps of a row, and the first: they include all that need and cost at most `room` and `max_cost`.
+        """Number of steps of a row, and the first; they include all that need and cost at most `room` and `max_cost`.
 
         They are valid until the steps of another row are requested.
         """
@@ -175,7 +177,7 @@ cdef class ChainSteps:
         return self.matches.size()
 
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
-        """Search along the covers: 2 M(L' - L) and recomputed compute grow along them; `beside` does not."""
+        """Search along the covers, where 2 M(L' - L) and recomputed compute never decrease; `beside` may."""
         cdef int row = <int>source, c
         cdef int64_t j, clock = self.clock + 1
         cdef int64_t* stamp = self.stamp.data()
@@ -203,23 +205,26 @@ cdef class ChainSteps:
                 self.stack.push_back(c)
 
 
-# All minimum peaks at once, between two budgets.
+# All minimum peaks between two budgets.
 
 @cython.final
 cdef class Completion:
-    """For each lower set and each cost up to a cap the largest cache from which the whole part can be reached.
+    """For each lower set and each cost up to a cap, the largest cache from which the whole part can be reached.
 
-    steps : ChainSteps, all stored, budget : bytes, unit : unit of the costs, cap : the highest cost, in units
-    Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit takes less of both.
+    steps : ChainSteps, all stored; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
+    Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit reduces both.
     """
     cdef ChainSteps steps
     cdef readonly double budget
     cdef double unit
     cdef readonly int64_t cap
     cdef double[:, ::1] cache
-    cdef vector[int64_t] first                       # the minimum cost for an empty cache
-    cdef vector[int64_t] reach                       # a lower bound of the cost of chains to the set within the budget
-    cdef vector[double] cached                     # minimum bytes cached by a chain to the set
+    # Minimum cost with an empty cache.
+    cdef vector[int64_t] first
+    # Lower bound on the cost of chains to the set within the budget.
+    cdef vector[int64_t] reach
+    # Minimum bytes cached by a chain to the set.
+    cdef vector[double] cached
 
     def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
         cdef Py_ssize_t source
@@ -273,7 +278,7 @@ cdef class Completion:
         self.first[source] = s if s <= last else self.cap + 1
 
     def best(self):
-        """The minimum cost of a chain, in units; -1 if it exceeds the cap."""
+        """The minimum cost of a chain in units, -1 if it exceeds the cap."""
         return self.first[0] if self.first[0] <= self.cap else -1
 
 
@@ -289,14 +294,16 @@ cdef struct PartialChain:
 cdef class MinimumPeaks:
     """All minimum peaks of chains with a cost up to the completion's cap, in one pass of labels (cost, cache, peak).
 
-    A label that the completion cannot extend to the whole part within its budget and cap is dropped.
-    Cost: a relaxation for each label and step, 40 bytes for each label. The number of labels is not bounded by the
-    size of the family: give `advance` its work.
+    Labels that the completion cannot extend to the whole part within its budget and cap are discarded.
+    Cost: a relaxation for each label and step, and 40 bytes for each label. The number of labels is not bounded by the
+    size of the family, so limit the work of `advance`.
     """
     cdef Completion completion
     cdef readonly Py_ssize_t current
-    cdef vector[vector[vector[PartialChain]]] waiting  # by row and cost: caches ascending, peaks descending
-    cdef vector[PartialChain] pool                 # undominated labels of rows, costs ascending
+    # By row and cost: caches ascending, peaks descending.
+    cdef vector[vector[vector[PartialChain]]] waiting
+    # Undominated labels of rows, costs ascending.
+    cdef vector[PartialChain] pool
 
     def __init__(self, Completion completion):
         cdef PartialChain empty
@@ -308,7 +315,7 @@ cdef class MinimumPeaks:
         self.waiting[0][0].push_back(empty)
 
     def advance(self, int64_t work):
-        """Run for about `work` relaxations; return True at the end."""
+        """Run for about `work` relaxations; return True when finished."""
         with nogil:
             while work > 0 and self.current < self.completion.steps.size - 1:
                 work -= self.expand(self.current)
@@ -381,12 +388,13 @@ cdef class MinimumPeaks:
         vector[vector[PartialChain]]().swap(self.waiting[row])
 
     def chains(self):
-        """The rows of a chain for every minimum peak, costs ascending."""
+        """The rows of a chain for each minimum peak, costs ascending."""
         cdef int64_t begin = self.pool.size(), i, at
         self.keep_undominated(self.completion.steps.size - 1)
         points = {}
         lowest = INFINITY
-        for i in range(begin, <int64_t>self.pool.size()):   # costs ascend, and within a cost peaks descend
+        # Costs ascend, and at equal cost peaks descend.
+        for i in range(begin, <int64_t>self.pool.size()):
             if self.pool[i].peak < lowest:
                 lowest = self.pool[i].peak
                 points[self.pool[i].cost] = i
@@ -410,18 +418,20 @@ cdef struct ChainLabel:
 
 @cython.final
 cdef class MinimumCost:
-    """For each lower set and each cost up to a cap the minimum cache of a chain to it within the budget.
+    """For each lower set and each cost up to a cap, the minimum cache of a chain to it within the budget.
 
-    steps : ChainSteps, budget : bytes, unit : unit of the costs, cap : the highest cost, in units
-    Cost: O(p cap) time for p steps, up to 12 k cap bytes of memory; a larger unit takes less of both.
+    steps : ChainSteps; budget : bytes; unit : unit of the costs; cap : maximum cost, in units
+    Cost: O(p cap) time for p steps, up to 12 k cap bytes of memory; a larger unit reduces both.
     """
     cdef ChainSteps steps
     cdef double budget, unit
-    cdef readonly int64_t cap, work                  # relaxations so far
-    cdef readonly Py_ssize_t current               # number of expanded rows
-    cdef vector[vector[double]] row                # empty: no chain to it so far, or already expanded
-    cdef vector[int64_t] begin                       # of each front in the pool
-    cdef vector[int] cost                          # the pool: ascending, the cache descending
+    cdef readonly int64_t cap, work                  # work: relaxations
+    cdef readonly Py_ssize_t current               # expanded rows
+    # Empty if no chain to the set is known, or if it is expanded.
+    cdef vector[vector[double]] row
+    cdef vector[int64_t] begin                       # of fronts in the pool
+    # The pool: costs ascending, caches descending.
+    cdef vector[int] cost
     cdef vector[double] cache
 
     def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
@@ -434,7 +444,7 @@ cdef class MinimumCost:
         self.row[0][0] = 0
 
     def advance(self, int64_t work):
-        """Run for about `work` relaxations; return True at the end."""
+        """Run for about `work` relaxations; return True when finished."""
         cdef int64_t until = self.work + work, visits
         with nogil:
             while self.work < until and self.current < self.steps.size:
@@ -500,7 +510,7 @@ cdef class MinimumCost:
         return work + count
 
     def best(self):
-        """The minimum cost of a chain to the whole part, in units; -1 if it exceeds the cap."""
+        """The minimum cost of a chain to the whole part in units, -1 if it exceeds the cap."""
         if self.begin[self.steps.size] == self.begin[self.steps.size - 1]:
             return -1
         return self.cost[self.begin[self.steps.size - 1]]
@@ -524,14 +534,14 @@ cdef class MinimumCost:
         cdef int64_t low, high, middle, before
         for source in range(at[0]):
             low, high = self.begin[source], self.begin[source + 1]
-            # costs and additions are never negative
+            # Costs and additions to the cache are nonnegative.
             if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
             if step.target < 0:
                 continue
             before = self.cost[label] - <int64_t>(step.cost / self.unit + 0.5)
-            while low < high:                                  # costs rise
+            while low < high:                                  # costs ascend
                 middle = (low + high) >> 1
                 if self.cost[middle] < before:
                     low = middle + 1
@@ -546,12 +556,12 @@ cdef class MinimumCost:
 
 
 def cost_bound(ChainSteps steps, int64_t budget):
-    """Lower bound on the cost of chains within the budget; -1 without such a chain.
+    """Lower bound on the cost of chains within the budget; -1 if there is no such chain.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
     cdef Py_ssize_t k = steps.size, source, i, count
-    cdef vector[double] cached, cost               # the minimum of each row by itself
+    cdef vector[double] cached, cost               # separate minima by row
     cdef const ChainStep* step
     with nogil:
         assign(cached, k, INFINITY)
@@ -570,7 +580,7 @@ def cost_bound(ChainSteps steps, int64_t budget):
 
 @cython.final
 cdef class MinimumCache:
-    """The chain within a budget that caches the fewest bytes, at most `max_cache`; ties go to less cost.
+    """The chain within a budget that caches the fewest bytes, at most `max_cache`; ties go to the lower cost.
 
     Cost: O(p) time for p steps, O(k) memory.
     """
@@ -590,7 +600,7 @@ cdef class MinimumCache:
         self.cache[0], self.cost[0] = 0, 0
 
     def advance(self, int64_t work):
-        """Run for about `work` relaxations; return True at the end."""
+        """Run for about `work` relaxations; return True when finished."""
         cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
@@ -616,7 +626,7 @@ cdef class MinimumCache:
         return count + 1
 
     def chain(self):
-        """The rows of that chain, ascending, without the first; None without a chain."""
+        """The rows of that chain, ascending, without the first; None if there is no chain."""
         cdef Py_ssize_t at = self.steps.size - 1
         if self.parent[at] < 0:
             return None
@@ -629,9 +639,9 @@ cdef class MinimumCache:
 
 @cython.final
 cdef class MinimumBudget:
-    """The minimum budget of a chain, below a known one; one pass of labels (cache, peak) per lower set.
+    """The minimum budget of a chain, below a known one, in one pass of labels (cache, peak) per lower set.
 
-    Cost: a relaxation for each label and step, 16 bytes for each label; mostly few labels for each of the k sets.
+    Cost: a relaxation for each label and step, 16 bytes for each label; usually few labels for each of the k sets.
     """
     cdef ChainSteps steps
     cdef readonly double budget
@@ -648,7 +658,7 @@ cdef class MinimumBudget:
         self.front[0].push_back(label)
 
     def advance(self, int64_t work):
-        """Run for about `work` relaxations; return True at the end."""
+        """Run for about `work` relaxations; return True when finished."""
         cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
@@ -668,7 +678,7 @@ cdef class MinimumBudget:
             return 1
         n = front.size()
         label = front.data()
-        # a chain must stay strictly below the known budget
+        # A chain must be strictly below the known budget.
         count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
             at = 0
@@ -684,16 +694,17 @@ cdef class MinimumBudget:
                 else:
                     at = self.insert(self.front[step[i].target], extended, at)
                 if extended.peak == label[j].cached + step[i].need:
-                    break                              # later labels cache more and peak no lower here
+                    # Later labels have a larger cache, and no lower peak here.
+                    break
         vector[ChainLabel]().swap(front[0])
         return count * (1 + n // 2) + 1
 
     cdef inline Py_ssize_t insert(
         self, vector[ChainLabel]& front, const ChainLabel& label, Py_ssize_t at
     ) except -1 nogil:
-        """Insert a label that caches no less than those before `at`.
+        """Insert a label with a cache at least as large as those before `at`.
 
-        Returns the place to start from for the next label, which caches no less.
+        Returns the position from which to insert the next label, whose cache is at least as large.
         """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Lower sets of a graph: chains as rows of bits, all lower sets by layers, those of single nodes, and figures."""
+"""Lower sets of a graph: chains as rows of bits, all lower sets, those of single nodes, and their figures."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def pack_rows(const unsigned char[:, ::1] members):
-    """Rows of flags as rows of words: uint64[k, ceil(n / 64)].
+    """Pack rows of flags into rows of words: uint64[k, ceil(n / 64)].
 
     Cost: O(k n) time and memory.
     """
@@ -28,7 +28,7 @@ def pack_rows(const unsigned char[:, ::1] members):
 
 
 def first_not_growing(const uint64_t[:, ::1] words):
-    """The first row that is not a proper superset of the row before it, or -1.
+    """The first row that is not a proper superset of the previous row, or -1.
 
     Cost: O(k w) time.
     """
@@ -56,10 +56,10 @@ def chain_on_graph(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s p
     """The block, boundary and crossings of each node in a chain.
 
     words : uint64[k, w], pred_indptr : int64[n + 1], pred : int32[edges], forward, needed : uint8[n]
-    Returns (law, node, source, block int32[n]: the first row that holds each node, -1 for none, kept uint8[n]: nodes
-    on a boundary, successor_from int32[n], co_input_from int32[n]: the first row of whose set the node is a
-    successor, or a co-input, k for none); law 0 if it is a chain of lower sets with all needed nodes.
-    Cost: O(k n + edges) time at most, with a look at each word of each set; O(n) memory.
+    Returns (law, node, source, block int32[n]: the first row that contains each node, -1 for none, kept uint8[n]: nodes
+    on a boundary, successor_from int32[n], co_input_from int32[n]: the first row in whose set the node is a successor,
+    or a co-input, k for none); law is 0 if this is a chain of lower sets with all needed nodes.
+    Cost: O(k n + edges) time at most, and a read of each word of each set; O(n) memory.
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], n = forward.shape[0], i, v
     cdef int64_t j
@@ -103,12 +103,12 @@ def chain_on_graph(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s p
 
 def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
                    int64_t cap):
-    """All lower sets by size, and for each the sets with one node more.
+    """All lower sets by size, and for each the sets with one more node.
 
-    pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids,
-    cap : maximum number of sets
-    Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); past the cap the sets so
-    far, with covers None.
+    pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] predecessors and successors in a graph with
+    topological ids; cap : maximum number of sets
+    Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); above the cap the sets generated, with None
+    for the covers.
     Cost: O(w) time for each of the c covers and the reads of the successors for each set, O(k w + c) memory; k may be
     exponential in the width of the graph, so give a cap.
     """
@@ -117,7 +117,8 @@ def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s s
     cdef uint64_t hashed
     cdef bint ready
     cdef vector[uint64_t] words, row, room, hashes
-    cdef vector[uint64_t] free, next_free                      # nodes that may be added, of this layer and the next
+    # Nodes that may be added, in this layer and the next.
+    cdef vector[uint64_t] free, next_free
     cdef vector[int64_t] indptr
     cdef vector[int] cover
     cdef _Layer layer = _Layer()
@@ -132,7 +133,7 @@ def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s s
             if pred_indptr[v] == pred_indptr[v + 1]:
                 set_bit(&free[0], v)
         layer.begin = 1
-        place = 0                                              # of the current set in its layer
+        place = 0                                              # in the current layer
         while current < count and count <= cap:
             v = next_bit(&free[place * w], w, 0)
             while v >= 0:
@@ -188,9 +189,9 @@ def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s s
 
 
 def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
-    """Each chosen node with its ancestors, or with its descendants: uint64[c, w].
+    """Each chosen node with its ancestors or, upwards, with its descendants: uint64[c, w].
 
-    indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors,
+    indptr : int64[n + 1], indices : int32[edges] the predecessors of each node or, upwards, the successors,
     chosen : int64[c]
     Cost: O(c (n + edges)) time, O(c w) memory.
     """
@@ -201,7 +202,8 @@ def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
     with nogil:
         for i in range(chosen.shape[0]):
             set_bit(&out[i, 0], chosen[i])
-            for step in range(n):                              # reached nodes come later in the order of the walk
+            # Reached nodes come later in this order.
+            for step in range(n):
                 v = step if upwards else n - 1 - step
                 if has_bit(&out[i, 0], v):
                     for j in range(indptr[v], indptr[v + 1]):
@@ -211,7 +213,7 @@ def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
 
 def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
                       Int64s memory, Int64s compute):
-    """The figures of each lower set in the formulas.
+    """The terms of the formulas for each lower set.
 
     words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]
     Returns (M int64[k], T int64[k], beside int64[k]: M(d+(L) - L) + M(d-(d+(L)) - L), boundary_indptr int64[k + 1],
@@ -229,8 +231,9 @@ def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32
     beside = np.zeros(k, np.int64)
     indptr = np.zeros(k + 1, np.int64)
     cdef int64_t[::1] out_memory = set_memory, out_cost = cost, out_beside = beside, out_indptr = indptr
-    cdef int64_t[::1] reader = np.full(n, -1, np.int64)           # the last set that the node is next to
-    cdef int64_t[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
+    # By node: the last set L that counted it in d+(L) - L, and in d-(d+(L)) - L.
+    cdef int64_t[::1] reader = np.full(n, -1, np.int64)
+    cdef int64_t[::1] source = np.full(n, -1, np.int64)
     with nogil:
         for i in range(k):
             row = &words[i, 0]
@@ -286,13 +289,13 @@ def superset_rows(const uint64_t[:, ::1] words):
 
 
 cdef class _Layer:
-    """The sets of one size, by their hash; open addressing, linear probing.
+    """Hash table of the sets of one size, with linear probing.
 
-    A slot with a set of an earlier layer counts as empty, so nothing is cleared between layers.
+    A slot with a set of an earlier layer counts as empty, so the table need not be cleared between layers.
     """
     cdef vector[int64_t] slots
     cdef uint64_t mask
-    cdef int64_t begin                      # the first set of the layer
+    cdef int64_t begin                      # first set of the layer
 
     def __cinit__(self):
         assign(self.slots, 64, -1)
@@ -301,7 +304,7 @@ cdef class _Layer:
 
     cdef int64_t find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
                     const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
-        """The slot that has the set, or the empty one for it."""
+        """The slot that contains the set, or the empty slot for it."""
         cdef uint64_t at = hashed & self.mask
         cdef int64_t stored
         cdef Py_ssize_t i
@@ -318,7 +321,7 @@ cdef class _Layer:
             at = (at + 1) & self.mask
 
     cdef int grow(self, int64_t count, const vector[uint64_t]& hashes) except -1 nogil:
-        """Make room for twice the sets begin .. count - 1."""
+        """Make room for twice as many sets as begin .. count - 1."""
         cdef int64_t i
         cdef uint64_t at
         if <uint64_t>(2 * (count - self.begin)) <= self.mask:

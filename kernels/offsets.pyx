@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Addresses of buffers: greedy rules, a check for overlaps, blocks that buffers share."""
+"""Offsets of buffers: greedy rules, an overlap check, and blocks that buffers share."""
 
 import numpy as np
 
@@ -19,24 +19,25 @@ cdef class _Skyline
 cdef class _UnplacedBlocks
 
 
-# Lowest or tightest gap in a given order, and lowest place first.
+# First fit or best fit in a given order, and lowest place first.
 
 @cython.final
 cdef class GapFit:
-    """Put each block in order into the lowest gap that fits it, or into the tightest one.
+    """First fit or best fit: put each block, in order, into the lowest or the tightest gap.
 
-    GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks, begin, end : int64[n]
-    half-open sections, size : int64[n] above 0, low, high : int64[n] the lowest and the highest offset of each
-    A block without a gap there lies on top of all others, above its `high`.
-    After a MemoryError it must not be used again.
+    GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks; begin, end :
+    int64[n] half-open sections; size : int64[n] above 0; low, high : int64[n] the lowest and highest offset of each
+    A block without a gap in its range is placed on top of all others, above its `high`.
+    After a MemoryError the object must not be used again.
 
-    Cost: for each block the placed blocks of its sections: O(n^2) time if all overlap; O(n) memory.
+    Cost: for each block the placed blocks in its sections: O(n^2) time if all overlap; O(n) memory.
     """
     cdef const int64_t[:] order, begin, end, size, low, high
     cdef bint best
     cdef Py_ssize_t at
     cdef _PlacedBlocks placed
-    cdef vector[int64_t] first  # earliest begin of this block and later ones: blocks that end before are dropped
+    # Earliest begin of this and all later blocks; blocks that end before it are dropped.
+    cdef vector[int64_t] first
     cdef int64_t[:] offset
 
     def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
@@ -51,7 +52,7 @@ cdef class GapFit:
             self.first[at] = min(begin[order[at]], self.first[at + 1])
 
     def run(self, Py_ssize_t blocks):
-        """Place up to `blocks` more. Returns True if all are placed."""
+        """Place up to `blocks` more; return True if all are placed."""
         cdef int64_t b, offset
         cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
         with nogil:
@@ -65,18 +66,18 @@ cdef class GapFit:
         return self.at == self.order.shape[0]
 
     def offsets(self):
-        """int64[n], after all are placed."""
+        """int64[n]; call after all blocks are placed."""
         return np.asarray(self.offset)
 
 
 @cython.final
 cdef class SkylineFit:
-    """Fill the lowest place first, with the block of minimum rank that fits between its walls.
+    """Fill the lowest place with the block of minimum rank that fits between its walls.
 
-    SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
-    size : int64[n], rank : int64[n] a permutation. A place that no block fits is skipped, up to its lower wall.
-    After a MemoryError it must not be used again.
-    Cost: O(log n) time, O(n) at worst, for each of at most about n + sections places; O(n + sections) memory.
+    SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending;
+    size : int64[n]; rank : int64[n] a permutation. A place where no block fits is raised to its lower wall.
+    After a MemoryError the object must not be used again.
+    Cost: O(log n) time, O(n) in the worst case, for each of about n + sections places; O(n + sections) memory.
     """
     cdef const int64_t[:] begin, end, size
     cdef Py_ssize_t left
@@ -93,7 +94,7 @@ cdef class SkylineFit:
         self.waiting.start(begin, end, rank)
 
     def run(self, Py_ssize_t places):
-        """Fill up to `places` more. Returns True if all blocks are placed."""
+        """Fill up to `places` more places; return True if all blocks are placed."""
         cdef int64_t b, part
         with nogil:
             while self.left and places > 0:
@@ -108,7 +109,7 @@ cdef class SkylineFit:
         return self.left == 0
 
     def offsets(self):
-        """int64[n], after all are placed."""
+        """int64[n]; call after all blocks are placed."""
         return np.asarray(self.offset)
 
 
@@ -117,9 +118,9 @@ cdef class SkylineFit:
 def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] offset):
     """The first two buffers, by step, that share a byte at a step; (-1, -1) if none.
 
-    begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k] first byte
+    begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k]
 
-    Before the first clash live buffers do not overlap, so a new one can only clash with its neighbours by address.
+    Before the first clash live buffers do not overlap, so a new buffer can only clash with its neighbours by offset.
     Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0
@@ -150,17 +151,17 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
     return -1, -1
 
 
-# Blocks that buffers share: values written in place, free lists, colours.
+# Shared blocks: in-place values, free lists, colours.
 
 def written_over(GraphArrays graph not None, const int32_t[:] order, *, const int64_t[:] instance_indptr,
                  const int32_t[:] value, const int64_t[:] end, const unsigned char[:] stored,
                  const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
                  const unsigned char[:] demanded):
-    """The instance that each instance is written over; the pairs of a node are tried in order.
+    """The instance that each instance overwrites in place; the pairs of a node are tried in order.
 
-    order : int32[m], instance_indptr : int64[m + 1], value : int32[instances], end : int64[instances],
-    stored : uint8[instances] those that are copied to the host, over which nothing is written,
-    pair_indptr : int64[n + 1], output_value, read : int64[pairs] values that a node computes and reads,
+    order : int32[m], instance_indptr : int64[m + 1], value : int32[instances], end : int64[instances];
+    stored : uint8[instances] instances that are copied to the host and must not be overwritten;
+    pair_indptr : int64[n + 1], output_value, read : int64[pairs] a value that the node computes and one that it reads;
     demanded : uint8[pairs]
     Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
     Cost: O(n_values + m + instances + pairs of all runs) time and memory.
@@ -173,7 +174,8 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
     cdef bint pinned, possible
     written = np.full(end.shape[0], -1, np.int64)
     cdef int64_t[:] over = written
-    cdef int64_t[:] newest = np.full(graph.n_values, -1, np.int64)  # the instance that serves reads of a value
+    # The instance that serves reads of each value.
+    cdef int64_t[:] newest = np.full(graph.n_values, -1, np.int64)
     cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
     for step in range(m):
         v = order[step]
@@ -184,7 +186,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             i = computed + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
-            # the last reader of a value, not an output, computes one of the same size that is read or an output
+            # This step is the last read of a value, not an output, and the new value has its size and is used.
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:
@@ -200,18 +202,18 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
 
 def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over, *,
                   const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
-    """The block of each buffer, from a list of free blocks in order of size.
+    """The block of each buffer, from a list of free blocks sorted by size.
 
-    begin, end : int64[k] half-open steps, size : int64[k] bytes, over : int64[k] -1 or the buffer written over,
-    begins : int64[k] buffers in the order in which they request blocks, ends : in which they return them,
-    match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: none does
+    begin, end : int64[k] half-open steps; size : int64[k] bytes; over : int64[k] the overwritten buffer, or -1;
+    begins : int64[k] buffers in the order in which they request blocks; ends : in the order in which they return them;
+    match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: never
     Returns (int64[k], int64[blocks] final bytes).
     Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
     cdef int64_t i, j, request, capacity
     cdef vector[int64_t] length
-    cdef pair[int64_t, int64_t] key  # bytes, then the order in which it was freed
+    cdef pair[int64_t, int64_t] key  # bytes, time of free
     cdef ordered_map[pair[int64_t, int64_t], int64_t] free
     cdef ordered_map[pair[int64_t, int64_t], int64_t].iterator near
     blocks = np.empty(k, np.int64)
@@ -254,17 +256,18 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
 
 
 def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
-    """The smallest colour unused by earlier overlapping intervals, for each interval in order.
+    """The smallest colour not used by earlier overlapping intervals, for each interval in order.
 
     begin, end : int64[k] half-open
     Returns int64[k].
-    Cost: O(k^2) time, O(k) memory; for more than some ten thousand buffers use `shared_blocks`.
+    Cost: O(k^2) time, O(k) memory; for more than about ten thousand buffers use `shared_blocks`.
     """
     cdef Py_ssize_t k = begin.shape[0], i, j
     cdef int64_t first, last, c
     colours = np.empty(k, np.int64)
     cdef int64_t[::1] colour = colours
-    cdef int64_t[::1] seen = np.full(k + 1, -1, np.int64)  # the last interval in conflict with each colour
+    # By colour: the last interval in conflict with it.
+    cdef int64_t[::1] seen = np.full(k + 1, -1, np.int64)
     with nogil:
         for i in range(k):
             first, last = begin[i], end[i]
@@ -278,15 +281,16 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
     return colours
 
 
-# Placed blocks by address, in chunks with the sections that they cover.
+# Placed blocks by offset, in chunks with the sections that they cover.
 
 cdef struct _PlacedBlock:
     int64_t offset, top, begin, end
 
 cdef struct _BlockChunk:
-    int64_t low         # no block of it lies below
-    int64_t begin, end  # sections that its blocks cover
-    int64_t forgot      # blocks that end before it have been dropped
+    int64_t low         # lower bound on offsets
+    # Sections that its blocks cover; blocks that end before `forgot` have been dropped.
+    int64_t begin, end
+    int64_t forgot
     Py_ssize_t row
 
 cdef enum:
@@ -295,10 +299,10 @@ cdef enum:
 
 @cython.final
 cdef class _PlacedBlocks:
-    """Placed blocks by offset, cut into chunks of at most max_chunk blocks.
+    """Placed blocks sorted by offset, in chunks of at most max_chunk blocks.
 
-    Chunk i holds rows[chunks[i].row], its blocks by offset; those of chunk i + 1 lie no lower. Blocks that have been
-    dropped may still count in the sections that a chunk covers.
+    rows[chunks[i].row] has the blocks of chunk i by offset; those of chunk i + 1 are not lower. Dropped blocks may
+    still count in the sections that a chunk covers.
     """
     cdef vector[_BlockChunk] chunks
     cdef vector[vector[_PlacedBlock]] rows
@@ -309,7 +313,7 @@ cdef class _PlacedBlocks:
 
     cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, int64_t low, int64_t high, bint best,
                      int64_t first) except -1 nogil:
-        """Offset, from low to high, of the lowest gap of `size` bytes in these sections, or of the tightest.
+        """Offset, from low to high, of the lowest gap of `size` bytes in these sections, or of the tightest gap.
 
         No later block begins before `first`.
         """
@@ -336,7 +340,7 @@ cdef class _PlacedBlocks:
         return top if lowest_gap < 0 else lowest_gap
 
     cdef int forget(self, Py_ssize_t at, int64_t first) except -1 nogil:
-        """Drop the blocks of a chunk that end before all later ones begin."""
+        """Drop the blocks of a chunk that end before all later blocks begin."""
         cdef vector[_PlacedBlock]* row = &self.rows[self.chunks[at].row]
         cdef Py_ssize_t i, kept = 0
         for i in range(<Py_ssize_t>row.size()):
@@ -351,7 +355,8 @@ cdef class _PlacedBlocks:
         cdef Py_ssize_t at = 0, i, high = <Py_ssize_t>self.chunks.size(), middle
         cdef vector[_PlacedBlock]* row
         cdef _BlockChunk* chunk
-        while high - at > 1:  # the last chunk that begins at or below it
+        # Bisect for the last chunk that begins at or below it.
+        while high - at > 1:
             middle = (at + high) // 2
             if self.chunks[middle].low <= place.offset:
                 at = middle
@@ -394,18 +399,19 @@ cdef class _PlacedBlocks:
             self.chunks[at].end = max(self.chunks[at].end, row[0][i].end)
 
 
-# The skyline of the placed blocks, as parts of equal height.
+# The skyline of the placed blocks: parts of equal height.
 
 cdef struct _SkylinePart:
     int64_t begin, end, height
-    Py_ssize_t before, after  # its neighbours, -1 at the edges
+    Py_ssize_t before, after  # neighbours, -1 for none
 
 
 @cython.final
 cdef class _Skyline:
-    """Remaining parts cover each section once and know their neighbours; all of them are queued."""
+    """Parts that cover each section once and know their neighbours; all of them are queued."""
     cdef vector[_SkylinePart] parts
-    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
+    # (-height, -part), including removed parts.
+    cdef priority_queue[pair[int64_t, Py_ssize_t]] queue
     cdef vector[unsigned char] gone
 
     cdef int start(self, int64_t sections) except -1 nogil:
@@ -424,7 +430,7 @@ cdef class _Skyline:
         return at
 
     cdef Py_ssize_t lowest(self) except -1 nogil:
-        """The lowest part, merged with neighbours of its height."""
+        """The lowest part, merged with neighbours of equal height."""
         cdef Py_ssize_t at
         while self.gone[-self.queue.top().second]:
             self.queue.pop()
@@ -444,7 +450,7 @@ cdef class _Skyline:
                               self.parts[at].before, self.parts[after].after))
 
     cdef int lift(self, Py_ssize_t at) except -1 nogil:
-        """Lift a part to its lower wall."""
+        """Raise a part to its lower wall."""
         cdef _SkylinePart part = self.parts[at]
         cdef int64_t height = -1
         if part.before >= 0:
@@ -457,7 +463,7 @@ cdef class _Skyline:
         return 0
 
     cdef int64_t put(self, Py_ssize_t at, int64_t begin, int64_t end, int64_t size) except -1 nogil:
-        """Place a block on a part; the rest of the part to its left and right becomes parts. Returns its offset."""
+        """Place a block on a part; the rest to its left and right become parts. Return the offset of the block."""
         cdef _SkylinePart part = self.parts[at]
         cdef Py_ssize_t left = part.before, middle
         self.gone[at] = True
@@ -469,11 +475,11 @@ cdef class _Skyline:
         return part.height
 
 
-# The unplaced blocks.
+# Unplaced blocks.
 
 @cython.final
 cdef class _UnplacedBlocks:
-    """A tree over the blocks by begin: minimum rank and minimum end of the unplaced ones of each range.
+    """Segment tree over the blocks by begin: minimum rank and minimum end of the unplaced blocks of each range.
 
     The children of node i are 2 i and 2 i + 1, block b is the leaf leaves + b; placed blocks have INT64_MAX.
     """
@@ -501,7 +507,7 @@ cdef class _UnplacedBlocks:
         self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
 
     cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
-        """The first block that begins at the section or later."""
+        """The first block that begins at this section or later."""
         cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
         while low < high:
             middle = (low + high) // 2
@@ -512,11 +518,12 @@ cdef class _UnplacedBlocks:
         return low
 
     cdef Py_ssize_t take(self, int64_t begin, int64_t end) except -2 nogil:
-        """Remove and return the block of minimum rank inside these sections, or -1."""
+        """Remove and return the block of minimum rank within these sections, or -1."""
         cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
         cdef Py_ssize_t chosen = -1, at
         self.stack.clear()
-        while low < high:  # the nodes that cover this range
+        # The nodes that cover this range.
+        while low < high:
             if low & 1:
                 self.stack.push_back(low)
                 low += 1

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Exact search over canonical placements for one within a capacity."""
+"""Exact search for a canonical placement within a capacity."""
 
 import numpy as np
 
@@ -13,14 +13,17 @@ cdef class _PackingState
 cdef class _FailedStates
 
 cdef struct _SearchFrame:
-    Py_ssize_t lo, hi     # the sections to be filled
-    Py_ssize_t parent     # the frame whose choice created this part, -1 at the roots
+    Py_ssize_t lo, hi     # sections to fill
+    # The frame whose choice created this part, -1 for the initial parts.
+    Py_ssize_t parent
     Py_ssize_t section    # of the choice
-    Py_ssize_t first, last  # the sections between the walls, with the same floor
-    int64_t above         # the floor there if no block lies on it, -1 if impossible
-    Py_ssize_t begin, end, cursor  # of its choices
-    int64_t placed        # -1 if none
-    Py_ssize_t trail, waiting      # their lengths before
+    # Range of sections between the walls with the same floor.
+    Py_ssize_t first, last
+    # The floor if no block lies on it, -1 if impossible.
+    int64_t above
+    Py_ssize_t begin, end, cursor  # in its choices
+    int64_t placed        # block, or -1
+    Py_ssize_t trail, waiting      # lengths before the choice
     uint64_t key, check
 
 cdef struct _SectionRange:
@@ -29,16 +32,16 @@ cdef struct _SectionRange:
 
 @cython.final
 cdef class PackingSearch:
-    """PackingSearch(begin, end, size, low=, high=, sections=, bits=): begin, end, size : int64[n] are blocks over sections.
+    """PackingSearch(begin, end, size, low=, high=, sections=, bits=): begin, end, size : int64[n] blocks over sections.
 
-    low, high : int64[n] are the lowest and the highest offset of each; of a block at a fixed offset they are equal.
-    A choice is the block on the floor of a section that is lower than its neighbours, or none; then the floor rises to
-    the next possible height. Parts without a common block are filled one by one; if one fails, so does the choice that
-    created it. Failed parts are stored, up to 2^bits of them.
-    After a MemoryError the search must not be used again.
+    low, high : int64[n] are the lowest and highest offset of each block, equal for a fixed offset.
+    A choice is which block lies on the floor of a section that is lower than its neighbours; if none does, the floor
+    rises to the next possible height. Parts without a common block are filled one after another; if one fails, so does
+    the choice that created it. Failed parts are stored, up to 2^bits of them.
+    After a MemoryError the object must not be used again.
 
-    Cost: exponential time in the worst case, so give `run` its work; O(n + sections) memory for each open choice, and
-    16 bytes for each of 2^bits failed parts. Try greedy orders first.
+    Cost: exponential time in the worst case, so limit the work of `run`; O(n + sections) memory for each open choice,
+    and 16 bytes for each of 2^bits failed parts. Try greedy rules first.
     """
     cdef _PackingState state
     cdef _FailedStates failed
@@ -57,19 +60,19 @@ cdef class PackingSearch:
 
     @property
     def work(self):
-        """Work so far, in units of about a nanosecond."""
+        """Total work, in units of about a nanosecond."""
         return self.state.work
 
     def aim(self, int64_t capacity):
-        """Set the capacity; states that failed in a larger one also fail in a smaller one."""
+        """Set the capacity. If it decreases, failed states stay valid."""
         if capacity > self.state.capacity:
             self.failed.clear()
         self.state.capacity = capacity
 
     def restart(self, const int64_t[:] rank, bint lowest):
-        """Start again with blocks of small rank first; failed states stay known.
+        """Restart with blocks of small rank first; failed states are kept.
 
-        `lowest`: branch at the lowest floor with the least room; else at the section with the fewest choices.
+        `lowest`: branch at the lowest floor with the least room; otherwise at the section with the fewest choices.
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -88,7 +91,7 @@ cdef class PackingSearch:
     def run(self, int64_t work):
         """Search for `work` more units.
 
-        Returns 1 if all blocks are placed, -1 if they cannot be, 0 if still unknown.
+        Returns 1 if all blocks are placed, -1 if that is impossible, 0 if undecided.
         """
         cdef int64_t until = self.state.work + work
         with nogil:
@@ -97,11 +100,11 @@ cdef class PackingSearch:
         return self.verdict
 
     def offsets(self):
-        """int64[n], after all are placed."""
+        """int64[n]; call after all blocks are placed."""
         return np.array(self.state.offset, np.int64)
 
     cdef int step(self) except -1 nogil:
-        """Begin the next part; if it fails, continue with the next remaining choice."""
+        """Open the next part; if it fails, backtrack to the next remaining choice."""
         cdef _SectionRange part
         cdef Py_ssize_t at
         if self.waiting.empty():
@@ -154,7 +157,7 @@ cdef class PackingSearch:
         return 0 if self.frames.empty() else self.frames.back().end
 
     cdef bint next(self, Py_ssize_t at) except -1 nogil:
-        """Undo later frames, then make the next choice of a frame that does not fail at once; False if none is left."""
+        """Undo later frames, then make the next choice that does not fail at once; False if none is left."""
         cdef _SearchFrame* frame = &self.frames[at]
         cdef bint fits
         cdef int64_t b
@@ -185,9 +188,9 @@ cdef class PackingSearch:
         return False
 
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
-        """Raise a block as wide as the gap between the walls that failed on the floor over one that crosses a wall.
+        """Require blocks that fill the gap between the walls, and failed on the floor, to lie above a crossing block.
 
-        If only blocks between the walls lay below it, it could swap with them, unless one of them must not rise.
+        Otherwise such a block could be swapped with the blocks below it, unless one of these must not rise.
         """
         cdef Py_ssize_t i
         cdef int64_t b
@@ -199,7 +202,7 @@ cdef class PackingSearch:
         return self.state.propagate(fits)
 
     cdef bint repeats(self, _SearchFrame* frame, int64_t b) noexcept nogil:
-        """True if a block like this one was tried already."""
+        """True if an identical block was already tried."""
         cdef Py_ssize_t i
         cdef int64_t other
         for i in range(frame.begin, frame.cursor - 1):
@@ -210,7 +213,7 @@ cdef class PackingSearch:
         return False
 
     cdef int undo(self, Py_ssize_t at) except -1 nogil:
-        """Undo the choice of a frame, after those of later frames."""
+        """Undo the choice of a frame; later frames have been undone."""
         cdef _SearchFrame* frame = &self.frames[at]
         if frame.placed >= 0:
             self.state.unplace(frame.placed)
@@ -236,37 +239,44 @@ cdef class PackingSearch:
         return 0
 
 
-# Placed blocks, the floor over them, and lower bounds on the offsets of the others.
+# Placed blocks, the floor above them, and lower bounds on the offsets of the others.
 
 cdef struct _OldValue:
-    int64_t* where        # an entry of `low` or `floor`, which do not grow
+    # An entry of `low` or `floor`, which are never reallocated.
+    int64_t* where
     int64_t value
 
 
 cdef enum:
-    max_checked = 128  # blocks in a section; with more, only the floor and the sum are checked
+    # Maximum blocks in a section for all checks; above it, only the floor and the sum are checked.
+    max_checked = 128
 
 
 @cython.final
 cdef class _PackingState:
-    """The placed blocks with their offsets, and lower bounds on the offsets of the others.
+    """The placed blocks with their offsets, and lower bounds `low` on the offsets of the others.
 
-    rows[s][:count[s]] are the unplaced blocks of section s, `left` and `cross` are sums over them; placed ones follow,
-    the last one first, so that they come back in that order. No unplaced block lies below its `low`, none of section s
-    below floor[s]. The trail has the previous entries of `low` and `floor`.
+    rows[s][:count[s]] are the unplaced blocks of section s, over which `left` and `cross` are sums. The placed blocks
+    follow, last placed first, so that undoing restores their order. No unplaced block lies below its `low`, and none in
+    section s below floor[s]. The trail records previous entries of `low` and `floor`.
     """
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
     cdef vector[int64_t] begin, end, size, low, high, offset
-    cdef bint bounded                  # True if a block has a highest offset
-    cdef vector[int64_t] floor, left   # of each section: height below which no block fits, bytes not yet placed
-    cdef vector[Py_ssize_t] count, cross  # unplaced blocks in each section; also in the one before
-    cdef vector[vector[int64_t]] rows  # blocks of each section, unplaced ones first
-    cdef vector[uint64_t] name, names  # of each block; of all unplaced ones that begin in a section
+    cdef bint bounded                  # a block has `high`
+    # By section: height below which no block fits, bytes not yet placed.
+    cdef vector[int64_t] floor, left
+    # By section: unplaced blocks; those of them that are also in the previous section.
+    cdef vector[Py_ssize_t] count, cross
+    # By section: blocks, unplaced ones first.
+    cdef vector[vector[int64_t]] rows
+    # Hashes: of each block, and by section of all unplaced blocks that begin in it.
+    cdef vector[uint64_t] name, names
     cdef vector[_OldValue] trail
-    cdef vector[Py_ssize_t] stale      # sections whose floor may rise
+    cdef vector[Py_ssize_t] stale      # their floor may rise
     cdef vector[unsigned char] is_stale
-    cdef vector[int64_t] late          # blocks of a section that cannot be its lowest
+    # Blocks of a section that cannot be the lowest in it.
+    cdef vector[int64_t] late
 
     cdef int load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] low,
                   const int64_t[:] high, Py_ssize_t sections) except -1 nogil:
@@ -297,7 +307,7 @@ cdef class _PackingState:
         return 0
 
     cdef bint may_fit(self) noexcept nogil:
-        """True if no section needs more than the capacity, and each block has an offset within it."""
+        """True if no section exceeds the capacity, and each block has an offset within it."""
         cdef Py_ssize_t s, b
         for b in range(self.n):
             if self.low[b] > self.high[b] or self.low[b] + self.size[b] > self.capacity:
@@ -344,12 +354,13 @@ cdef class _PackingState:
         self.offset[b] = -1
         self.names[self.begin[b]] ^= self.name[b]
         for s in range(self.begin[b], self.end[b]):
-            self.count[s] += 1  # it is right behind the unplaced ones
+            # It is right after the unplaced ones.
+            self.count[s] += 1
             self.left[s] += self.size[b]
             self.cross[s] += s > self.begin[b]
 
     cdef bint lift(self, Py_ssize_t s, int64_t height) except -1 nogil:
-        """Raise a section, below whose new floor no block lies."""
+        """Raise the floor of a section, in which no unplaced block can lie below the new height."""
         return self.propagate(self.raise_section(s, height))
 
     cdef bint raise_section(self, Py_ssize_t s, int64_t height) except -1 nogil:
@@ -397,9 +408,9 @@ cdef class _PackingState:
         return fits
 
     cdef bint tighten(self, Py_ssize_t s) except -1 nogil:
-        """Raise a floor to the lowest unplaced block, and blocks too high to be the lowest above one that is not.
+        """Raise a floor to its lowest unplaced block, and blocks that cannot be the lowest above another block.
 
-        False if the unplaced blocks then do not fit on top of each other.
+        False if the unplaced blocks then cannot be stacked within the capacity.
         """
         cdef Py_ssize_t i
         cdef int64_t b, lowest = self.low[self.rows[s][0]], highest, top = self.capacity
@@ -408,7 +419,8 @@ cdef class _PackingState:
         self.work += 2 * self.count[s]
         if lowest > self.floor[s]:
             self.set(&self.floor[s], lowest)
-        highest = self.capacity - self.left[s]  # the lowest block lies no higher
+        # The lowest block is not higher than this.
+        highest = self.capacity - self.left[s]
         if lowest > highest or self.count[s] > max_checked:
             return lowest <= highest
         self.late.clear()
@@ -424,7 +436,7 @@ cdef class _PackingState:
         return self.stacks()
 
     cdef bint stacks(self) noexcept nogil:
-        """True if the blocks in `late` fit on top of each other, none below its own low."""
+        """True if the blocks in `late` can be stacked within the capacity, each at its `low` or above."""
         cdef Py_ssize_t i, j, n = <Py_ssize_t>self.late.size()
         cdef int64_t b, top = self.capacity
         for i in range(1, n):
@@ -435,14 +447,15 @@ cdef class _PackingState:
                 j -= 1
             self.work += i - j
             self.late[j] = b
-        for i in range(n):  # from the top down
+        # From the top down.
+        for i in range(n):
             top -= self.size[self.late[i]]
             if top < self.low[self.late[i]]:
                 return False
         return True
 
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
-        """The section of the next choice, between higher walls: with the fewest choices, or with the least room."""
+        """The section of the next choice, between higher walls, with the fewest choices or the least room."""
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0
         cdef bint between
@@ -489,11 +502,12 @@ cdef class _PackingState:
         return s
 
     cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """The lowest possible top of blocks that are both in these sections and outside, or have a highest offset."""
+        """The lowest possible top of a block that crosses a wall of these sections, or has a highest offset."""
         cdef int64_t lowest = self.capacity + 1, b
         cdef Py_ssize_t s = first, i, stride = 1
         if not self.bounded and last - first > 2:
-            stride = last - 1 - first  # blocks that cross a wall are in the first section or in the last
+            # Blocks that cross a wall are in the first or the last section.
+            stride = last - 1 - first
         while s < last:
             self.work += self.count[s]
             for i in range(self.count[s]):
@@ -504,7 +518,7 @@ cdef class _PackingState:
         return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
-        """The next possible offset in a section if no block lies on the floor; -1 if too high."""
+        """The next possible offset in a section if no block lies on its floor; -1 if too high."""
         cdef int64_t height = self.floor[s], highest = self.capacity - self.left[s], lowest = highest + 1, b
         cdef Py_ssize_t at, i, first = s
         if height >= highest:
@@ -516,7 +530,8 @@ cdef class _PackingState:
         while first > lo and self.floor[first - 1] == height:
             first -= 1
         at = first
-        while at < hi and self.floor[at] == height:  # it may lie on a block of a neighbouring section
+        # It may lie on a block of a neighbouring section.
+        while at < hi and self.floor[at] == height:
             for i in range(self.count[at]):
                 b = self.rows[at][i]
                 if not (self.begin[b] <= s < self.end[b]):
@@ -526,7 +541,7 @@ cdef class _PackingState:
         return lowest if lowest <= highest else -1
 
     cdef void keys(self, Py_ssize_t lo, Py_ssize_t hi, uint64_t* key, uint64_t* check) noexcept nogil:
-        """Hash the floor and the unplaced blocks of a part, which determine if it can be filled, as two words."""
+        """Hash the floor and the unplaced blocks of a part, which determine whether it can be filled, to two words."""
         cdef Py_ssize_t s
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):
@@ -537,7 +552,7 @@ cdef class _PackingState:
         key[0], check[0] = random_word(first), second | 1
 
 
-# States that are known to fail, by two 64-bit words each; a newer one may take the place of an older.
+# States known to fail, as two 64-bit hashes; newer states may replace older ones.
 
 @cython.final
 cdef class _FailedStates:

@@ -1,4 +1,4 @@
-"""Passes over an order: remove useless runs, keep values, move runs later."""
+"""Passes over an order: remove useless runs, keep values live, move runs later."""
 
 import numpy as np
 
@@ -35,7 +35,8 @@ def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
             stays = first[v] == step and fixed[v] and kept[v]
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 if output[x]:
-                    stays = stays or first[v] == step           # the first copy of an output serves all reads
+                    # The first instance of an output serves all reads.
+                    stays = stays or first[v] == step
                 else:
                     stays = stays or is_read[x]
                     is_read[x] = 0
@@ -49,7 +50,7 @@ def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
 
 
 def run_prices(GraphArrays graph not None, Int32s order):
-    """The compute of each run together with the runs that serve only it.
+    """The compute of each run, including that of the runs that serve only it.
 
     order : int32[m]
     Returns int64[m].
@@ -63,15 +64,17 @@ def run_prices(GraphArrays graph not None, Int32s order):
     cdef int v, u
     price = np.empty(m, np.int64)
     cdef int64_t[::1] out = price
-    cdef int[::1] newest = np.full(n, -1, np.int32)         # the last run of each node
-    cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or unknown
+    cdef int[::1] newest = np.full(n, -1, np.int32)         # last run by node
+    # The step that reads a run; -2 if there are several, or it is unknown.
+    cdef int[::1] only = np.full(m, -1, np.int32)
     with nogil:
         for step in range(m):
             v = order[step]
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if output[x]:
-                    continue                                # its first run serves other steps too
+                    # The first run of an output serves other steps too.
+                    continue
                 run = newest[graph.producer[x]]
                 if only[run] == -1:
                     only[run] = <int>step
@@ -91,12 +94,12 @@ def run_prices(GraphArrays graph not None, Int32s order):
 
 
 def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags fixed, int64_t limit):
-    """Remove runs of an order whose values can stay within a limit.
+    """Remove runs of an order whose values can stay live within a limit.
 
     order : int32[m], price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
     Returns int32[<= m].
-    Cost: O(n + m + reads and values of all runs) time while there is room; each dropped value costs a look at every
-    64th candidate, and at all of some 64. O(n_values + m + reads of all runs) memory.
+    Cost: O(n + m + reads and values of all runs) time while there is room; each freed value costs a read of every
+    64th candidate, and of all in about 64. O(n_values + m + reads of all runs) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
     cdef Int32s read_indices = graph.read_indices, producer = graph.producer
@@ -141,12 +144,12 @@ def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags f
 def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t peak):
     """Move runs later, towards their first readers, while their values outweigh the reads that stay live for them.
 
-    Live bytes between steps never increase, and no moved run needs more than the peak, so the peak never rises.
+    Live bytes between steps never increase, and no moved run exceeds the peak, so the peak never rises.
 
-    order : int32[m], between : int64[m + 1] bytes live right before each step, and after the last, peak : bytes
+    order : int32[m], between : int64[m + 1] bytes live just before each step, and after the last, peak : bytes
     Returns int32[m].
-    Cost: O(n + m log m + reads and values of all runs) time, as a run looks at its reads once for each place at which
-    one of them dies; O(n_values + m) memory.
+    Cost: O(n + m log m + reads and values of all runs) time, since a run examines its reads once for each position at
+    which one of them dies; O(n_values + m) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, memory = graph.memory
     cdef Flags output = graph.output
@@ -166,7 +169,8 @@ def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t
             first[order[step]] = <int>step
         for step in range(m - 1, -1, -1):
             v = order[step]
-            lasting = passing = extended = 0                    # bytes read later or pinned; bytes of this step alone
+            # lasting: bytes read later, or of outputs; passing: bytes of this step alone.
+            lasting = passing = extended = 0
             bound = moved.next_run[v]
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 if (first[v] == step) if output[x] else (moved.last_read[x] >= 0):
@@ -195,17 +199,19 @@ def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t
 cdef enum:
     BLOCK = 64
 
-# States of a value during a replay.
+# States of values during a replay.
 cdef enum ValueState:
     gone = 0
-    required            # read before its node runs next
-    spare               # read only after that: it makes that run unnecessary
+    # Read before its node runs next.
+    required
+    # Read only after the next run of its node, which would then be unnecessary.
+    spare
     pinned              # an output
 
 
 @cython.final
 cdef class _Replay:
-    """A replay of an order within a limit; values that it would recompute stay while there is room."""
+    """Replay of an order within a limit; values that would be recomputed stay live while there is room."""
 
     cdef Int32s order
     cdef Int64s value_indptr
@@ -215,25 +221,27 @@ cdef class _Replay:
     cdef Int64s memory
     cdef Int64s price
     cdef Flags fixed
-    cdef int[::1] next_run          # of each step: when its node runs again; m: never
-    cdef int[::1] next_read         # of each read: when its value is read again
-    cdef int[::1] coming_run        # the next run of each node
-    cdef int[::1] coming_read       # the next read of each value
-    cdef unsigned char[::1] state   # of each value
-    cdef unsigned char[::1] broken  # nodes that must run next time in any case
+    cdef int[::1] next_run          # by step; m: never
+    cdef int[::1] next_read         # by read, of its value
+    cdef int[::1] coming_run        # by node
+    cdef int[::1] coming_read       # by value
+    cdef unsigned char[::1] state   # by value
+    # Nodes whose next run is required in any case.
+    cdef unsigned char[::1] broken
     cdef int64_t live
-    cdef Py_ssize_t now             # the step that is run
-    # nodes with spare bytes, in blocks; scores only fall, so an old best score of a block bounds the new one
+    cdef Py_ssize_t now             # current step
+    # Nodes with spare bytes, in blocks. Scores only decrease, so an old best score of a block is an upper bound.
     cdef int n_spare
     cdef int[::1] node
     cdef int64_t[::1] bytes
     cdef double[::1] weight
     cdef double[::1] due
     cdef double[::1] bound
-    cdef int[::1] place             # where each node stands among them, or -1
+    # By node: its position among them, or -1.
+    cdef int[::1] place
 
     cdef void look_ahead(self) noexcept nogil:
-        """Compute when nodes run and values are read again."""
+        """Compute when nodes run next and values are read next."""
         cdef Py_ssize_t step, m = self.order.shape[0], at = self.next_read.shape[0]
         cdef int64_t j
         cdef int v, x
@@ -248,7 +256,7 @@ cdef class _Replay:
                 self.coming_read[x] = <int>step
 
     cdef bint needless(self, int v, int until) noexcept nogil:
-        """True if all values of a node that are read before a step, its next run, are live."""
+        """True if all values of a node that are read before step `until`, its next run, are live."""
         cdef int64_t x
         if self.fixed[v]:
             return False
@@ -258,7 +266,7 @@ cdef class _Replay:
         return True
 
     cdef void put_in(self, int v, int64_t size) noexcept nogil:
-        """Add bytes of a value to those that a node can free."""
+        """Add bytes of a value to those that freeing a node would release."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
             return
@@ -284,7 +292,7 @@ cdef class _Replay:
         self.n_spare = last
 
     cdef void look_through(self, int block, double* best_score, int* v) noexcept nogil:
-        """Update the bound of a block, and the best node if one of it is better."""
+        """Recompute the bound of a block, and update the best node."""
         cdef double score, best = -1.0
         cdef int i
         for i in range(block * BLOCK, min((block + 1) * BLOCK, self.n_spare)):
@@ -296,7 +304,7 @@ cdef class _Replay:
         self.bound[block] = best
 
     cdef int worst(self) noexcept nogil:
-        """The node that frees the most bytes for the longest time at its price; ties by lowest id."""
+        """The node that releases the most bytes for the longest time at its price; ties go to the smallest id."""
         cdef double best_score = -1.0
         cdef int block, first = 0, v = -1, n_blocks = (self.n_spare + BLOCK - 1) // BLOCK
         for block in range(1, n_blocks):
@@ -319,7 +327,7 @@ cdef class _Replay:
                 self.state[x] = gone
 
     cdef void classify(self, int64_t x, int v) noexcept nogil:
-        """Classify a value of a node after a step that computed or read it, or did not have to."""
+        """Classify a value of a node after a step that computed it, read it, or skipped its run."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
         if self.state[x] == pinned:
@@ -334,7 +342,7 @@ cdef class _Replay:
             self.live -= self.memory[x]
 
     cdef void stay(self, int v) noexcept nogil:
-        """Require the spare values of a node again; if values are missing, its next run is needed."""
+        """Make the spare values of a node required again; if values are missing, its next run is needed."""
         cdef int64_t x
         cdef int run = self.coming_run[v], after
         after = self.next_run[run] if run < self.order.shape[0] else run
@@ -347,7 +355,7 @@ cdef class _Replay:
                 self.broken[v] = True
 
     cdef void run(self, int v, int64_t size, int64_t limit) noexcept nogil:
-        """Run a node with values and workspace of this size, in the room that can be freed."""
+        """Run a node that needs `size` bytes for values and workspace, after freeing spare values."""
         cdef int64_t x
         while self.live + size > limit and self.n_spare:
             self.give_up(self.worst())
@@ -364,19 +372,20 @@ cdef class _Replay:
 
 @cython.final
 cdef class _Sinking:
-    """New places of runs, from the last to the first: a run moved to step t is right before it."""
+    """New positions of runs, from the last to the first: a run moved to step t is just before it."""
 
     cdef Int64s read_indptr
     cdef Int32s read_indices
     cdef Int32s producer
     cdef Flags output
     cdef Int64s memory
-    cdef int[::1] next_run          # of each node
-    cdef int[::1] first_read        # of the copy of each value, by the new places of readers; m: not read
-    cdef int[::1] last_read         # -1: not read
+    cdef int[::1] next_run          # by node
+    # By value, of its current instance: first and last read at the new positions; m and -1 if unread.
+    cdef int[::1] first_read
+    cdef int[::1] last_read
 
     cdef int latest(self, int v, int bound) noexcept nogil:
-        """The last step, at most `bound`, before which no node that it reads runs again."""
+        """The last step, at most `bound`, before which no node that v reads runs again."""
         cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
@@ -386,7 +395,7 @@ cdef class _Sinking:
         return bound
 
     cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
-        """Bytes that only this node still reads after a step, and the step until which these do not grow."""
+        """Bytes that only this node still reads after a step, and the step until which they do not grow."""
         cdef int64_t j, size = 0
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Caching allocators of GPUs on a trace: best fit, split, merge, a new segment if nothing fits."""
+"""Caching allocators of GPUs on a trace: best fit, split, merge, and a new segment if nothing fits."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from remat_algos.kernels.growing cimport set_entry
 ctypedef pair[int64_t, int64_t] _Pair
 ctypedef pair[_Pair, _Pair] _SizeKey  # (arena, size), then the tie break
 ctypedef ordered_map[_SizeKey, int64_t] _FreeChunks
-ctypedef pair[pair[_Pair, int64_t], _Pair] _AddressKey  # the same with the address before the tie break
+ctypedef pair[pair[_Pair, int64_t], _Pair] _AddressKey  # with address before tie break
 
 cdef enum _Rule:
     first
@@ -29,10 +29,11 @@ cdef enum _Rule:
 
 cdef class _SegmentPool
 
-RELEASE_ALL = INT64_MIN  # the event at which free segments are released to the device
+# The event at which free segments are returned to the device.
+RELEASE_ALL = INT64_MIN
 
-# Rules for ties between equal sizes: by the time of the free, by address, at random; by address with the segments
-# in order of allocation, in reverse, or at random.
+# Rules for ties between equal sizes: by the time of the free, by address, at random; or by address where the segments
+# are in order of allocation, in reverse order, or shuffled.
 FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
     first, last, lowest, highest, random, rising, falling, shuffled
 
@@ -43,15 +44,14 @@ def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] 
     """Run an allocator over requests and frees.
 
     event : int64[e] buffer b requests memory, ~b frees it, or RELEASE_ALL; size : int64[k] bytes of a chunk, 0
-    for none, segment : int64[k] bytes of a new segment if nothing fits, arena : int64[k] chunks of other
-    arenas are never used, rest : int64[k] minimum rest that is split off, max_size : int64[k] of a chunk, address :
-    int64[k] from the real allocator, or int64[0]; rule : one of the above, limit : bytes of all segments,
-    fail_first : a request above the limit fails before anything is released, oversize : chunks of at least this size
+    for none; segment : int64[k] bytes of a new segment if nothing fits; arena : int64[k] chunks of other arenas are
+    never used; rest : int64[k] minimum remainder that is split off; max_size : int64[k] of a chunk; address : int64[k]
+    from the real allocator, or int64[0]; rule : one of the above; limit : bytes of all segments;
+    fail_first : a request above the limit fails before anything is released; oversize : chunks of at least this size
     are released first at the limit, INT64_MAX for none
     Returns (used int64[e], total int64[e], tied uint8[e] True if the result depends on the rule, segment int64[k] and
-    offset int64[k] of each buffer, -1 for none, the buffer whose real address these rules do not allow or -1).
-    Cost: O(log of the free chunks) time for each event, and all free segments at the limit; O(e + k)
-    memory.
+    offset int64[k] of each buffer, -1 for none, the buffer whose real address contradicts these rules, or -1).
+    Cost: O(log of the number of free chunks) time for each event, and all free segments at the limit; O(e + k) memory.
     """
     cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
     cdef int64_t b, chunk
@@ -87,32 +87,35 @@ def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] 
     return used, total, tied, number, offset, diverged
 
 
-# The pool: segments from the device, cut into chunks that know their neighbours; the free ones lie in order.
+# The pool: segments from the device, divided into chunks that know their neighbours; free chunks are sorted.
 
 cdef struct _Chunk:
     int64_t segment, offset, size, arena
-    int64_t before, after  # neighbours in the segment, -1 for none
-    _Pair rank             # among free ones of its size
+    int64_t before, after  # in the segment, or -1
+    _Pair rank             # among equal free chunks
     bint free
 
 
 @cython.final
 cdef class _SegmentPool:
-    """The segments and chunks of one pass.
+    """The segments and chunks of one run.
 
-    Exactly the free chunks are in `segments` or `parts`; neighbours in a segment are never both free. After a
-    MemoryError neither is guaranteed: drop the pool.
+    `segments` and `parts` together have exactly the free chunks, and neighbours in a segment are never both free. After
+    a MemoryError these invariants are lost: discard the pool.
     """
 
     cdef vector[_Chunk] chunks
-    cdef vector[int64_t] base  # of each segment
-    cdef _FreeChunks segments, parts  # free chunks: whole segments, and the others
-    cdef ordered_map[_AddressKey, int64_t] placed  # all of them by address, if replayed
+    cdef vector[int64_t] base  # by segment
+    # Free chunks: whole segments, and parts of segments.
+    cdef _FreeChunks segments, parts
+    # All free chunks by address, if addresses are replayed.
+    cdef ordered_map[_AddressKey, int64_t] placed
     cdef int rule
     cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
-    cdef bint tied  # True if the last result was one of several different ones
+    # True if the last choice was among several different chunks.
+    cdef bint tied
 
     def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
         self.rule, self.seed, self.limit, self.replayed = rule, seed, limit, replayed
@@ -122,7 +125,7 @@ cdef class _SegmentPool:
         return self.base[self.chunks[chunk].segment] + self.chunks[chunk].offset
 
     cdef bint whole(self, int64_t chunk) noexcept nogil:
-        """True if a chunk is its whole segment."""
+        """True if a chunk is a whole segment."""
         return self.chunks[chunk].before < 0 and self.chunks[chunk].after < 0
 
     cdef _Pair rank(self, int64_t chunk) noexcept nogil:
@@ -143,7 +146,7 @@ cdef class _SegmentPool:
         return _Pair(segment, offset)
 
     cdef _FreeChunks* free_chunks(self, int64_t chunk) noexcept nogil:
-        """The free chunks of its kind; a free chunk stays of its kind, since its neighbours are not free."""
+        """The set for a free chunk, segments or parts; this never changes, since its neighbours are not free."""
         return &self.segments if self.whole(chunk) else &self.parts
 
     cdef _AddressKey address_key(self, int64_t chunk) noexcept nogil:
@@ -151,7 +154,7 @@ cdef class _SegmentPool:
         return _AddressKey(pair[_Pair, int64_t](_Pair(it.arena, it.size), self.address(chunk)), it.rank)
 
     cdef int put(self, int64_t chunk) except -1 nogil:
-        """Add to the free chunks."""
+        """Add a chunk to the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         it.rank = self.rank(chunk)
         it.free = True
@@ -161,7 +164,7 @@ cdef class _SegmentPool:
         return 0
 
     cdef void pick(self, int64_t chunk) noexcept nogil:
-        """Remove from the free chunks."""
+        """Remove a chunk from the free chunks."""
         cdef _Chunk* it = &self.chunks[chunk]
         self.free_chunks(chunk).erase(_SizeKey(_Pair(it.arena, it.size), it.rank))
         it.free = False
@@ -171,7 +174,7 @@ cdef class _SegmentPool:
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
         """The smallest free chunk that is large enough, or -1.
 
-        Ties go to the first by the rule, or to the one at the target address.
+        Ties go to the first chunk by the rule, or to the chunk at the target address.
         """
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
         cdef _FreeChunks.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
@@ -187,24 +190,24 @@ cdef class _SegmentPool:
             return -1
         is_segment = is_segment and dereference(segment).first.first == best.first
         is_part = is_part and dereference(part).first.first == best.first
-        # free segments of one size are equivalent; parts are not
+        # Free segments of equal size are equivalent; parts are not.
         self.tied = is_part and (is_segment or self.several(part))
         return chosen if target < 0 else self.at(best.first, target, chosen)
 
     cdef bint several(self, _FreeChunks.iterator part) noexcept nogil:
-        """True if a part is the first of several of one size between which the rule decides."""
+        """True if several parts of equal size exist, between which the rule decides."""
         cdef _Pair like = dereference(part).first.first
         cdef int64_t segment = self.chunks[dereference(part).second].segment
         if self.rule < rising:
             preincrement(part)
             return part != self.parts.end() and dereference(part).first.first == like
-        # within a segment the order by address is known, and its parts are adjacent here
+        # Within a segment the order of addresses is known, and its parts are adjacent here.
         part = self.parts.upper_bound(_SizeKey(like, _Pair(INT64_MAX, INT64_MAX)))
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
 
     cdef int64_t at(self, _Pair like, int64_t target, int64_t otherwise) noexcept nogil:
-        """The free chunk of that arena and size at the target address."""
+        """The free chunk of this arena and size at the target address."""
         cdef pair[_Pair, int64_t] there = pair[_Pair, int64_t](like, target)
         cdef ordered_map[_AddressKey, int64_t].iterator after = self.placed.upper_bound(
             _AddressKey(there, _Pair(INT64_MAX, INT64_MAX)))
@@ -224,7 +227,7 @@ cdef class _SegmentPool:
         return <int64_t>self.chunks.size() - 1
 
     cdef int take(self, int64_t chunk, int64_t size, int64_t rest) except -1 nogil:
-        """Allocate from a chunk, and split off a large enough rest."""
+        """Allocate from a chunk, and split off the remainder if it is large enough."""
         cdef _Chunk tail
         self.pick(chunk)
         if self.chunks[chunk].size - size >= rest:
@@ -262,7 +265,7 @@ cdef class _SegmentPool:
             self.chunks[self.chunks[chunk].after].before = chunk
 
     cdef bint room(self, int64_t arena, int64_t size, int64_t segment, int64_t oversize) noexcept nogil:
-        """True if a segment may be requested, perhaps after others have been released."""
+        """True if a segment may be requested, if necessary after releasing others."""
         if segment <= self.limit - self.total:
             return True
         if oversize < INT64_MAX and self.release_oversize(arena, max(size, oversize), oversize):
@@ -272,12 +275,12 @@ cdef class _SegmentPool:
         return segment <= self.limit - self.total
 
     cdef void drop(self, int64_t chunk) noexcept nogil:
-        """Release a segment to the device."""
+        """Return a segment to the device."""
         self.total -= self.chunks[chunk].size
         self.pick(chunk)
 
     cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
-        """Release the smallest sufficient free segment, else the largest ones. Returns True if that was enough."""
+        """Release the smallest sufficient free segment, otherwise the largest ones; return True if that was enough."""
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN))
         cdef _FreeChunks.iterator at = self.segments.lower_bound(lower)
         cdef int64_t freed = 0, chunk
@@ -289,12 +292,12 @@ cdef class _SegmentPool:
             if dereference(at).first.first < _Pair(arena, oversize):
                 break
             chunk = dereference(at).second
-            preincrement(at)  # before its place is erased
+            preincrement(at)  # before it is erased
             freed += self.chunks[chunk].size
             self.drop(chunk)
         return freed >= size
 
     cdef void release_all(self) noexcept nogil:
-        """Release all free segments to the device."""
+        """Return all free segments to the device."""
         while not self.segments.empty():
             self.drop(dereference(self.segments.begin()).second)

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Parts of graphs and orders: Echo's regions, and segments of about equal memory."""
+"""Parts of graphs and orders: the regions of Echo, and segments of about equal memory."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
-# Echo's regions.
+# The regions of Echo.
 
 def connected_components(int n, Int32s tail, Int32s head):
-    """The lowest vertex of the component of each vertex, ignoring directions.
+    """The smallest vertex in the component of each vertex, ignoring directions.
 
     tail, head : int32[m] vertices 0 to n - 1
     Returns int32[n].
@@ -34,13 +34,13 @@ def connected_components(int n, Int32s tail, Int32s head):
 
 
 def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Flags forced, Int32s roots):
-    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated separately, exactly as printed.
+    """Cheap nodes whose values algorithm 1 of echo2020 stashes; each region is evaluated alone, exactly as printed.
 
-    graph : only with the reads of forward nodes, cheap : uint8[n], read_back : uint8[n_values] True if gradients read
-    it, forced : uint8[n] must be recomputed, roots : int32[r]
+    graph : with the reads of forward nodes only; cheap : uint8[n]; read_back : uint8[n_values] True if gradients read
+    it; forced : uint8[n] must be recomputed; roots : int32[r]
     Returns uint8[n].
     Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of all readers of its reads; O(n +
-    n_values) memory. Overlapping regions are walked once for each root: O(n r) if all roots share them.
+    n_values) memory. Overlapping regions are visited once for each root: O(n r) if all roots share them.
     """
     cdef Py_ssize_t i, j
     cdef int s
@@ -64,9 +64,9 @@ def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Fl
 # Segments.
 
 def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end, int64_t segments):
-    """The first of the places begin..end - 1 that reach each multiple of their memory / segments.
+    """The first allowed positions in begin..end - 1 that reach each multiple of their memory / segments.
 
-    reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
+    reached : int64[f + 1] memory before each position, places : int64[k] allowed cut positions, ascending
     Returns int64[<= segments - 1].
     Cost: O(segments log k) time, O(segments) memory.
     """
@@ -83,11 +83,11 @@ def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end
 
 
 def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
-    """Cut repeatedly at the first place where a segment exceeds a budget.
+    """Cut repeatedly at the first position where a segment exceeds a budget.
 
-    reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
-    memory : int64[f] of each place, budget : 0 or more
-    Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
+    reached : int64[k] memory up to and including each allowed cut position; places : int64[k] these positions;
+    memory : int64[f] by position; budget : 0 or more
+    Returns (positions of the cuts, a list; their memory; the largest segment before a cut; the smallest).
     Cost: O(log k) time for each cut, O(cuts) memory.
     """
     cdef vector[int64_t] cut_places
@@ -96,7 +96,8 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
     with nogil:
         while at < k:
             stride, past = 1, at
-            while past < k and reached[past] - start <= budget:  # doubling strides, then bisection
+            # Doubling strides (galloping), then bisection.
+            while past < k and reached[past] - start <= budget:
                 at, past, stride = past + 1, past + stride, 2 * stride
             at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
             if at == k:
@@ -113,9 +114,9 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
 
 def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int64_t depth,
                 bint keep_last):
-    """The depth in the tree of splits at which each place is kept; values alive across a cut are kept like it.
+    """The level in the tree of splits at which each position is kept; values live across a cut are kept with it.
 
-    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads a value of each place
+    reached : int64[f + 1], places : int64[k], until : int64[f] last position that reads a value of each position
     Returns int64[f].
     Cost: O(f depth + f log k) time, O(f) memory.
     """
@@ -165,10 +166,10 @@ def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int
     return result
 
 
-# Released and allocated bytes of a region.
+# Released and allocated bytes in a region.
 
 cdef int _top(int[::1] above, int v) noexcept nogil:
-    """The lowest known vertex of a component; shortens the path to it."""
+    """The smallest vertex of a component (union-find with path compression)."""
     while above[v] != v:
         above[v] = above[above[v]]
         v = above[v]
@@ -177,10 +178,10 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 @cython.final
 cdef class _Region:
-    """The nodes before a heavy one, up to the next heavy ones, with their reads and values.
+    """The nodes before a heavy node, back to the previous heavy nodes, with their reads and values.
 
-    Nodes and values are those of the forward part. inside[u] == number for the nodes of the region; allocated[x] ==
-    look, or released[x] == look, if the current gain has counted value x.
+    Only forward nodes and values. inside[u] == number for the nodes in the region; allocated[x] == look, or
+    released[x] == look, if the current gain has counted value x.
     """
     cdef GraphArrays graph
     cdef Flags cheap
@@ -190,7 +191,7 @@ cdef class _Region:
     cdef int64_t look                       # of the gain
 
     cdef int gather(self, int root) except -1 nogil:
-        """Collect the nodes from a root back to the heavy nodes, which stay outside."""
+        """Collect the nodes from a root back to the heavy nodes, which are excluded."""
         cdef size_t done = 0
         cdef int64_t j
         cdef int u
@@ -207,7 +208,7 @@ cdef class _Region:
             done += 1
 
     cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
-        """Released minus allocated bytes if a node is not recomputed: lines 21 to 29."""
+        """Released minus allocated bytes if a node is not recomputed: lines 21 to 29 of the algorithm."""
         cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1
@@ -227,24 +228,24 @@ cdef class _Region:
         return total
 
     cdef int64_t first_time(self, vector[int64_t]& seen, int x) noexcept nogil:
-        """The bytes of a value at its first count in this look, else 0."""
+        """The bytes of a value the first time it is counted in this gain, then 0."""
         if seen[x] == self.look:
             return 0
         seen[x] = self.look
         return self.graph.memory[x]
 
 
-# Where a segment is cut.
+# Cuts of a segment.
 
 cdef struct _Segment:
     Py_ssize_t begin, end
-    int64_t level                           # its depth in the tree of splits
-    int64_t left                            # levels of splits that may follow
+    int64_t level                           # in the tree of splits
+    int64_t left                            # remaining levels of splits
 
 
 cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end,
                       int64_t segments, vector[int64_t]& cuts) except -1 nogil:
-    """`segment_cuts` into a vector, for at least one place."""
+    """`segment_cuts` into a vector, for at least one position."""
     cdef int64_t base = reached[begin], memory = reached[end] - base
     cdef int64_t whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64_t* first = &places[0]
@@ -256,7 +257,8 @@ cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_
     cuts.clear()
     while j < segments:
         target = base + _multiple(j, whole, rest, segments)
-        low, high = at, last                               # the first candidate that reaches it
+        # Bisect for the first position that reaches it.
+        low, high = at, last
         while low < high:
             middle = low + (high - low) // 2
             if reached[middle[0] + 1] < target:

@@ -1,4 +1,4 @@
-# A schedule that changes run by run, for kernels that search over schedules.
+# A mutable schedule, for kernels that search over schedules.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.graph cimport GraphArrays
@@ -6,11 +6,11 @@ from remat_algos.kernels.live_profile cimport LiveProfile
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef enum:
-    REACH = 256             # slots that are looked at for a free one
+    REACH = 256             # slots examined for a free one
 
 
 cdef inline Py_ssize_t place_after(const vector[int]& row, Py_ssize_t slot) noexcept nogil:
-    """Place of the first entry behind a slot; entries rise."""
+    """Position of the first entry after a slot in an ascending row."""
     cdef Py_ssize_t low = 0, high = row.size(), middle
     if high <= 8:
         while high > 0 and row[high - 1] > slot:
@@ -26,7 +26,7 @@ cdef inline Py_ssize_t place_after(const vector[int]& row, Py_ssize_t slot) noex
 
 
 cdef inline int order_of(const vector[int]& run, vector[int]& order) except -1 nogil:
-    """The nodes that run in some slots."""
+    """Collect the nodes that run, in order of slots."""
     cdef Py_ssize_t slot
     order.clear()
     for slot in range(<Py_ssize_t>run.size()):
@@ -38,42 +38,55 @@ cdef inline int order_of(const vector[int]& run, vector[int]& order) except -1 n
 @cython.final
 cdef class ScheduleRules:
     cdef readonly Py_ssize_t n_regions
-    cdef Int32s max_runs                                  # of each node
-    cdef Int32s region                                    # of each node, 0 for none
-    cdef Flags late                                       # nodes whose first run no backward node may read from
+    # By node; region 0 means none.
+    cdef Int32s max_runs
+    cdef Int32s region
+    # Nodes whose first run no backward node may read from.
+    cdef Flags late
     cdef Flags backward
-    cdef int[::1] earlier, later                          # neighbours in the order of first runs; -1: none
+    # Neighbours in the required order of first runs, -1 for none.
+    cdef int[::1] earlier, later
     cdef int64_t[::1] update_indptr, reader_indptr
-    cdef int[::1] updates_of                              # of each reader: the updates that come after all its runs
-    cdef int[::1] readers_of                              # of each update
-    cdef unsigned char[::1] guarded                       # nodes for which more than reads has to be looked at
+    # By reader: the updates after all its runs. By update: its readers.
+    cdef int[::1] updates_of
+    cdef int[::1] readers_of
+    # Nodes with rules besides their reads.
+    cdef unsigned char[::1] guarded
 
 
 @cython.final
 cdef class ScheduleState:
     cdef Py_ssize_t n_nodes, n_values
-    cdef readonly Py_ssize_t n_ids       # nodes, and behind them loads of values if there are copies
+    # Ids are nodes, followed by loads of values if there are copies.
+    cdef readonly Py_ssize_t n_ids
     cdef bint has_loads
-    cdef Flags loadable                  # of each value
-    cdef Int64s value_begin, value_end, read_indptr, compute_of, workspace    # of each id
+    cdef Flags loadable
+    # By id.
+    cdef Int64s value_begin, value_end, read_indptr, compute_of, workspace
     cdef Int32s read_indices, producer
     cdef Int64s memory
     cdef Flags output
     cdef ScheduleRules rules
     cdef LiveProfile profile
-    # the schedule
+    # The schedule.
     cdef Py_ssize_t n_slots, n_runs
     cdef int64_t compute
-    cdef vector[int] run                 # id in each slot, -1 for none
-    cdef vector[vector[int]] occ         # slots of the runs or loads of each id, rising
-    cdef vector[vector[int]] origins     # with loads: slots of the runs and loads that make each value, rising
-    cdef vector[vector[int]] uses        # slots of the runs that read each value, rising
-    cdef vector[int] first, last         # slots: first run of each node that runs, last read of each value
-    cdef vector[int] repeats, repeat_at  # nodes with two runs or more, values with a load; the place of each there
+    cdef vector[int] run                 # id by slot, or -1
+    # By id: ascending slots of its runs or loads.
+    cdef vector[vector[int]] occ
+    # By value, ascending: slots of the runs and loads that create it (with loads only), and of the runs that read it.
+    cdef vector[vector[int]] origins
+    cdef vector[vector[int]] uses
+    # Slots: first run of each node that runs, last read of each value.
+    cdef vector[int] first, last
+    # Nodes with two or more runs and values with a load, and the position of each in this list.
+    cdef vector[int] repeats, repeat_at
     cdef Py_ssize_t n_loads
-    # the transaction
-    cdef vector[int64_t] log             # slot << 32 | node << 1 | whether the run was inserted
-    cdef vector[int] checks, suspects    # slots of runs that may be useless; nodes that may break a law
+    # The transaction.
+    # slot << 32 | node << 1 | whether the run was inserted.
+    cdef vector[int64_t] log
+    # Slots of runs that may be useless; nodes that may violate a rule.
+    cdef vector[int] checks, suspects
     cdef bint crowded, broken, undoing
 
     cdef int arrange(self, const int* order, Py_ssize_t m) except -1 nogil
@@ -93,7 +106,7 @@ cdef class ScheduleState:
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil
 
     cdef inline void commit(self) noexcept nogil:
-        """End the transaction."""
+        """Accept the transaction."""
         self.log.clear()
         self.checks.clear()
         self.suspects.clear()
@@ -101,7 +114,7 @@ cdef class ScheduleState:
         self.broken = False
 
     cdef inline vector[int]* origins_of(self, Py_ssize_t x) noexcept nogil:
-        """Slots where an instance of a value begins."""
+        """Slots at which an instance of a value begins."""
         return &self.origins[x] if self.has_loads else &self.occ[self.producer[x]]
 
     cdef inline Py_ssize_t n_loads_of(self, Py_ssize_t x) noexcept nogil:
@@ -111,7 +124,7 @@ cdef class ScheduleState:
         return self.rules.region[v] if v < self.n_nodes else 0
 
     cdef inline Py_ssize_t n_needed(self, Py_ssize_t v) noexcept nogil:
-        """How many of the first runs of an id cannot go: one of a node, none of a load."""
+        """Number of runs of an id that cannot be removed: one of a node, none of a load."""
         return 1 if v < self.n_nodes else 0
 
     cdef inline int suspect(self, Py_ssize_t v) except -1 nogil:
@@ -122,7 +135,7 @@ cdef class ScheduleState:
         return -1 if self.occ[v].empty() else self.occ[v][0]
 
     cdef inline int change(self, Py_ssize_t v, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
-        """Bytes of a value of node v are live at slots lo to hi - 1, or no longer are."""
+        """Add bytes at slots lo to hi - 1 for a value of node v; negative to remove them."""
         cdef Py_ssize_t base = self.region_of(v) * self.n_slots
         if lo < hi and by:
             self.profile.add(lo, hi, by)
@@ -131,7 +144,7 @@ cdef class ScheduleState:
         return 0
 
     cdef inline Py_ssize_t free_before(self, Py_ssize_t before, Py_ssize_t after) noexcept nogil:
-        """The last empty slot between two; -1 if there is none nearby."""
+        """The last empty slot between two slots; -1 if there is none nearby."""
         cdef Py_ssize_t slot = before - 1, stop = max(after, before - REACH)
         while slot > stop:
             if self.run[slot] < 0:

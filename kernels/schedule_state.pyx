@@ -1,9 +1,9 @@
 # distutils: language = c++
-"""A schedule without useless runs that changes run by run, with the bytes that are live at each step.
+"""A mutable schedule without useless runs, with the bytes live at each step.
 
-Runs stand in *slots* with gaps between them, so that inserting or removing one moves no other. A change is a
-transaction: runs are inserted and removed, runs that have become useless are removed, and the changes of the profile
-are collected before any of them is applied. It ends by `commit`, or is undone by `roll_back`, which does the reverse.
+Runs occupy *slots* with gaps between them, so that inserting or removing a run moves no other. A change is a
+transaction: runs are inserted and removed, runs that become useless are removed, and the changes of the profile are
+collected before they are applied. `commit` accepts a transaction; `roll_back` undoes it in reverse.
 """
 
 import numpy as np
@@ -26,11 +26,11 @@ cdef inline void erase_slot(vector[int]& row, Py_ssize_t slot) noexcept nogil:
 
 @cython.final
 cdef class ScheduleRules:
-    """What a schedule of a graph has to keep to, beside bytes and reads.
+    """Rules of the schedules of a graph, besides bytes and reads.
 
-    max_runs : int32[n] at least 1; region : int32[n], 0 for none, else the track of the values of a node;
+    max_runs : int32[n] at least 1; region : int32[n], 0 for none, otherwise the track of a node's values;
     late : uint8[n] nodes whose first run no backward node may read from; backward : uint8[n];
-    rank : int32[n] of first runs that keep their order, or empty; update, reader : int32[k] pairs: every run of the
+    rank : int32[n] order of first runs, or empty for any order; update, reader : int32[k] pairs: every run of the
     reader precedes the update
 
     Cost: O(n log n + k log k) time, O(n + k) memory.
@@ -63,10 +63,10 @@ cdef class ScheduleRules:
 
 @cython.final
 cdef class ScheduleState:
-    """The runs of one schedule in their slots, the lives of values, and the transaction that is open.
+    """The runs of a schedule by slot, the lives of values, and the open transaction.
 
-    Cost: O(n + runs + reads of all runs) memory. A run is inserted or removed in O(its reads and values) searches in
-    rows of slots, each O(log runs of that node or readers of that value), and a move of the rest of such a row.
+    Cost: O(n + runs + reads of all runs) memory. Inserting or removing a run takes O(its reads and values) searches in
+    rows of slots, each O(log runs of that node or readers of that value), and shifts the rest of the row.
     """
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, Flags loadable not None):
@@ -77,7 +77,8 @@ cdef class ScheduleState:
         self.read_indptr, self.workspace, self.compute_of = graph.read_indptr, graph.workspace, graph.compute
         self.read_indices, self.producer, self.memory = graph.read_indices, graph.producer, graph.memory
         self.output, self.rules, self.profile, self.loadable = graph.output, rules, LiveProfile(), loadable
-        if self.has_loads:                                  # a load makes one value, reads and computes nothing
+        # A load creates one value, and reads and computes nothing.
+        if self.has_loads:
             if loadable.shape[0] != self.n_values:
                 raise ValueError("arrays of different lengths")
             values, zeros = np.arange(self.n_values), np.zeros(self.n_values, np.int64)
@@ -90,7 +91,7 @@ cdef class ScheduleState:
     # ---------------------------------------------------------------- runs and lives
 
     cdef int occupy(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
-        """A run of v stands in a slot, or no longer does."""
+        """Mark a slot as occupied by a run of v (sign 1) or as empty (sign -1)."""
         cdef Py_ssize_t k
         cdef int64_t at, by
         for k in range(self.profile.n_tracks):
@@ -100,7 +101,7 @@ cdef class ScheduleState:
         return 0
 
     cdef int add_use(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
-        """A run in a slot reads value x."""
+        """Add a read of value x by the run in a slot."""
         cdef vector[int]* row = &self.uses[x]
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot), i, end
@@ -117,7 +118,8 @@ cdef class ScheduleState:
         if self.output[x]:
             return 0
         if at + 1 < <Py_ssize_t>row.size() and (i + 1 == <Py_ssize_t>runs.size() or row[0][at + 1] < runs[0][i + 1]):
-            return 0                                        # it is live there
+            # The value is live there already.
+            return 0
         end = runs[0][i] + 1
         if at > 0 and row[0][at - 1] >= end:
             end = row[0][at - 1] + 1
@@ -129,7 +131,8 @@ cdef class ScheduleState:
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
         row.erase(row.begin() + at)
         self.last[x] = -1
-        if not row.empty():  # in one expression it would be a reference to what is gone
+        # Not in one expression: it would keep a reference to the removed entry.
+        if not row.empty():
             self.last[x] = row.back()
         if self.undoing:
             return 0
@@ -147,7 +150,7 @@ cdef class ScheduleState:
         return self.change(p, end, slot + 1, -self.memory[x])
 
     cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
-        """Add (sign 1) or remove (-1) the bytes by which the run of v in a slot changes the lives of its values."""
+        """Add (sign 1) or remove (-1) the bytes by which a run of v in a slot changes the lives of its values."""
         cdef vector[int]* runs
         cdef vector[int]* row
         cdef Py_ssize_t i, k, before, x, at, behind, end, bytes, following
@@ -161,13 +164,14 @@ cdef class ScheduleState:
             if self.output[x]:
                 if i:
                     self.change(v, slot, slot + 1, bytes)
-                else:                                       # the next run made the copy that stays
+                else:
+                    # The next run created the instance that stays live.
                     self.change(v, slot, following + 1 if k > 1 else self.n_slots, bytes)
                 continue
             row = &self.uses[x]
             at = place_after(row[0], slot)
             behind = place_after(row[0], following)
-            if behind == at:                                # nothing reads it
+            if behind == at:                                # unread
                 self.change(v, slot, slot + 1, bytes)
                 continue
             if before < 0:
@@ -180,7 +184,7 @@ cdef class ScheduleState:
         return 0
 
     cdef int insert(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
-        """A run of v into an empty slot."""
+        """Insert a run of v into an empty slot."""
         cdef vector[int]* runs = &self.occ[v]
         cdef Py_ssize_t i, j, k
         self.run[slot] = <int>v
@@ -220,7 +224,7 @@ cdef class ScheduleState:
         return 0
 
     cdef int check_beside(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
-        """What makes the values of v before and behind a slot may have become useless."""
+        """Check the runs and loads of v's values before and after a slot, which may have become useless."""
         cdef Py_ssize_t x, i
         cdef vector[int]* row
         for x in range(self.value_begin[v], self.value_end[v]):
@@ -245,7 +249,8 @@ cdef class ScheduleState:
             if v >= self.n_nodes:
                 j = self.producer[v - self.n_nodes]
                 if not self.occ[j].empty():
-                    self.checks.push_back(self.occ[j][0])   # it may have run for its store
+                    # Its first run may have served only the store.
+                    self.checks.push_back(self.occ[j][0])
             elif i == 0 or self.rules.guarded[v]:
                 self.suspect(v)
         self.compute -= self.compute_of[v]
@@ -272,7 +277,8 @@ cdef class ScheduleState:
         cdef Py_ssize_t i = place_after(runs[0], slot), x, at, place
         cdef Py_ssize_t following = runs[0][i] if i < <Py_ssize_t>runs.size() else self.n_slots
         cdef bint is_first = i == 1 and v < self.n_nodes
-        if is_first and self.rules.late[v]:                       # it makes the next one a second run
+        # Without it the next run would be the first.
+        if is_first and self.rules.late[v]:
             return True
         for x in range(self.value_begin[v], self.value_end[v]):
             if self.output[x]:
@@ -293,7 +299,7 @@ cdef class ScheduleState:
     # ---------------------------------------------------------------- the transaction
 
     cdef int remove_useless(self) except -1 nogil:
-        """Remove runs that have become useless, and those that served only them."""
+        """Remove runs that have become useless, and then those that served only them."""
         cdef Py_ssize_t slot, v
         while not self.checks.empty():
             slot = self.checks.back()
@@ -304,7 +310,7 @@ cdef class ScheduleState:
         return 0
 
     cdef bint valid(self) noexcept nogil:
-        """True if all reads have an earlier run and the constraints hold; examines the changes only."""
+        """True if every read has an earlier run and all rules hold; checks only what changed."""
         cdef Py_ssize_t place, v, x, j
         cdef vector[int]* runs
         cdef vector[int]* row
@@ -320,7 +326,7 @@ cdef class ScheduleState:
                 if self.has_loads and not self.origins[x].empty() and (
                     runs.empty() or self.origins[x][0] != runs[0][0]
                 ):
-                    return False                            # loaded before it has been stored
+                    return False                            # loaded before its store
                 if not row.empty() and row[0][0] < runs[0][0]:
                     return False
                 if self.rules.late[v]:
@@ -345,7 +351,7 @@ cdef class ScheduleState:
         return True
 
     cdef int check_all(self) except -1 nogil:
-        """Look at all runs and nodes in the next `valid` and `remove_useless`."""
+        """Schedule a check of all runs and nodes in the next `valid` and `remove_useless`."""
         cdef Py_ssize_t i
         for i in range(self.n_slots):
             if self.run[i] >= 0:
@@ -357,12 +363,13 @@ cdef class ScheduleState:
         return 0
 
     cdef int roll_back(self) except -1 nogil:
-        """Undo all since the last commit."""
+        """Undo everything since the last commit."""
         cdef Py_ssize_t i, v
         cdef int64_t entry, slot
         cdef vector[int64_t]* log = &self.log
         cdef Py_ssize_t k = log.size()
-        self.undoing = True                                 # the profile is restored by reversing its edges
+        # The profile is restored separately, by reversing its edges.
+        self.undoing = True
         for i in range(k - 1, -1, -1):
             entry = log[0][i]
             slot = entry >> 32
@@ -379,7 +386,7 @@ cdef class ScheduleState:
     # ---------------------------------------------------------------- the whole schedule
 
     cdef int arrange(self, const int* order, Py_ssize_t m) except -1 nogil:
-        """The state of an order, its runs spread evenly over the slots."""
+        """Set the state to an order, with its runs spread evenly over the slots."""
         cdef Py_ssize_t i, j, v, x, slot, k, from_, end
         cdef vector[int]* row
         cdef vector[int]* origins
@@ -442,7 +449,7 @@ cdef class ScheduleState:
         return 0
 
     cdef void bounds_of(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t* lo, Py_ssize_t* hi) noexcept nogil:
-        """The last slot that a run reads from, and the first that reads from it."""
+        """The last slot that a run reads from, and the first slot that reads from it."""
         cdef Py_ssize_t j, x, at, k
         cdef vector[int]* row
         lo[0], hi[0] = -1, self.n_slots
@@ -451,7 +458,8 @@ cdef class ScheduleState:
             at = place_after(row[0], slot)
             if at > 0 and row[0][at - 1] > lo[0]:
                 lo[0] = row[0][at - 1]
-        if v >= self.n_nodes:                               # behind the instance before
+        # After the previous instance.
+        if v >= self.n_nodes:
             row = self.origins_of(v - self.n_nodes)
             at = place_after(row[0], slot) - 1
             if at > 0:
@@ -463,8 +471,8 @@ cdef class ScheduleState:
                 hi[0] = row[0][at]
 
     cdef int fault(self) except -1 nogil:
-        """What is wrong, found by a full evaluation: 0 nothing, 1 profile, 2 excess or maximum, 3 compute or count,
-        4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
+        """Evaluate the whole state, for tests: 0 correct; otherwise the first difference: 1 profile, 2 excess or
+        maximum, 3 compute or count, 4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
         cdef vector[int64_t] live, n_uses
         cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track, place, following
         cdef int64_t compute = 0, most, above, area = 0
@@ -543,7 +551,7 @@ cdef class ScheduleState:
 
 
 def _rows(keys, entries, n):
-    """Entries by key: (int64[n + 1], int32[k])."""
+    """Group entries by key in CSR form: (int64[n + 1], int32[k])."""
     keys, entries = np.asarray(keys), np.asarray(entries)
     order = np.argsort(keys, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))]).astype(np.int64)

@@ -1,9 +1,9 @@
 # distutils: language = c++
-"""Local search over schedules: simulated annealing whose state is a schedule without useless runs.
+"""Local search over schedules: simulated annealing on schedules without useless runs.
 
-`schedule_state` holds the runs, `live_profile` the bytes of each step; this file has the moves and the acceptance
-rule. A move is a transaction of the state: the compute is compared before the changes of the profile are applied, and
-a move that is not accepted is undone.
+`schedule_state` has the runs and `live_profile` the bytes of each step; this file has the moves and the acceptance
+rule. A move is a transaction of the state: its compute is compared before the changes of the profile are applied, and
+a rejected move is undone.
 """
 
 import numpy as np
@@ -21,13 +21,18 @@ from remat_algos.kernels.timetable cimport Timetable
 from remat_algos.kernels.types cimport ENDLESS, Flags
 
 cdef enum:
-    MOVES_OF_WEIGHT = 1024  # between two changes of the weight of bytes above the limit
-    DRAWS = 40              # values that are drawn for one that lives across a slot
-    MAX_DEPTH = 12          # of inputs that are recomputed with a value
-    MAX_GROUP = 40          # maximum runs in one move
-    MAX_DRAWN = 4           # values of which the best is dropped
-    MAX_DROPS = 3           # maximum values dropped by a swap
-    MAX_DRAWN_LONG = 8      # the same in a long swap
+    # Moves between two updates of the penalty weight of bytes above the limit.
+    MOVES_OF_WEIGHT = 1024
+    # Random draws to find a value that is live across a slot.
+    DRAWS = 40
+    # Maximum depth of inputs that are recomputed with a value, and maximum runs per move.
+    MAX_DEPTH = 12
+    MAX_GROUP = 40
+    # Values drawn, of which the best is dropped.
+    MAX_DRAWN = 4
+    # Maximum values dropped by a swap, and by a long swap.
+    MAX_DROPS = 3
+    MAX_DRAWN_LONG = 8
     MAX_DROPS_LONG = 12
     QUANTILES = 1 << 14
 
@@ -38,16 +43,16 @@ N_EXPONENTIALS = QUANTILES
 cdef enum Move:
     drop, delete, swap, shift, group, double_, exchange
 
-# Shares in percent, above the limit and within it, summed up; then those with copies.
+# Cumulative probabilities of the moves in percent: above the limit, within it, and the same with copies.
 cdef int* SHARES = [40, 58, 66, 85, 93, 100, 100, 4, 20, 50, 85, 93, 100, 100,
                     40, 56, 64, 82, 88, 92, 100, 4, 18, 44, 78, 84, 88, 100]
 
 
 @cython.final
 cdef class _Chance:
-    """The random choices of a search: one stream for all of them.
+    """The random choices of a search, from a single stream.
 
-    weights : float64[n_values] by which values are drawn, exponentials : float64[N_EXPONENTIALS]
+    weights : float64[n_values] for drawing values, exponentials : float64[N_EXPONENTIALS]
     """
 
     cdef uint64_t state
@@ -60,10 +65,11 @@ cdef class _Chance:
         self.n_values, self.exponentials = weights.size, exponentials
         self.prepare_drawing(weights)
         self.state = <uint64_t>seed
-        self.state = self.random()                          # sequences of two seeds are not shifts of each other
+        # So that the sequences of two seeds are not shifts of each other.
+        self.state = self.random()
 
     cdef prepare_drawing(self, weights):
-        """Tables by which a value is drawn with its weight in constant time (Walker's alias method)."""
+        """Build tables for drawing a value by weight in constant time (Walker's alias method)."""
         n = weights.size
         keep, alias = np.ones(n), np.arange(n, dtype=np.int32)
         if n and weights.sum() > 0:
@@ -103,12 +109,15 @@ cdef class _Chance:
 
 @cython.final
 cdef class _Journal:
-    """The best schedule so far: the node of each slot, and the accepted moves since, which may lead to a better one."""
+    """The best schedule, as the node in each slot, and the moves accepted since, which may lead to a better one."""
 
-    cdef vector[int] run                 # node of each slot; with the first entries, the best schedule
-    cdef vector[int64_t] entries         # of accepted moves, as in the log of the state
-    cdef Py_ssize_t n_to_best            # how many of its entries lead to the best schedule
-    cdef bint is_whole                   # whether all of them lead to the state
+    # Node in each slot; followed by the first `n_to_best` entries, it is the best schedule.
+    cdef vector[int] run
+    # Accepted moves, in the form of the state's log.
+    cdef vector[int64_t] entries
+    cdef Py_ssize_t n_to_best
+    # Whether all entries lead to the current state.
+    cdef bint is_whole
 
     cdef void forget(self) noexcept nogil:
         self.run.clear()
@@ -116,7 +125,7 @@ cdef class _Journal:
         self.n_to_best, self.is_whole = 0, False
 
     cdef int append(self, ScheduleState state) except -1 nogil:
-        """Note a move that is accepted."""
+        """Record an accepted move."""
         cdef Py_ssize_t i
         if self.is_whole:
             for i in range(<Py_ssize_t>state.log.size()):
@@ -126,10 +135,11 @@ cdef class _Journal:
         return 0
 
     cdef int record(self, ScheduleState state) except -1 nogil:
-        """The state is the best schedule so far."""
+        """Record that the state is the best schedule."""
         cdef Py_ssize_t slot
         if not self.is_whole:
-            self.run.resize(state.n_slots)                  # an assignment would end the process without memory
+            # An assignment would terminate the process if memory ran out.
+            self.run.resize(state.n_slots)
             for slot in range(state.n_slots):
                 self.run[slot] = state.run[slot]
             self.entries.clear()
@@ -138,7 +148,7 @@ cdef class _Journal:
         return 0
 
     cdef int replay(self) except -1 nogil:
-        """Make `run` the best schedule; entries behind it are discarded."""
+        """Make `run` the best schedule, and discard the entries after it."""
         cdef Py_ssize_t i
         cdef int64_t entry
         for i in range(self.n_to_best):
@@ -150,14 +160,14 @@ cdef class _Journal:
         return 0
 
     cdef int leave(self) except -1 nogil:
-        """Slots get other numbers: keep the best schedule alone."""
+        """Keep only the best schedule, before slots are renumbered."""
         self.replay()
         self.is_whole = False
         return 0
 
 
 cdef inline Py_ssize_t draw_run(_Chance chance, ScheduleState state) noexcept nogil:
-    """The slot of a run."""
+    """Draw the slot of a run."""
     cdef Py_ssize_t slot = chance.below(state.n_slots)
     while state.run[slot] < 0:
         slot = chance.below(state.n_slots)
@@ -166,45 +176,52 @@ cdef inline Py_ssize_t draw_run(_Chance chance, ScheduleState state) noexcept no
 
 @cython.final
 cdef class ScheduleSearch:
-    """One state, and the best schedule that it has passed.
+    """One state of a local search, and the best schedule that it has visited.
 
-    graph : needed nodes alone, numbered topologically; bytes in units, which sum up to less than 2**30
+    graph : needed nodes only, with topological ids; bytes in units that sum to less than 2**30
     rules : of the same graph
-    loadable : uint8[n_values] whether a value may be loaded, or empty: nothing is copied
+    loadable : uint8[n_values] whether a value may be loaded, or empty if nothing is copied
     engines : for its values in units, if something may be copied; the cost is then the time
-    weights : float64[n_values] by which values are drawn, those that are read, are no outputs and can be recomputed
+    weights : float64[n_values] for drawing values; positive for values that are read, are no outputs and recomputable
     exponentials : float64[N_EXPONENTIALS] quantiles of the exponential distribution
     seed : of random choices
 
-    Cost: a move looks up the reads and values of the runs that it changes, O(log m) each, and goes through the blocks
-    of 128 slots where bytes change: some microseconds. O(n + m + reads of all runs) memory. It proves nothing, so it is
-    the wrong method for a bound.
+    Cost: a move looks up the reads and values of the runs that it changes, O(log m) each, and visits the blocks of 128
+    slots in which bytes change: some microseconds. O(n + m + reads of all runs) memory. The search proves nothing, so
+    it gives no bounds.
     """
 
     cdef ScheduleState state
     cdef LiveProfile profile             # of the state
-    cdef Timetable timetable             # of the state, if values may be loaded
+    # Of the state, if values may be loaded.
+    cdef Timetable timetable
     cdef _Chance chance
     cdef _Journal journal
-    # the moves
-    cdef vector[int] members             # of one move
+    # The current move.
+    cdef vector[int] members             # its runs
     cdef vector[int] group_slots
-    cdef vector[uint32_t] stamp          # nodes that are among them, with the number `now`
+    # Equal to `now` for members.
+    cdef vector[uint32_t] stamp
     cdef uint32_t now
     cdef Py_ssize_t max_total_runs
     cdef double mean_compute, mean_memory
-    # what is accepted
+    # Acceptance.
     cdef double cost, weight, floor_weight
-    cdef readonly int64_t time           # of the state; without copies its compute
-    cdef double bar                      # compute above it cannot be accepted
+    # Time of the state; without copies its compute.
+    cdef readonly int64_t time
+    cdef double bar                      # maximum acceptable compute
     cdef public double temperature
     cdef readonly int64_t n_moves, n_accepted
     cdef int64_t last_spread, goal
-    cdef readonly bint one_pass          # no node may run twice: only their places change
-    cdef bint ready                      # whether there is a sound state with a run
-    cdef public bint checking            # evaluate the whole state after each move, and stop where it is wrong
-    cdef readonly int64_t best_time, best_peak    # of the best schedule; best_peak in units
-    cdef readonly bint fits              # whether the best one fits
+    # No node may run twice, so only positions change.
+    cdef readonly bint one_pass
+    # Whether there is a valid state with a run.
+    cdef bint ready
+    # Evaluate the whole state after each move, and stop at the first error; for tests.
+    cdef public bint checking
+    # Of the best schedule; best_peak in units.
+    cdef readonly int64_t best_time, best_peak
+    cdef readonly bint fits              # of the best schedule
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, weights,
                  const double[::1] exponentials, int64_t seed, *, Flags loadable not None, Engines engines):
@@ -232,7 +249,7 @@ cdef class ScheduleSearch:
     # ---------------------------------------------------------------- moves
 
     cdef int rerun(self, Py_ssize_t v, Py_ssize_t after, Py_ssize_t before, double chance) except -1 nogil:
-        """Run v again between two slots, and perhaps inputs that are dead at the second; 0 if that cannot be."""
+        """Rerun v between two slots, possibly with inputs that are dead at the second; return 0 if impossible."""
         cdef Py_ssize_t i = 0, depth_end, j, y, p, at, k, depth = 0, a
         cdef bint by_load
         cdef int64_t extra = self.state.compute_of[v]
@@ -279,7 +296,7 @@ cdef class ScheduleSearch:
         return self.place_members(before, after)
 
     cdef int place_members(self, Py_ssize_t before, Py_ssize_t after) except -1 nogil:
-        """Put the members into free slots between two, nodes in order behind the loads; 0 if there are too few."""
+        """Put members into free slots between two slots, loads first, nodes in order; return 0 if too few."""
         cdef Py_ssize_t i, slot, part
         sort(self.members.begin(), self.members.end())
         for part in range(2):
@@ -294,7 +311,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int load_between(self, Py_ssize_t x, Py_ssize_t after, Py_ssize_t before) except -1 nogil:
-        """Load a value in a slot between two, rather late than early; 0 if that cannot be."""
+        """Load a value between two slots, preferably late; return 0 if impossible."""
         cdef double back = self.chance.uniform()
         cdef Py_ssize_t slot = before - <Py_ssize_t>(back * back * (before - after - 1))
         slot = self.state.free_before(max(slot, after + 2), after)
@@ -328,9 +345,9 @@ cdef class ScheduleSearch:
         return -1
 
     cdef int drop_value(self, Py_ssize_t max_candidates) except -1 nogil:
-        """Drop a value that lives across a slot above the limit; its node runs again before the next read.
+        """Drop a value that is live across a slot above the limit; its node runs again before the next read.
 
-        Of up to `max_candidates` such values it is the one with the most bytes for its compute.
+        Among up to `max_candidates` such values, drop the one with the most bytes per compute.
         """
         cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
@@ -345,8 +362,9 @@ cdef class ScheduleSearch:
         for i in range(DRAWS):
             x = self.chance.draw_value()
             v = self.state.producer[x]
-            if self.state.last[x] <= t or self.state.first[v] >= t:     # most end here
-                continue                                    # of what is read later, the node has run
+            # Most values end here. If a value is read later, its node has already run.
+            if self.state.last[x] <= t or self.state.first[v] >= t:
+                continue
             if by_load:
                 if not self.state.loadable[x]:
                     continue
@@ -383,7 +401,7 @@ cdef class ScheduleSearch:
         return self.rerun(self.state.producer[best], t, best_read, self.chance.uniform())
 
     cdef int delete_run(self, bint expensive) except -1 nogil:
-        """Remove one run of a node with several, not its first; if `expensive`, of the more expensive of two nodes."""
+        """Remove a run of a node with several, not the first; if `expensive`, of the more expensive of two nodes."""
         cdef Py_ssize_t v, other, place
         if self.state.repeats.empty():
             return 0
@@ -397,7 +415,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int exchange_run(self) except -1 nogil:
-        """A run becomes loads of what is read of it, or a load becomes a run."""
+        """Replace a run by loads of its values that are read, or a load by a run."""
         cdef Py_ssize_t v, x, slot, place, at, i, before, following
         cdef int done = 0
         cdef vector[int]* row
@@ -439,7 +457,7 @@ cdef class ScheduleSearch:
         return done
 
     cdef int swap_runs(self) except -1 nogil:
-        """Remove a run; where that is above the limit, drop values; a long swap many for an expensive run."""
+        """Remove a run, and drop values where that exceeds the limit; a long swap drops many for an expensive run."""
         cdef bint long_swap = self.chance.below(10) == 0
         cdef Py_ssize_t i, count, drawn = MAX_DRAWN_LONG if long_swap else MAX_DRAWN
         if not self.delete_run(long_swap):
@@ -457,7 +475,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int shift_run(self) except -1 nogil:
-        """Move one run between its last input and its first read."""
+        """Move a run between its last input and its first read."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), lo, hi, to, kind = self.chance.below(10), target
         cdef Py_ssize_t v = self.state.run[slot]
         self.state.bounds_of(v, slot, &lo, &hi)
@@ -485,7 +503,7 @@ cdef class ScheduleSearch:
         return 1
 
     cdef int move_group(self) except -1 nogil:
-        """Move a run with inputs that only it reads."""
+        """Move a run together with inputs that only it reads."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), i = 0, j, y, p, at, lo, hi, r, x, before, k
         cdef Py_ssize_t next_run
         cdef Py_ssize_t v = self.state.run[slot], target, kind
@@ -537,7 +555,7 @@ cdef class ScheduleSearch:
         return self.place_members(target, -1)
 
     cdef int double_run(self) except -1 nogil:
-        """Run an input once more just before a read."""
+        """Recompute an input just before a read."""
         cdef Py_ssize_t slot = draw_run(self.chance, self.state), v = self.state.run[slot], y, p, at
         cdef Py_ssize_t n_reads = self.state.read_indptr[v + 1] - self.state.read_indptr[v]
         if n_reads == 0:
@@ -553,14 +571,14 @@ cdef class ScheduleSearch:
             return 0
         return self.rerun(p, at, slot, self.chance.uniform())
 
-    # ---------------------------------------------------------------- what is accepted
+    # ---------------------------------------------------------------- acceptance
 
     cdef inline int64_t time_now(self, double bar) except -1 nogil:
-        """The time of the state; of one above the bar, something above it."""
+        """The time of the state; if it exceeds the bar, any number above the bar."""
         return self.timetable.play(bar) if self.state.n_loads else self.state.compute
 
     cdef inline int keep_time(self) except -1 nogil:
-        """The state is the one whose time was asked for last."""
+        """Accept the time that was computed last for the state."""
         if not self.state.has_loads:
             return 0
         if self.state.n_loads:
@@ -569,14 +587,14 @@ cdef class ScheduleSearch:
         return 0
 
     cdef int fault(self) except -1 nogil:
-        """The fault of the state, as there; 8: its time."""
+        """The fault of the state as in `ScheduleState.fault`; 8: its time."""
         cdef int fault = self.state.fault()
         if fault == 0 and self.state.n_loads and (self.timetable.time != self.time or self.timetable.wrong()):
             fault = 8
         return fault
 
     cdef double cost_now(self, double bar) except -1 nogil:
-        """The cost of the state; of one above the bar, something above it."""
+        """The cost of the state; if it exceeds the bar, any number above the bar."""
         cdef int64_t over = 0
         cdef double bytes_cost = 0
         if self.profile.area:
@@ -586,7 +604,7 @@ cdef class ScheduleSearch:
         return <double>self.time + bytes_cost
 
     cdef int step(self) except -1 nogil:
-        """One move, taken or undone."""
+        """Make one random move, and accept or undo it."""
         cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 7
         base += 14 if self.state.has_loads else 0
         if self.one_pass:
@@ -597,7 +615,7 @@ cdef class ScheduleSearch:
         return self.make(move)
 
     cdef int make(self, Py_ssize_t move) except -1 nogil:
-        """One move of a kind, taken or undone."""
+        """Make one move of a kind, and accept or undo it."""
         cdef int done
         cdef double cost
         cdef int64_t time = self.time
@@ -638,7 +656,7 @@ cdef class ScheduleSearch:
         return self.note()
 
     cdef int note(self) except -1 nogil:
-        """Keep the state if it is the best so far."""
+        """Record the state if it is the best."""
         cdef int64_t peak
         if self.profile.area:
             if self.fits:
@@ -654,7 +672,7 @@ cdef class ScheduleSearch:
         return 0
 
     cdef int spread(self) except -1 nogil:
-        """All runs evenly over the slots again, of which there are 2.5 for each run."""
+        """Spread all runs evenly over the slots again, with 2.5 slots for each run."""
         cdef vector[int] order
         order_of(self.state.run, order)
         self.journal.leave()
@@ -666,14 +684,14 @@ cdef class ScheduleSearch:
             self.timetable.play(<double>ENDLESS)
         return self.keep_time()
 
-    # ---------------------------------------------------------------- for the caller
+    # ---------------------------------------------------------------- interface
 
     def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal,
               bint within=False):
-        """Begin at an order of ids, loads of value x being n_nodes + x: False if it breaks a law or a constraint.
+        """Start from an order of ids, where n_nodes + x is a load of value x; False if it violates a rule.
 
-        The best schedule so far stays; `forget` drops it. With `within` the order fits in bytes, and the limit is
-        raised to its peak where that, rounded up, is higher.
+        The best schedule is kept; `forget` discards it. With `within`, the order fits in bytes, and the limit is
+        raised to its peak if that is higher after rounding up.
         """
         cdef Py_ssize_t i
         cdef Py_ssize_t n_regions = self.state.rules.n_regions
@@ -697,7 +715,8 @@ cdef class ScheduleSearch:
             if sound:
                 self.state.remove_useless()
                 self.profile.apply()
-                sound = self.state.valid()                        # as first runs that were useless are gone
+                # Again, since useless first runs have been removed.
+                sound = self.state.valid()
             self.state.commit()
             self.weight = 2 * self.mean_compute / self.mean_memory
             self.floor_weight = 0.01 * self.weight
@@ -714,20 +733,20 @@ cdef class ScheduleSearch:
         return sound
 
     def forget(self):
-        """No schedule is the best so far."""
+        """Discard the best schedule."""
         self.journal.forget()
         self.fits, self.best_time, self.best_peak = False, ENDLESS, ENDLESS
 
     def weigh(self, double factor):
-        """Multiply the weight of bytes above the limit."""
+        """Multiply the penalty weight of bytes above the limit."""
         if self.ready:
             self.weight *= factor
             self.cost = self.cost_now(<double>ENDLESS)
 
     def advance(self, int64_t moves):
-        """Make moves; True if the search has ended: at its goal, or if it was not started.
+        """Make moves; return True if the search has ended: at its goal, or if it was not started.
 
-        `work` counts what they take: edges of the profile, slots of timelines, and eight for each move.
+        `work` counts edges of the profile, slots of timelines, and eight for each move.
         """
         cdef int64_t until = self.n_moves + moves
         cdef bint ended = not self.ready
@@ -748,7 +767,7 @@ cdef class ScheduleSearch:
         return ended
 
     def try_move(self, Py_ssize_t move):
-        """Make one move of a kind, its place in MOVES; True if it is accepted."""
+        """Make one move of a kind, given by its index in MOVES; True if it is accepted."""
         cdef int64_t accepted = self.n_accepted
         if not self.ready:
             return False
@@ -767,7 +786,7 @@ cdef class ScheduleSearch:
         return slots
 
     def best_order(self):
-        """int32[*]: the ids of the best schedule so far or, until one fits, of the one with the lowest peak."""
+        """int32[*]: the ids of the best schedule or, if none fits, of the one with the lowest peak."""
         cdef vector[int] best
         cdef int[::1] out
         cdef Py_ssize_t i
@@ -786,11 +805,11 @@ cdef class ScheduleSearch:
 
     @property
     def work(self):
-        """Work of all moves so far."""
+        """Total work of all moves."""
         return self.profile.work
 
     def check(self):
-        """The fault of the state, by `ScheduleState.fault`, 8: its time; 0 if there is none."""
+        """The fault of the state, by `ScheduleState.fault`, or 8: its time; 0 if there is none. For tests."""
         cdef int fault = 0
         if self.ready:
             with nogil:

@@ -1,8 +1,8 @@
 # distutils: language = c++
-"""When all of a schedule with copies begins and ends: compute, copies to the host and copies back, each in order.
+"""Timeline of a schedule with copies: compute, stores and loads on three in-order engines.
 
-A value is stored when its first run has made it, and its memory is not free before that copy has ended. A load begins
-when compute has come to its step. A run waits for the loads that it reads.
+A value is stored after its first run has computed it, and its memory is not free before the store ends. A load starts
+when its step starts. A run waits for the loads that it reads.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s, int64_t
 
 @cython.final
 cdef class Engines:
-    """Clocks of the three engines, and the memory whose store still runs.
+    """Clocks of the three engines, and the memory that lingers while its store is running.
 
-    out_time, in_time : int64[n_values] of a copy each way, memory : int64[n_values]
+    out_time, in_time : int64[n_values] of a store and of a load; memory : int64[n_values]
     """
 
     def __init__(self, Int64s out_time not None, Int64s in_time not None, Int64s memory not None):
@@ -27,7 +27,7 @@ cdef class Engines:
         self.out_time, self.in_time, self.memory = out_time, in_time, memory
 
     cdef int start(self) except -1 nogil:
-        """Nothing has been done."""
+        """Reset to time 0."""
         cdef Py_ssize_t i
         if <Py_ssize_t>self.stored.size() != self.memory.shape[0]:
             assign[vector[int64_t], int64_t](self.stored, self.memory.shape[0], 0)
@@ -47,7 +47,7 @@ cdef class Engines:
         return 0
 
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil:
-        """Go through the stores, which end in their order: each is passed once."""
+        """Free lingering memory in the order of the stores; amortized O(1) per store."""
         cdef int x
         while self.n_sent < <Py_ssize_t>self.sent.size():
             x = self.sent[self.n_sent]
@@ -63,10 +63,10 @@ cdef class Engines:
         return 0
 
     cdef int write(self, vector[int64_t]& state) except -1 nogil:
-        """All that what follows depends on, in time from now.
+        """Save the state that determines the future, with times relative to now.
 
-        Until when each link is taken; values whose store runs, or that linger, with the end of their store; a -1;
-        values whose load runs, with its end; a -1.
+        Layout: times until each link is free; pairs (value, end of store) for running stores and lingering values; -1;
+        pairs (value, end of load) for running loads; -1.
         """
         cdef Py_ssize_t i
         cdef int64_t x, clock = self.clock
@@ -91,7 +91,7 @@ cdef class Engines:
         return 0
 
     cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil:
-        """Go on from what `write` wrote; return the place behind it."""
+        """Resume from a state saved by `write`; return the position after it."""
         cdef Py_ssize_t i = 2
         cdef int64_t x
         self.start()
@@ -115,24 +115,25 @@ cdef class Engines:
 def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int32s stores,
              Int64s store_step, Int64s store_instance, Int64s out_time, Int64s in_time, Int64s instance_indptr,
              Int64s end, Int64s trace, int64_t limit):
-    """Play a sound schedule on three engines.
+    """Time a valid schedule on three engines.
 
-    order : int32[m], loads : int32[k, 2] (step, value) with rising steps
-    stores : int32[j] the values that are loaded anywhere, as they are stored
-    store_step, store_instance : int64[j] the step before whose run a store begins, rising, and what it copies
-    out_time, in_time : int64[j] of a copy each way
+    order : int32[m], loads : int32[k, 2] (step, value) by ascending steps
+    stores : int32[j] the loaded values, in order of their stores
+    store_step, store_instance : int64[j] the step before whose run a store begins, ascending, and the instance stored
+    out_time, in_time : int64[j] of a copy in each direction
     instance_indptr : int64[m + 1], end : int64[instances], trace : int64[m] as simulated
-    limit : bytes within which memory whose store runs may linger; -1: none, compute waits
+    limit : bytes within which memory may linger while its store is running; -1: none may, so compute waits
 
-    Returns (begin int64[m] of runs, load_begin int64[k], store_begin int64[j], lingering int32[*, 2] (place in
-    `stores`, step) where lingerers are freed, dropped uint8[k] loads of what still lingers, time).
+    Returns (begin int64[m] of runs, load_begin int64[k], store_begin int64[j], lingering int32[*, 2] (index into
+    `stores`, step at which its memory is freed), dropped uint8[k] loads of values that still linger, time).
     Cost: O(n_values + m + k + reads of all runs) time, O(n_values + m + k) memory.
     """
     cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], n_copied = stores.shape[0]
     cdef Py_ssize_t step, row, here, j, i, n_stores = 0, n_freed = 0
     cdef int64_t instance, clock, time = 0
     cdef int v, place
-    cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[stores])     # of places in `stores`
+    # Indexed like `stores`.
+    cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[stores])
     begins, load_begins, dropped = np.empty(m, np.int64), np.empty(k, np.int64), np.zeros(k, np.uint8)
     store_begins = np.empty(n_copied, np.int64)
     lingering = np.empty((n_copied if limit >= 0 else 0, 2), np.int32)
@@ -140,10 +141,13 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
     cdef unsigned char[::1] out_dropped = dropped
     cdef int[:, ::1] freed = lingering
     cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
-    cdef int64_t[::1] source = np.array(store_instance, np.int64)       # the instance whose memory is stored
-    cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)    # lists by end step: the first of each, and the next
+    # The instance whose memory is stored.
+    cdef int64_t[::1] source = np.array(store_instance, np.int64)
+    # Linked lists by end step: the first entry of each, and the next entries.
+    cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)
     cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
-    cdef int64_t[::1] arrival = np.zeros(m + 1 if k else 0, np.int64)   # of the loads whose memory is freed before a step
+    # End of the loads whose memory is freed before each step.
+    cdef int64_t[::1] arrival = np.zeros(m + 1 if k else 0, np.int64)
     with nogil:
         for i in range(n_copied):
             place_of[stores[i]] = <int>i

@@ -1,4 +1,4 @@
-# The time of a schedule with copies that changes run by run, for kernels that search over schedules.
+# Incremental timeline of a schedule with copies, for kernels that search over schedules.
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.schedule_state cimport ScheduleState
@@ -6,35 +6,45 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport int64_t
 
 cdef enum:
-    STRETCH = 64            # slots between two notes of the engines; divides BLOCK_SIZE
+    # Slots between two saved states of the engines; divides BLOCK_SIZE.
+    STRETCH = 64
 
 
 cdef struct Progress:
-    int64_t clock, done     # when compute begins a stretch, and what it has done by then
-    int64_t lingering       # most bytes that linger while a run of it begins; -1: none, ENDLESS: compute waited for some
+    # Time at the begin of a stretch, and compute of the runs before it.
+    int64_t clock, done
+    # Maximum lingering bytes at the begin of a run; -1 if none linger, ENDLESS if compute waited.
+    int64_t lingering
 
 
 @cython.final
 cdef class Timetable:
     cdef ScheduleState state
     cdef Engines engines
-    # the schedule that was kept
-    cdef bint known                      # whether there is one
+    # The accepted schedule, if any: by stretch the progress and the states of the engines at its begin.
+    cdef bint known
     cdef int64_t time
-    cdef vector[Progress] kept           # of each stretch
-    cdef vector[vector[int64_t]] notes   # engines where each stretch begins
-    cdef vector[int] freed_at            # of each value: last slot in the life of the memory that is stored; -1: none is
-    cdef vector[int] resumed               # of each value: whether a load may take over memory that lingers
-    # the schedule that is tried
+    cdef vector[Progress] kept
+    cdef vector[vector[int64_t]] notes
+    # By value: last slot at which the stored memory is live, -1 if not stored; whether a load may use lingering memory.
+    cdef vector[int] freed_at
+    cdef vector[int] resumed
+    # The candidate schedule.
     cdef int64_t tried_time, done
     cdef vector[Progress] tried
     cdef vector[vector[int64_t]] tried_notes
-    cdef vector[int] changed             # of each stretch: whether its timeline may differ even if it begins alike
-    cdef Py_ssize_t begin, until         # stretches between which it differs
-    cdef vector[int64_t] moved           # value << 32 | 1 + the entry of freed_at that is kept
-    cdef vector[int] resuming              # values of loads that take over memory
-    cdef vector[int] awaiting            # loads since the last run
-    cdef vector[int64_t] storing         # slot << 32 | value: what a node stores, by the ends of their lives
+    # By stretch: whether its timeline may differ even if it begins in the same state.
+    cdef vector[int] changed
+    # Range of stretches in which it differs from the accepted schedule.
+    cdef Py_ssize_t begin, until
+    # value << 32 | 1 + accepted entry of freed_at, for `undo`.
+    cdef vector[int64_t] moved
+    # Values whose loads use lingering memory.
+    cdef vector[int] resuming
+    # Loads since the last run.
+    cdef vector[int] awaiting
+    # slot << 32 | value: values that a node stores, by the end of their lives.
+    cdef vector[int64_t] storing
 
     cdef void forget(self) noexcept nogil
     cdef void undo(self) noexcept nogil
@@ -53,5 +63,5 @@ cdef class Timetable:
     cdef bint ends_at(self, Py_ssize_t x, Py_ssize_t slot) noexcept nogil
 
     cdef inline void mark(self, Py_ssize_t slot) noexcept nogil:
-        """Something is different at a slot."""
+        """Mark the stretch of a slot as changed."""
         self.changed[slot // STRETCH] = 1

@@ -1,9 +1,9 @@
 # distutils: language = c++
-"""The time of a schedule with copies that changes run by run: only what differs is played again.
+"""Incremental timeline of a schedule with copies: after a change, only what differs is computed again.
 
-Slots are gone through in stretches. Of the schedule that was kept last, the state of the three engines is noted where
-each stretch begins, in time from there. A changed schedule is played from the stretch of its first change on. Where
-the engines are in the noted state, what follows takes the time that it took: it goes on at the next change.
+Slots are divided into stretches. For the accepted schedule, the state of the three engines is saved at the begin of
+each stretch, with times relative to that point. A changed schedule is timed from the stretch of its first change. When
+the engines reach the saved state, the following stretches take the same time as before, up to the next change.
 """
 
 cimport cython
@@ -16,17 +16,18 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    SLOTS_OF_WORK = 2       # that take as long as one edge of the profile
-    WORK_OF_PLAY = 24       # of one that ends at once
+    # Work in units of an edge of the profile: slots per unit, and units of a trial that ends at once.
+    SLOTS_OF_WORK = 2
+    WORK_OF_PLAY = 24
 
 
 @cython.final
 cdef class Timetable:
-    """The timelines of the schedule of a state that was kept last, and of the one that is tried.
+    """Timelines of the accepted schedule and of the candidate of a state.
 
-    Cost: O(values + slots / 64 * copies that run at once) memory. Playing takes O(slots) time at most: for the stretches
-    that a move changes, and behind each until the engines are as they were. The first load of a value changes its
-    first run as well, where it is stored.
+    Cost: O(values + slots / 64 * concurrent copies) memory. A trial takes O(slots) time at most: the stretches that a
+    move changes, and those after each until the engines return to the saved states. The first load of a value also
+    changes its first run, where the value is stored.
     """
 
     def __init__(self, ScheduleState state not None, Engines engines not None):
@@ -34,18 +35,18 @@ cdef class Timetable:
         self.forget()
 
     cdef void forget(self) noexcept nogil:
-        """No schedule is kept: the next one is played from the start."""
+        """Discard the accepted schedule; the next trial starts from the beginning."""
         self.known = False
 
     cdef void undo(self) noexcept nogil:
-        """Forget what was tried."""
+        """Discard the candidate."""
         cdef Py_ssize_t i
         for i in range(<Py_ssize_t>self.moved.size()):
             self.freed_at[self.moved[i] >> 32] = <int>(self.moved[i] & <int64_t>0xFFFFFFFF) - 1
         self.moved.clear()
 
     cdef int64_t play(self, double bar) except -1 nogil:
-        """The time of the state, memory lingering as far as it fits within the limit; ENDLESS if it is above the bar."""
+        """Time of the state, with memory lingering within the limit; ENDLESS if above the bar."""
         cdef Py_ssize_t n_stretches = self.state.n_slots // STRETCH
         self.undo()
         self.resuming.clear()
@@ -61,7 +62,7 @@ cdef class Timetable:
         return self.run(bar)
 
     cdef int keep(self) except -1 nogil:
-        """The schedule that was played last is kept."""
+        """Accept the schedule of the last trial."""
         cdef Py_ssize_t i, stretch, n_stretches = self.kept.size()
         cdef int64_t clock, done
         for stretch in range(self.begin, self.until):
@@ -81,7 +82,7 @@ cdef class Timetable:
         return 0
 
     cdef bint wrong(self) except -1 nogil:
-        """True if playing the whole schedule gives something else than what is kept."""
+        """True if timing the whole schedule differs from the incremental result; for tests."""
         cdef Py_ssize_t stretch, x
         if not self.known:
             return False
@@ -100,16 +101,16 @@ cdef class Timetable:
                 return True
         return False
 
-    # ---------------------------------------------------------------- what differs
+    # ---------------------------------------------------------------- changes
 
     cdef Py_ssize_t next_changed(self, Py_ssize_t stretch) noexcept nogil:
-        """The first changed stretch from one on."""
+        """The first changed stretch from this one on."""
         while stretch < <Py_ssize_t>self.changed.size() and not self.changed[stretch]:
             stretch += 1
         return stretch
 
     cdef int find_changes(self) except -1 nogil:
-        """Mark the stretches whose timeline may differ from that of the schedule that is kept."""
+        """Mark the stretches whose timeline may differ from the accepted one."""
         cdef Py_ssize_t i, v, slot, x, j, stretch, low = self.state.n_slots, high = 0
         cdef int64_t entry, limit = self.state.profile.track_limit[0]
         cdef vector[int64_t]* edges = &self.state.profile.applied
@@ -131,14 +132,15 @@ cdef class Timetable:
             if slot <= self.state.n_slots:
                 low, high = min(low, slot), max(high, slot)
         for stretch in range(low // STRETCH, (high + STRETCH - 1) // STRETCH):
-            if self.kept[stretch].lingering >= 0 and (      # bytes matter where some linger that do not fit
+            # Bytes matter only if some memory lingers and might not fit.
+            if self.kept[stretch].lingering >= 0 and (
                 self.state.profile.top[stretch * STRETCH // BLOCK_SIZE] + self.kept[stretch].lingering > limit
             ):
                 self.changed[stretch] = 1
         return 0
 
     cdef int compare(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
-        """Mark where the memory of a value that is stored is freed, if that has changed with what stands in a slot."""
+        """Mark where the stored memory of a value is freed, if a change at a slot has moved this."""
         cdef Py_ssize_t n_loads = self.state.n_loads_of(x), before = self.freed_at[x], now = -1, p, at
         if n_loads == 0 and before < 0:
             return 0
@@ -149,7 +151,8 @@ cdef class Timetable:
             self.freed_at[x] = <int>now
             p = self.state.producer[x]
             if now < 0 or before < 0 or self.state.value_end[p] > self.state.value_begin[p] + 1:
-                self.mark(self.state.first[p])              # it is stored or not, or at another turn
+                # Stored at this slot or not, or in another order.
+                self.mark(self.state.first[p])
             if now >= 0 and before >= 0:
                 self.mark(min(now, before))
         if self.resumed[x]:
@@ -161,7 +164,7 @@ cdef class Timetable:
     # ---------------------------------------------------------------- the timeline
 
     cdef int64_t run(self, double bar) except -1 nogil:
-        """Play the stretches that are marked, and those that begin otherwise than they did."""
+        """Time the marked stretches, and those that begin in another state than before."""
         cdef Py_ssize_t n_stretches = self.kept.size(), stretch = self.next_changed(0), changed
         cdef int64_t clock, done
         self.begin, self.until, self.tried_time = stretch, n_stretches, self.time
@@ -201,7 +204,7 @@ cdef class Timetable:
         return self.tried_time
 
     cdef int restore(self, Py_ssize_t stretch) except -1 nogil:
-        """The engines where a stretch begins as it did."""
+        """Restore the engines to the saved state at the begin of a stretch."""
         cdef Py_ssize_t i
         cdef vector[int64_t]* notes = &self.notes[stretch]
         self.awaiting.clear()
@@ -218,7 +221,7 @@ cdef class Timetable:
         return 0
 
     cdef int note(self, Py_ssize_t stretch) except -1 nogil:
-        """Note the engines where a stretch begins."""
+        """Save the state of the engines at the begin of a stretch."""
         cdef Py_ssize_t i
         self.tried[stretch].clock, self.tried[stretch].done = self.engines.clock, self.done
         self.engines.write(self.tried_notes[stretch])
@@ -227,7 +230,7 @@ cdef class Timetable:
         return 0
 
     cdef int follow(self, ScheduleState state, Engines engines, Py_ssize_t stretch, double bar) except -1 nogil:
-        """Play a stretch; 0 if the time is above the bar."""
+        """Time a stretch; return 0 if the time exceeds the bar."""
         cdef Py_ssize_t slot, v, i, j, x
         cdef int64_t limit = self.state.profile.track_limit[0], lingering = -1, clock
         cdef int addend = state.profile.addend[stretch * STRETCH // BLOCK_SIZE]
@@ -273,7 +276,7 @@ cdef class Timetable:
         return 1
 
     cdef int store_values(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
-        """Store those values of a node that are loaded anywhere: in the order in which their memory is freed."""
+        """Store the values of a node that are loaded somewhere, in the order in which their memory is freed."""
         cdef Py_ssize_t x, i
         self.storing.clear()
         for x in range(self.state.value_begin[v], self.state.value_end[v]):
@@ -289,7 +292,7 @@ cdef class Timetable:
         return 0
 
     cdef Py_ssize_t freed_behind(self, Py_ssize_t x) noexcept nogil:
-        """The last slot in the life of the first instance of a value."""
+        """The last slot at which the first instance of a value is live."""
         cdef vector[int]* row = &self.state.uses[x]
         cdef vector[int]* origins = &self.state.origins[x]
         cdef Py_ssize_t at = row.size()
@@ -298,7 +301,7 @@ cdef class Timetable:
         return max(origins[0][0], row[0][at - 1]) if at else origins[0][0]
 
     cdef bint ends_at(self, Py_ssize_t x, Py_ssize_t slot) noexcept nogil:
-        """True if an instance of a value is read at a slot for the last time."""
+        """True if a slot has the last read of an instance of a value."""
         cdef vector[int]* row = &self.state.uses[x]
         cdef vector[int]* origins = &self.state.origins[x]
         cdef Py_ssize_t at = place_after(row[0], slot), i

@@ -17,9 +17,10 @@ cdef class _SeparatorRecursion
 cdef enum:
     _PLAIN = -2
     _UNLIMITED = -1
-    SHORTEST_REPEAT = 16                  # runs of a remembered visit
+    SHORTEST_REPEAT = 16                  # minimum runs to cache
     FEWEST_SLOTS = 1024
-    DENSE = 8                             # ids per vertex up to which scanning all is faster than sorting
+    # Ids per vertex up to which scanning all ids is faster than sorting.
+    DENSE = 8
 
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
@@ -27,14 +28,14 @@ PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targets, *, Int32s end, Int64s child_indptr,
                     Int32s children, Int32s owner, Int32s n_bags, int64_t recursion_limit, int64_t batch,
                     int64_t longest):
-    """An order that runs the targets, by recursion on a tree of separators.
+    """An order that computes the targets, by recursion on a tree of separators.
 
     pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; targets : int32[t]; end, n_bags :
     int32[s], child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder;
-    recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
-    visit may add beyond its immediate needs; longest : maximum number of runs
+    recursion_limit : components with fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
+    visit may add to its immediate needs; longest : maximum number of runs
     Returns int32[m], or None if it would be longer.
-    Cost: O(m) memory, and about O(m + reads of all runs) time, as repeated visits are copied; m may be n^(log n)
+    Cost: O(m) memory, and about O(m + reads of all runs) time, since repeated visits are copied; m may be n^(log n)
     times as long as n on dense graphs, so give `longest`.
     """
     cdef _SeparatorRecursion r = _SeparatorRecursion.__new__(_SeparatorRecursion)
@@ -77,39 +78,44 @@ def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
     return result
 
 
-# The recursion, and its remembered visits.
+# The recursion, and its cached visits.
 
 cdef struct _ComponentRequest:
-    int child                             # the component that holds the vertex
+    int child                             # component with the vertex
     int vertex
-    int first                             # the first and the last node of the separator that read it
+    # The first and the last node of the separator that read it.
+    int first
     int last
-    int level                             # the last node of the separator that must be run before it, -1: none
+    # The last node of the separator that must run before it, -1 for none.
+    int level
     bint live
 
 
 cdef struct _Visit:
-    uint64_t key                            # of the separator, of the targets and of what must be run for them
-    uint64_t check                          # a second hash of the same; 0: no visit
-    int64_t begin                           # place of its runs in the order
+    # Hash of the separator, the targets and what must be run for them.
+    uint64_t key
+    # A second hash of the same; 0 in a free slot.
+    uint64_t check
+    # Position of its runs in the order.
+    int64_t begin
     int64_t past
 
 
 @cython.final
 cdef class _Visits:
-    """Visits so far: the runs of a repeated visit are copied.
+    """Hash table of past visits, whose runs are copied if a visit is repeated.
 
-    At most half of the slots are used, so a free one ends every probe.
+    At most half of the slots are used, so every probe ends at a free slot.
     """
 
-    cdef vector[_Visit] slots             # open addressing; their number is a power of two
+    cdef vector[_Visit] slots             # a power of two
     cdef int64_t n_used
 
     def __cinit__(self):
         self.slots.resize(FEWEST_SLOTS)
 
     cdef _Visit* slot(self, uint64_t key, uint64_t check) noexcept nogil:
-        """The slot of a visit, or the free one for it."""
+        """The slot of a visit, or the free slot for it."""
         cdef uint64_t last = self.slots.size() - 1, i = key & last
         while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
             i = (i + 1) & last
@@ -141,10 +147,10 @@ cdef bint _by_child(const _ComponentRequest& a, const _ComponentRequest& b) noex
 
 @cython.final
 cdef class _SeparatorRecursion:
-    """One schedule under construction. Recursion is as deep as the tree, the log of its size.
+    """One schedule under construction. The recursion is as deep as the tree, which is logarithmic.
 
-    level[v] is valid where seen[v] == calls, that is until the next call of `reach`. After a MemoryError the order is
-    incomplete and n_keeping too high: drop the recursion.
+    level[v] is valid if seen[v] == calls, that is, until the next call of `reach`. After a MemoryError the order is
+    incomplete and n_keeping too high: discard the object.
     """
     cdef Int64s pred_indptr
     cdef Int32s pred
@@ -155,23 +161,25 @@ cdef class _SeparatorRecursion:
     cdef Int32s owner
     cdef Int32s n_bags
     cdef int64_t recursion_limit, batch, longest
-    cdef int[::1] seen                    # the call that reached a vertex last
+    # By vertex: the last call that reached it.
+    cdef int[::1] seen
     cdef int[::1] level
-    cdef int[::1] n_keeping               # calls that keep a vertex for a later reader
+    # By vertex: calls that keep it for a later reader.
+    cdef int[::1] n_keeping
     cdef int calls
     cdef bint stopped
     cdef _Visits visits
     cdef vector[int] order
 
     cdef int child_of(self, int s, int v) noexcept nogil:
-        """The child of s below which v is owned, which must exist."""
+        """The child of s whose subtree owns v, which must exist."""
         cdef const int* begin = &self.children[0] + self.child_indptr[s]
         cdef const int* past = &self.children[0] + self.child_indptr[s + 1]
         cdef const int* at = lower_bound(begin, past, self.owner[v])
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
     cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
-        """Collect the nodes to run for the targets, in any order: they and ancestors below s, except live ones."""
+        """Collect the nodes to run for the targets: they and their ancestors below s, except live ones; unordered."""
         cdef int64_t i = 0, j
         cdef int v, u
         self.calls += 1
@@ -190,7 +198,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int ascending(self, vector[int]& reached) except -1 nogil:
-        """Sort the reached vertices; if dense, by scanning the marks of all."""
+        """Sort the reached vertices; if they are dense, by scanning the marks of all vertices."""
         cdef int v, low, high
         cdef size_t i = 0
         if reached.empty():
@@ -208,7 +216,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
-        """Find the needed nodes of the separator, and for each reached vertex the last one that it depends on."""
+        """Find the needed nodes of the separator, and for each reached vertex the last of them that it depends on."""
         cdef int64_t j
         cdef int v, u, last
         for v in reached:
@@ -225,7 +233,7 @@ cdef class _SeparatorRecursion:
 
     cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
                       vector[_ComponentRequest]& result) except -1 nogil:
-        """Collect reads below s of the separator's nodes and of the caller, once each, by component and reader."""
+        """Collect the reads below s of the separator's nodes and of the caller, by component and reader, once each."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
         cdef int64_t i, j
@@ -256,7 +264,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit(self, int s, vector[int]& targets) except -1 nogil:
-        """Run the nodes that the targets need, all of them below s."""
+        """Run what the targets need; all of it is below s."""
         cdef vector[int] reached, own
         cdef _Visit visit, known
         cdef uint64_t salted
@@ -273,9 +281,11 @@ cdef class _SeparatorRecursion:
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
         visit.key, visit.check = <uint64_t>s, <uint64_t>targets.size()
-        for v in targets:                                    # none of them is live
+        # No target is live.
+        for v in targets:
             visit.key, visit.check = mix_word(visit.key ^ <uint64_t>v), mix_word(visit.check ^ <uint64_t>v)
-        if self.batch != _PLAIN:                             # the live values, which are not reached, count too
+        # Live values are not reached, but also matter.
+        if self.batch != _PLAIN:
             self.reach(s, targets, reached)
             for v in reached:
                 salted = mix_word(<uint64_t>v)
@@ -307,7 +317,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Algorithm 1: before each node of the separator its inputs, component by component; the targets last."""
+        """Algorithm 1: before each node of the separator, its inputs by component; the targets last."""
         cdef vector[int] inputs
         cdef int64_t j
         cdef int v, u
@@ -327,7 +337,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit_children(self, int s, vector[int]& vertices) except -1 nogil:
-        """Visit the components of some vertices, each for its own."""
+        """Visit the components of some vertices, each for its own vertices."""
         cdef vector[_ComponentRequest] each
         cdef vector[int] requested
         cdef _ComponentRequest request
@@ -348,7 +358,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Like `plain`, but a visit to a component also computes requests of later readers, as far as possible."""
+        """Like `plain`, but a visit to a component also computes requests of later readers within the batch."""
         cdef vector[_ComponentRequest] requests
         cdef int64_t i, begin, past, j
         self.requests(s, targets, own, requests)
@@ -371,17 +381,19 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int fetch(self, vector[_ComponentRequest]& requests, int64_t begin, int64_t past, int i) except -1 nogil:
-        """Visit a component if reader i is the first to read something there."""
+        """Visit a component if reader i is the first to read something in it."""
         cdef vector[int] requested
         cdef int64_t j, extra = 0
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):
-            missing |= requests[j].first == i                # if it is live, other computable values are added
+            # If it is live, only other computable values are added.
+            missing |= requests[j].first == i
         if not missing:
             return 0
         for j in range(begin, past):
-            if requests[j].first < i or requests[j].live:       # fetched before, and live until its last reader
+            # Fetched earlier, and live until its last reader.
+            if requests[j].first < i or requests[j].live:
                 continue
             if requests[j].first > i:
                 if requests[j].level >= i:

@@ -1,6 +1,6 @@
-# Types of arrays and constants shared by kernels.
+# Types and constants shared by kernels.
 #
-# Ids are int32, pointers into rows, steps, bytes and costs int64, flags uint8.
+# Ids are int32; row pointers, steps, bytes and costs int64; flags uint8.
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -8,7 +8,7 @@ cdef extern from *:
     """
     #define REMAT_ENDLESS ((long long)1 << 62)
     """
-    const int64_t ENDLESS "REMAT_ENDLESS"   # above all sums of bytes, costs or flows
+    const int64_t ENDLESS "REMAT_ENDLESS"   # greater than any sum
 
 ctypedef const int64_t[::1] Int64s
 ctypedef const int[::1] Int32s

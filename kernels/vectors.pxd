@@ -1,7 +1,7 @@
-# Loops over dense rows, compiled for each kind of vector unit: AVX-512, AVX2, and what every x86-64 processor has.
+# Loops over dense rows, compiled for AVX-512, AVX2 and baseline x86-64.
 #
-# The dynamic linker chooses when a module is loaded. Other compilers and systems have the plain loop. Rows that are
-# written do not overlap those that are read. `tests/benchmarks/compiled.py` measures the loops, beside Numba.
+# The dynamic linker selects a version when a module is loaded. Other compilers and platforms use the plain loop. Rows
+# that are written never overlap rows that are read. `tests/benchmarks/compiled.py` compares the loops with Numba.
 
 from libc.stdint cimport uint64_t
 
@@ -30,7 +30,7 @@ cdef extern from *:
             row[i] = x > row[i] ? x : row[i];
         }
     }
-    /* the first i from `begin` on with row[i] < bound, or n */
+    /* first i >= begin with row[i] < bound, or n */
     REMAT_CLONES static long long remat_first_below(const double* row, long long begin, long long n, double bound) {
         for (; begin + 32 <= n; begin += 32) {
             long long below = 0;
@@ -51,7 +51,7 @@ cdef extern from *:
     REMAT_CLONES static void remat_add(int* row, long long n, int by) {
         REMAT_UNROLLED for (long long i = 0; i < n; i++) row[i] += by;
     }
-    /* adds to a block of 128, BLOCK_SIZE of live_profile.pxd; its maximum */
+    /* adds to a block of 128 (BLOCK_SIZE in live_profile.pxd) and returns its maximum */
     REMAT_CLONES static int remat_fold(int* block, int by) {
         int top = -2147483647;
         for (int i = 0; i < 128; i++) {
@@ -66,7 +66,7 @@ cdef extern from *:
         for (int i = 0; i < 128; i++) top = block[i] > top ? block[i] : top;
         return top;
     }
-    /* the sum of what is above the limit */
+    /* sum of the excesses above the limit */
     REMAT_CLONES static long long remat_excess(const int* block, int limit) {
         long long sum = 0;
         for (int i = 0; i < 128; i++) {

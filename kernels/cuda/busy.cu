@@ -1,4 +1,4 @@
-// Keep the GPU busy for so many ticks of its clock, so that what is launched meanwhile stands ready behind.
+// Keep the GPU busy for a number of clock ticks, so that kernels launched meanwhile queue up behind this one.
 extern "C" __global__ void keep_busy(long long ticks)
 {
     long long start = clock64();

@@ -1,7 +1,7 @@
-// Mixing of 32-bit words: the same bits as NumpyMixer in remat_algos/executor/mixing.py, which says the rule.
+// Mixing of 32-bit words: the same bits as NumpyMixer in remat_algos/executor/mixing.py, which documents the scheme.
 //
-// Arrays are bytes; their addresses are multiples of 4. A last word that is not whole counts as filled with zeros.
-// Results may lie on an input of the same length: each thread has read its word before it writes it.
+// Arrays are bytes; their addresses are multiples of 4. An incomplete last word is padded with zeros.
+// A result may overwrite an input of the same length, since each thread reads its word before it writes it.
 
 typedef unsigned char byte;
 typedef unsigned int word;
@@ -33,7 +33,7 @@ __device__ void store(byte* array, int64 n_bytes, int64 i, word found)
             array[4 * i + k] = (byte)(found >> 8 * k);
 }
 
-// What input k adds to word i of a result of n words.
+// The contribution of input k to word i of a result of n words.
 __device__ word term(const byte* array, int64 n_bytes, const word* sums, int k, int64 i, int64 n)
 {
     int64 length = (n_bytes + 3) / 4;
@@ -45,9 +45,9 @@ __device__ word term(const byte* array, int64 n_bytes, const word* sums, int k, 
 
 // Mix the inputs into `out`, or add the mix to it.
 //
-// out : byte[n_bytes], number : of the result, iters : rounds, burn : float multiply-adds for each word,
-// add : whether to add to what is there, n_inputs : how many there are, p0 .. p7 : the first inputs, b0 .. b7 : their
-// bytes, table : the addresses of all inputs and behind them their bytes, read where there are more than 8,
+// out : byte[n_bytes], number : of the result, iters : rounds, burn : float multiply-adds per word,
+// add : whether to add to the contents of out, n_inputs : number of inputs, p0 .. p7 : the first inputs, b0 .. b7 :
+// their sizes, table : the addresses of all inputs followed by their sizes, used if there are more than 8,
 // sums : word[n_inputs] checksums of the inputs that are longer than the result
 extern "C" __global__ void mix(
     byte* out, int64 n_bytes, word number, int iters, int burn, int add, int n_inputs,
@@ -87,7 +87,7 @@ extern "C" __global__ void mix(
     }
 }
 
-// Add to `sum` every word of an array times (2 * its place + 1) * WEIGHT.
+// Add to `sum` every word of an array times (2 * its position + 1) * WEIGHT.
 extern "C" __global__ void checksum(const byte* array, int64 n_bytes, word* sum)
 {
     int64 n = (n_bytes + 3) / 4, step = (int64)gridDim.x * blockDim.x;
