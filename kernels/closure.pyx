@@ -17,7 +17,7 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    MAX_CUTS = 60                         # per node; usually five
+    MAX_CUTS = 60                         # per node; usually few
 
 
 # ---------------------------------------------------------------- integers of 128 bits
@@ -379,7 +379,7 @@ cdef class ClosureSearch:
     cdef bint any_free
     # Values with a state; the vertex of each, and the number of nodes that may read it afterwards.
     cdef vector[int] marked, junction, times
-    cdef vector[int64_t] later             # bytes from the source, by vertex
+    cdef vector[int64_t] later             # bytes from the source
     cdef int64_t forced
     # Of the first two lines, without free nodes.
     cdef int64_t passing, all_cost, single_bytes

@@ -445,7 +445,7 @@ def minimum_layout(Int64s indptr, Int32s indices):
     cdef int64_t j
     cdef uint64_t placed, left, states = <uint64_t>1 << n
     cdef vector[uint64_t] near
-    cdef vector[unsigned char] width                            # by set: its minimum
+    cdef vector[unsigned char] width                            # by set of vertices
     cdef unsigned char boundary
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout

@@ -245,7 +245,7 @@ def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam)
 
 # Extension of a state by one node.
 cdef struct _Extension:
-    int64_t peak                            # of the order
+    int64_t peak                            # peak of the order
     int64_t live                            # bytes after the node
     uint64_t hashed                         # hash of executed nodes
     int origin                              # the extended state

@@ -8,7 +8,7 @@ from remat_algos.kernels.types cimport Int64s, int64_t
 
 cdef enum:
     EXCHANGES = 8   # rounds per layer
-    PASSES = 4      # over all layers, after each sweep
+    PASSES = 4      # rounds after each sweep
     # Up to this many neighbours are sorted by insertion.
     FEW = 32
     PATIENCE = 20   # sweeps without improvement

@@ -30,7 +30,7 @@ cdef enum:
 
 cdef uint32_t CLOSED_BIT = <uint32_t>1 << 31
 cdef uint32_t NO_STATE = CLOSED_BIT - 1
-cdef uint64_t EMPTY = NO_STATE          # in the table
+cdef uint64_t EMPTY = NO_STATE          # free slot of the table
 
 MAX_VALUES = VALUE_BITS
 MAX_STATES = int(NO_STATE)

@@ -373,7 +373,7 @@ cdef class MinimumPeaks:
 
     cdef int keep_undominated(self, Py_ssize_t row) except -1 nogil:
         """Move labels that no cheaper label of the row dominates into the pool."""
-        cdef vector[PartialChain] best             # of lower costs
+        cdef vector[PartialChain] best             # best labels at lower cost
         cdef PartialChain label
         cdef int64_t cost, i, at
         for cost in range(<int64_t>self.waiting[row].size()):
@@ -429,7 +429,7 @@ cdef class MinimumCost:
     cdef readonly Py_ssize_t current               # expanded rows
     # Empty if no chain to the set is known, or if it is expanded.
     cdef vector[vector[double]] row
-    cdef vector[int64_t] begin                       # of fronts in the pool
+    cdef vector[int64_t] begin                       # of each front
     # The pool: costs ascending, caches descending.
     cdef vector[int] cost
     cdef vector[double] cache

@@ -133,7 +133,7 @@ def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s s
             if pred_indptr[v] == pred_indptr[v + 1]:
                 set_bit(&free[0], v)
         layer.begin = 1
-        place = 0                                              # in the current layer
+        place = 0                                              # position in the layer
         while current < count and count <= cap:
             v = next_bit(&free[place * w], w, 0)
             while v >= 0:

@@ -246,7 +246,7 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
             length.push_back(request)
         else:
             free.erase(near)
-            length[j] = max(length[j], request)  # it grows
+            length[j] = max(length[j], request)  # the block may grow
         block[i] = j
     lengths = np.empty(length.size(), np.int64)
     cdef int64_t[:] out = lengths
@@ -538,7 +538,7 @@ cdef class _UnplacedBlocks:
                 continue
             if at >= self.leaves:
                 chosen = at
-            else:  # the side with the minimum rank first
+            else:  # minimum rank first
                 low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
                 self.stack.push_back(low ^ 1)
                 self.stack.push_back(low)

@@ -16,12 +16,12 @@ cdef struct _SearchFrame:
     Py_ssize_t lo, hi     # sections to fill
     # The frame whose choice created this part, -1 for the initial parts.
     Py_ssize_t parent
-    Py_ssize_t section    # of the choice
+    Py_ssize_t section    # where the choice is
     # Range of sections between the walls with the same floor.
     Py_ssize_t first, last
     # The floor if no block lies on it, -1 if impossible.
     int64_t above
-    Py_ssize_t begin, end, cursor  # in its choices
+    Py_ssize_t begin, end, cursor  # range of its choices
     int64_t placed        # block, or -1
     Py_ssize_t trail, waiting      # lengths before the choice
     uint64_t key, check
@@ -273,7 +273,7 @@ cdef class _PackingState:
     # Hashes: of each block, and by section of all unplaced blocks that begin in it.
     cdef vector[uint64_t] name, names
     cdef vector[_OldValue] trail
-    cdef vector[Py_ssize_t] stale      # their floor may rise
+    cdef vector[Py_ssize_t] stale      # sections whose floor may rise
     cdef vector[unsigned char] is_stale
     # Blocks of a section that cannot be the lowest in it.
     cdef vector[int64_t] late

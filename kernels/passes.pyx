@@ -221,8 +221,8 @@ cdef class _Replay:
     cdef Int64s memory
     cdef Int64s price
     cdef Flags fixed
-    cdef int[::1] next_run          # by step; m: never
-    cdef int[::1] next_read         # by read, of its value
+    cdef int[::1] next_run          # by step; m if never
+    cdef int[::1] next_read         # by read: the following one
     cdef int[::1] coming_run        # by node
     cdef int[::1] coming_read       # by value
     cdef unsigned char[::1] state   # by value

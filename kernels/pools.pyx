@@ -13,9 +13,9 @@ from remat_algos.kernels.bitsets cimport mix_word
 from remat_algos.kernels.growing cimport set_entry
 
 ctypedef pair[int64_t, int64_t] _Pair
-ctypedef pair[_Pair, _Pair] _SizeKey  # (arena, size), then the tie break
+ctypedef pair[_Pair, _Pair] _SizeKey  # (arena, size), tie break
 ctypedef ordered_map[_SizeKey, int64_t] _FreeChunks
-ctypedef pair[pair[_Pair, int64_t], _Pair] _AddressKey  # with address before tie break
+ctypedef pair[pair[_Pair, int64_t], _Pair] _AddressKey  # address, then tie break
 
 cdef enum _Rule:
     first
@@ -91,8 +91,8 @@ def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] 
 
 cdef struct _Chunk:
     int64_t segment, offset, size, arena
-    int64_t before, after  # in the segment, or -1
-    _Pair rank             # among equal free chunks
+    int64_t before, after  # neighbours in the segment, -1
+    _Pair rank             # ties between equal chunks
     bint free
 
 

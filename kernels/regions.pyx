@@ -187,8 +187,8 @@ cdef class _Region:
     cdef Flags cheap
     cdef vector[int] nodes, inside
     cdef vector[int64_t] allocated, released
-    cdef int number                       # of the region
-    cdef int64_t look                       # of the gain
+    cdef int number                       # number of the region
+    cdef int64_t look                       # number of the gain
 
     cdef int gather(self, int root) except -1 nogil:
         """Collect the nodes from a root back to the heavy nodes, which are excluded."""
@@ -239,7 +239,7 @@ cdef class _Region:
 
 cdef struct _Segment:
     Py_ssize_t begin, end
-    int64_t level                           # in the tree of splits
+    int64_t level                           # level in the tree
     int64_t left                            # remaining levels of splits
 
 

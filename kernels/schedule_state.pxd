@@ -6,7 +6,7 @@ from remat_algos.kernels.live_profile cimport LiveProfile
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef enum:
-    REACH = 256             # slots examined for a free one
+    REACH = 256             # slots examined
 
 
 cdef inline Py_ssize_t place_after(const vector[int]& row, Py_ssize_t slot) noexcept nogil:

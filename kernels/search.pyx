@@ -192,13 +192,13 @@ cdef class ScheduleSearch:
     """
 
     cdef ScheduleState state
-    cdef LiveProfile profile             # of the state
+    cdef LiveProfile profile             # live bytes
     # Of the state, if values may be loaded.
     cdef Timetable timetable
     cdef _Chance chance
     cdef _Journal journal
     # The current move.
-    cdef vector[int] members             # its runs
+    cdef vector[int] members             # runs that it changes
     cdef vector[int] group_slots
     # Equal to `now` for members.
     cdef vector[uint32_t] stamp
@@ -221,7 +221,7 @@ cdef class ScheduleSearch:
     cdef public bint checking
     # Of the best schedule; best_peak in units.
     cdef readonly int64_t best_time, best_peak
-    cdef readonly bint fits              # of the best schedule
+    cdef readonly bint fits              # the best one fits
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, weights,
                  const double[::1] exponentials, int64_t seed, *, Flags loadable not None, Engines engines):
