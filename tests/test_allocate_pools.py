@@ -340,7 +340,7 @@ def test_what_is_written_over_is_asked_for_once():
         ([2], [0], {"last": 1}),
         ([0, 1], [1, 0], "must ascend"),
         ([0], [2], {"steps": 2}),
-        ([0, ~0, 1], [0, 0, 0], "requested after another was freed"),
+        ([0, ~0, 1], [0, 0, 0], "a request follows a free"),
     ],
 )
 def test_traces_that_cannot_be(event, step, said):

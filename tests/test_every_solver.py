@@ -843,7 +843,7 @@ def test_a_bad_solver_is_no_way_around_the_budget(plant):
 def test_an_unsound_solver_is_told_the_law(plant):
     plant(nothing_at_all, portfolio=True)
     for raw in False, True:
-        with pytest.raises(ScheduleError, match="is never made"):
+        with pytest.raises(ScheduleError, match="is never computed"):
             solve(training_chain(5), "100%", solver="nothing_at_all", raw=raw)
 
 

@@ -329,7 +329,7 @@ def test_a_pool_that_ends_a_run_leaves_nothing(on):
     graph = chain(5, memory=600)
     with pytest.raises(
         OutOfMemoryError,
-        match="asks for 600 bytes, 1,024 in chunks of 512, where 976 are free: the",
+        match="requests 600 bytes, 1,024 in chunks of 512, where 976 are free: the",
     ):
         execute(graph, range(5), Filling(), backend="cupy", limit=2000)
     found = execute(graph, range(5), Filling(), backend="cupy", limit=2048, timed=True, checking=True)

@@ -85,7 +85,7 @@ def test_memory_that_runs_out_halfway_is_told_with_step_node_and_bytes():
     with pytest.raises(OutOfMemoryError) as error:
         execute(GRAPH, ORDER, spy, limit=4095)
     assert str(error.value) == (
-        "step 6 runs 3, which asks for 700 bytes, 1,024 in chunks of 512, where 1,023 are free: the limit is reached; "
+        "step 6 runs 3, which requests 700 bytes, 1,024 in chunks of 512, where 1,023 are free: the limit is reached; "
         "this schedule needs 4,096 at its peak, so allow more, or take one with a lower peak"
     )
     assert (error.value.step, error.value.node, error.value.requested, error.value.free) == (6, 3, 700, 1023)
@@ -121,7 +121,7 @@ def test_an_arena_above_the_limit_is_refused_before_the_first_step():
 def test_more_than_any_machine_has():
     graph = chain(2, memory=2**51)
     with pytest.raises(
-        OutOfMemoryError, match="step 0 runs 0, which asks for 2,251,799,813,685,248 bytes: this machine"
+        OutOfMemoryError, match="step 0 runs 0, which requests 2,251,799,813,685,248 bytes: this machine"
     ):
         execute(graph, [0, 1])
     with pytest.raises(OutOfMemoryError, match="the arena"):
@@ -231,7 +231,7 @@ def test_a_value_read_too_late_leaves_nothing():
         run(node, reads, residents, values, workspace)
 
     spy.run = keep
-    with pytest.raises(StaleValueError, match="step 4 runs 4, which reads 1, whose bytes have been written over"):
+    with pytest.raises(StaleValueError, match="step 4 runs 4, which reads 1, which has been overwritten"):
         execute(graph, range(5), spy, checking=True)
     del spy.early
     gc.collect()

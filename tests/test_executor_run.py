@@ -295,7 +295,7 @@ def test_an_output_that_is_lost_shows_at_the_end():
 
 
 def test_an_unsound_schedule_runs_no_step():
-    with pytest.raises(ScheduleError, match="reads 0 before it has been made"):
+    with pytest.raises(ScheduleError, match="reads 0 before it has been computed"):
         execute(chain(2), [1, 0])
 
 

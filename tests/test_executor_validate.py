@@ -165,9 +165,7 @@ def test_an_operator_that_writes_over_what_it_reads_is_always_found(chain, plan)
             for arena in (False, True):
                 found = validate(chain, plan, operators=Careless(chain, node, place), arena=arena, repeats=0)
                 assert (found.holds, found.mismatches) == (False, chain.labels[node])
-                said = (
-                    f"runs {chain.labels[node]}, which reads {chain.value_name(value)}, whose bytes it has written over"
-                )
+                said = f"runs {chain.labels[node]}, which reads {chain.value_name(value)}, which it has overwritten"
                 assert said in dict(found.rows())["values"]
                 assert found.first_difference is None
 

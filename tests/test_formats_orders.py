@@ -324,12 +324,12 @@ FAULTS = {
     "a store after the free": (acts("c A, c B, f A, s A, l A, c C"), "A is stored before step 2, but it has been"),
     "a free before the store": (acts("c A, c B, f A, c A, f A, c B, s A, l A, c C"), "A is freed before step 3, but"),
     "a store after the load": (acts("c A, c B, l A, f A, c C, s A"), "A is stored before step 3, but loaded before"),
-    "a store before the value": (acts("s A, c A, c B, l A, c C"), "A is stored before step 0, where it has not been"),
+    "a store before the value": (acts("s A, c A, c B, l A, c C"), "A is stored before step 0, but not computed"),
     "a store of an output": (acts("c A, c B, c C, s C, l C, c A"), "step 3 loads output C, which never leaves"),
     "a copy that is made and loaded at once": (acts("c A, s A, c B, l A, c A, c C, f A"), "step 2 makes A twice"),
     "a free of an output": (acts("c A, c B, c C, f C, c A"), "C is freed before step 3, but it is an output"),
-    "nothing but frees": (acts("f A"), "output C is never made; run C"),
-    "an action that cannot be run": (acts("c A, f A, c C"), "step 1 runs C, which reads B before it has been made"),
+    "nothing but frees": (acts("f A"), "output C is never computed; run C"),
+    "an action that cannot be run": (acts("c A, f A, c C"), "step 1 runs C, which reads B before it has been computed"),
     "something that is no action": ("compute A\nrun B\n", "'run B' is no action"),
     # matrices
     "R for another graph": ({"R": np.ones((2, 4))}, "R has 4 columns; the graph has 3 nodes, gradients among them"),
@@ -357,7 +357,9 @@ def test_a_fault_is_one_sentence(read, content, fault):
     message = str(error.value)
     assert "\n" not in message
     assert len(message) < 300
-    if "step 1 runs C" not in fault and "never made" not in fault:  # these are the simulator's, which knows of no file
+    if (
+        "step 1 runs C" not in fault and "never computed" not in fault
+    ):  # these are the simulator's, which knows of no file
         assert message.startswith("order.txt")
 
 

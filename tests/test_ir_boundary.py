@@ -92,7 +92,7 @@ def test_what_has_no_boundary_is_refused():
     for reader in (0, 6, -1):
         with raises(GraphError, reader=reader):
             add_boundary(graph, [reader])
-    with pytest.raises(GraphError, match="no readers"):
+    with pytest.raises(GraphError, match="readers is empty"):
         add_boundary(graph, [])
 
 

@@ -370,7 +370,7 @@ def test_names_that_are_changed_afterwards_are_checked(labels):
 @pytest.mark.parametrize(
     ("graph", "options", "fault"),
     [
-        (differentiate(graph_of([[], [0]])), {}, "the graph has a backward part already; differentiate the graph that"),
+        (differentiate(graph_of([[], [0]])), {}, "the graph already has a backward part; differentiate"),
         (graph_of([[], [0]]), {"factor": -1}, {"factor": -1}),
         (graph_of([[], [0]]), {"factor": float("nan")}, "factor is nan; give a number of 0 or more"),
         (graph_of([[], [0]]), {"factor": float("inf")}, "factor is inf; give a number of 0 or more"),

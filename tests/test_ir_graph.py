@@ -109,7 +109,7 @@ LAWS = [
     ({"forward_of": [-1, 2]}, {"at": 1, "forward_of": 2}),
     ({"forward_of": [-1, 1]}, {"at": 1, "forward_of": 1}),
     ({"forward_of": [-1, -3]}, {"at": 1, "forward_of": -3}),
-    ({"forward_of": [-2, -2]}, "no node is of the forward part; leave forward_of out"),
+    ({"forward_of": [-2, -2]}, "no node is in the forward part; omit forward_of"),
     ({"forward_of": [-2, -1]}, {"node": "1"}),
     ({"forward_of": [1, -1]}, {"node": "1"}),
     # rules for gradients, residents

@@ -203,7 +203,7 @@ def test_a_file_without_addresses_is_packed_again(plan, tmp_path):
 
 
 def test_an_arena_without_an_allocator_is_refused(plan):
-    with pytest.raises(PlanError, match='"packed_memory" of the plan goes with "allocator": "arena"'):
+    with pytest.raises(PlanError, match='"packed_memory" of the plan requires "allocator": "arena"'):
         verify(GRAPH, changed(plan, allocator=None))
 
 

@@ -208,10 +208,10 @@ def test_random_actions_keep_their_bytes(tmp_path):
     ("change", "sentence"),
     [
         (("store v1\n", ""), "step 15 loads v1, which is never stored"),
-        (("load v1\n", ""), "v1 is stored before step 2, but never loaded; take it out"),
+        (("load v1\n", ""), "v1 is stored before step 2, but never loaded; remove the store"),
         (
             ("compute v3\nstore v3\n", "store v3\ncompute v3\n"),
-            "v3 is stored before step 3, where it has not been made; store it later",
+            "v3 is stored before step 3, but not computed by then; store it later",
         ),
         (("store v1\n", "store v1\nstore v1\n"), "v1 is stored before step 2 a second time; store it once"),
         (("compute v2\n", "compute v2\nstore v1\n"), "v1 is stored before step 3 a second time; store it once"),

@@ -143,7 +143,7 @@ def test_a_start_that_is_refused_names_its_file(remat, folder):
     (folder / "start.txt").write_text("a\nc\n")
     said = remat("solve", "chain.nodes.csv", "--budget", "60%", "--start", "start.txt")
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert said.err.startswith("remat: start.txt: step 1 runs c, which reads b before it has been made")
+    assert said.err.startswith("remat: start.txt: step 1 runs c, which reads b before it has been computed")
 
 
 @pytest.mark.parametrize(

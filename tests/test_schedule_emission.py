@@ -367,7 +367,7 @@ def test_runs_are_numbered_and_read_the_newest_copy_of_an_output_the_first():
     pinned = unroll(graph_of([[], [0]], output=[True, True]), Schedule([0, 0, 1]))
     assert pinned.output.tolist() == [True, False, True]
     assert pinned.reads(2) == [0]
-    with pytest.raises(ScheduleError, match="before it has been made"):
+    with pytest.raises(ScheduleError, match="before it has been computed"):
         unroll(graph, Schedule([1, 0]))
 
 

@@ -23,9 +23,9 @@ from tests.strategies import captured_graphs, graphs, orders, rows, training_gra
 KUMAR = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
 WORDS = {
     "unknown": "; nodes are 0 to",
-    "unmade": "before it has been made",
+    "unmade": "before it has been computed",
     "once": "again, which must run only once",
-    "output": "is never made; run",
+    "output": "is never computed; run",
     "keep": "again, which is marked to be kept",
     "recompute": "which is marked to be recomputed",
 }

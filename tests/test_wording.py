@@ -71,7 +71,7 @@ FAULTS = {
     "not a loss": lambda _: ra.differentiate(_pair(), loss=[LONG]),
     "a name of a schedule": lambda _: ra.Schedule.from_names(_pair(), [LONG]),
     "read too soon": lambda _: ra.simulate(_pair(), [1, 0, 2]),
-    "never made": lambda _: ra.simulate(_pair(), [0, 1]),
+    "never computed": lambda _: ra.simulate(_pair(), [0, 1]),
     "once, twice": lambda _: ra.simulate(_pair(once=[True, False, False]), [0, 0, 1, 2]),
     "kept, again": lambda _: ra.simulate(_pair(mark=[1, 0, 0]), [0, 0, 1, 2]),
     "a count of a node that runs once": lambda _: ra.schedule.mirror_schedule(

@@ -282,8 +282,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             refuse(
                 self,
                 (own >= 0) & (own != of_chain),
-                "buffer {name} has the fixed {what!w} {own}, but is written over, or by, a buffer with the fixed "
-                "{what!w} {of_chain}; give both one {what!w}",
+                "buffer {name} has the fixed {what!w} {own}, but overwrites, or is overwritten by, a buffer with the "
+                "fixed {what!w} {of_chain}; give both the same {what!w}",
                 what=what,
                 own=own,
                 of_chain=of_chain,
@@ -309,13 +309,13 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         under = self.over  # -1 is masked by `overwriting`
         twice = np.flatnonzero(np.bincount(under[overwriting]) > 1)
         for wrong, fault in (
-            (np.isin(under, twice), "which another buffer is also written over"),
+            (np.isin(under, twice), "which another buffer also overwrites"),
             (self.size[under] != self.size, "which has another size"),
             (self.end[under] > self.begin + 1, "which is read later"),
             (self.end[under] <= self.begin, "which is already freed"),
             (self.begin[under] >= self.begin, "which does not exist before"),
         ):
-            refuse(self, overwriting & wrong, "buffer {name} cannot be written over {under}, {fault!w}", fault=fault)
+            refuse(self, overwriting & wrong, "buffer {name} cannot overwrite {under}, {fault!w}", fault=fault)
 
 
 def fullest_step(begin: Int64, end: Int64, size: Int64) -> tuple[int, int]:
@@ -366,7 +366,7 @@ def check_arena(buffers: Buffers) -> None:
     refuse(
         buffers,
         buffers.arena > 0,
-        "buffer {name} belongs to arena {arena}, and there is arena 0 only; give the capacity of each arena "
+        "buffer {name} belongs to arena {arena}, but there is only arena 0; give the capacity of each arena "
         "(pack_arenas, or --capacity more than once)",
         arena=buffers.arena,
     )
@@ -513,7 +513,7 @@ class Allocation:
             alignment=self.alignment,
         )
         elsewhere = (buffers.over >= 0) & (self.offset != self.offset[buffers.over])
-        refuse(buffers, elsewhere, "buffer {name} is written over {under}, but lies elsewhere")
+        refuse(buffers, elsewhere, "buffer {name} overwrites {under}, but has another offset")
         check_overlaps(
             buffers,
             np.arange(len(buffers)),

@@ -70,7 +70,7 @@ class Reservation(Result):
         """Read the JSON record of a plan with this peak, without addresses; PlanError if a number is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
-            raise PlanError('"packed_memory" of the plan goes with "allocator": "arena", which it does not have')
+            raise PlanError('"packed_memory" of the plan requires "allocator": "arena"')
         if allocator == PEAK:
             return cls(PEAK, peak, peak, peak)
         arena = allocator == ARENA

@@ -75,7 +75,7 @@ class SplitAllocation:
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError("unknown arena {arena!r}; {known!w}", arena=arena, known=_known(self.capacities))
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
-        refuse(self.buffers, apart, "buffer {name} is written over {under}, but lies in another arena")
+        refuse(self.buffers, apart, "buffer {name} overwrites {under}, but is in another arena")
         members = np.flatnonzero(self.arena == arena)
         buffers = _subset(self.buffers, members)
         rounded, offset = buffers.rounded(self.alignment), self.offset[members]
@@ -426,8 +426,8 @@ class _ArenaRow:
             live = self.by_size(members[(begin <= step) & (step < end)].tolist())
             down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
-                "at step {step} the buffers need {most:,} bytes{down!w}, and {where!w} {room:,}; the largest "
-                "there: {largest!w}; give more, or another schedule",
+                "at step {step} the buffers need {most:,} bytes{down!w}, but {where!w} {room:,}; the largest: "
+                "{largest!w}; give more, or another schedule",
                 step=step,
                 most=most,
                 down=down,

@@ -110,14 +110,14 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
     node = int(graph.producer[y])
     if x not in graph.reads(node):
         raise AllocationError(
-            "{written!w} cannot be written over {read!w}, which {name} does not read",
+            "{written!w} cannot overwrite {read!w}, which {name} does not read",
             written=written,
             read=read,
             name=graph.labels[node],
         )
     if graph.memory[y] != graph.memory[x]:
         raise AllocationError(
-            "{written!w} cannot be written over {read!w}; they have {size} and {read_size} bytes, but must have the "
+            "{written!w} cannot overwrite {read!w}; they have {size} and {read_size} bytes, but must have the "
             "same size",
             written=written,
             read=read,
@@ -174,7 +174,7 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
-                "the in-place table gives {place!w} for {name!r}; give the place of a read, from 0",
+                "the in-place table gives {place!w} for {name!r}; give the index of a read, from 0",
                 place=place,
                 name=name,
             )
@@ -211,7 +211,7 @@ def _check_operations(
         plain = _plain(name)
         counts = [count for op, count in max_reads.items() if _plain(op) == plain]
         if counts and max(explicit[plain], default=-1) >= max(counts):
-            remedy = "give a place below {n_reads}" if max(counts) else "leave it out"
+            remedy = "give an index below {n_reads}" if max(counts) else "leave it out"
             raise AllocationError(
                 "the in-place table gives {place} for {name!r}, which has at most {n_reads:read}; " + remedy,
                 place=max(explicit[plain]),
@@ -225,7 +225,7 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
     y, x = graph.value_name(written), graph.value_name(read)
     if graph.output[read]:
         return AllocationError(
-            "{written} cannot be written over {read}, an output, which stays live to the end; leave the pair out",
+            "{written} cannot overwrite {read}, an output, which stays live to the end; leave the pair out",
             written=y,
             read=x,
         )
@@ -234,7 +234,7 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
     for later in range(step + 1, int(lifetimes.end[instance])):
         if read in graph.reads(int(order[later])):
             return AllocationError(
-                "{written} cannot be written over {read} at step {step}: {reader} reads it at step {later}; leave the "
+                "{written} cannot overwrite {read} at step {step}: {reader} reads it at step {later}; leave the "
                 "pair out",
                 written=y,
                 read=x,
@@ -244,14 +244,13 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
             )
     if read in simulation.stores:
         return AllocationError(
-            "{written} cannot be written over {read} at step {step}, since it is copied to the host; leave the pair "
-            "out",
+            "{written} cannot overwrite {read} at step {step}, since it is copied to the host; leave the pair out",
             written=y,
             read=x,
             step=step,
         )
     return AllocationError(
-        "{written} cannot be written over {read}, which another value is also written over; leave one of them out",
+        "{written} cannot overwrite {read}, which another value also overwrites; leave one of them out",
         written=y,
         read=x,
     )

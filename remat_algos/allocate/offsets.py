@@ -1,4 +1,4 @@
-"""Pack buffers into a small arena: dynamic storage allocation, as two-dimensional strip packing."""
+"""Pack buffers into a small arena: dynamic storage allocation."""
 
 from __future__ import annotations
 

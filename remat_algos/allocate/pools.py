@@ -66,7 +66,7 @@ class PoolRun:
         for field in ("used", "reserved", "ties", "segment", "offset"):
             object.__setattr__(self, field, frozen(getattr(self, field), np.int64, field))
         if self.used.size != self.reserved.size or self.segment.size != self.offset.size:
-            raise AllocationError("the steps or the buffers of a run do not match; give one entry for each in all")
+            raise AllocationError("the arrays of a run differ in length; give one entry per step or per buffer")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +104,7 @@ class PoolUse:
         steps, size = self.trace.steps, self.trace.size.size
         if any(run.used.size != steps or run.segment.size != size for run in self.runs):
             raise AllocationError(
-                "a run is not one of this trace, which has {steps:d} steps and {size!w} buffers", steps=steps, size=size
+                "a run does not match the trace, which has {steps:d} steps and {size!w} buffers", steps=steps, size=size
             )
 
     @property
@@ -382,7 +382,7 @@ def _use(
         if diverged >= 0:
             raise AllocationError(
                 "buffer {diverged:d} of {size:d} bytes lies at {real:d}, where {allocator} had no chunk for it; "
-                "are requests, frees and addresses of the same run?",
+                "are requests, frees and addresses from the same run?",
                 diverged=diverged,
                 size=trace.size[diverged],
                 real=real[diverged],
@@ -408,7 +408,7 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
         raise AllocationError(
             "buffers {i} and {j} lie at {address} and {next_address}, where their chunks of {size}"
             " and {next_size} bytes overlap while both are live; {allocator} gives no such addresses; are "
-            "they of the same run?",
+            "they from the same run?",
             i=i,
             j=j,
             address=address[i],

@@ -68,7 +68,7 @@ def share_storage(
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
     frees[rounded.over[~fresh]] = False  # it passes on its block
-    ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last to begin first
+    ends = np.lexsort((-rounded.begin, rounded.end))  # ties: last begun first
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for ratio in _match_ranges(rounded.size) if match_range is None else (match_range,):

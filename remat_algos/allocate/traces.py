@@ -131,4 +131,4 @@ class Trace:
         if (late[~event[freed]] > freed).any():
             raise AllocationError("a buffer of the trace is freed before it is requested")
         if self.event.size > 1 and (np.diff(2 * self.step + (self.event < 0)) < 0).any():
-            raise AllocationError("at a step of the trace a buffer is requested after another was freed")
+            raise AllocationError("at a step of the trace a request follows a free; put requests first")

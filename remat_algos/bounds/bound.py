@@ -24,7 +24,7 @@ TWO_PATHS, RESULTS = "two paths", "results"
 MAX_STARTS = 1000
 # Records with a higher price are refused; `LinkCuts` uses at most 1e6 times the compute of one pass.
 MAX_RECORDED = 1e30
-BOUND_OF_ANOTHER = '"bound" in the details of the plan goes with another "bound_source"'
+BOUND_OF_ANOTHER = '"bound" in the details of the plan does not match "bound_source"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def check_moment(graph: ComputationGraph, nodes: Sequence[int]) -> None:
     """Raise ArgumentError unless all nodes are needed nodes of the graph."""
     for node in nodes:
         if not 0 <= node < graph.n_nodes or not graph.needed[node]:
-            raise ArgumentError("node {node} is not needed; the moment of a bound is that of a needed node", node=node)
+            raise ArgumentError("node {node} is not needed; give a needed node", node=node)
 
 
 def _is_price(number: Any) -> bool:

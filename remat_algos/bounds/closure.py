@@ -193,9 +193,10 @@ class ClosureCuts:
     @cached_property
     def bits(self) -> int:
         """Exponent q of the cost unit 2**-q in the kernel."""
-        parts = self.graph.n_values + 2  # upper limit of the terms of a sum
+        parts = self.graph.n_values + 2  # maximum number of terms
         bits = 61 - self.graph.needed_compute.bit_length() - parts.bit_length()
-        return bits - min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
+        # Leave room for prices, which may exceed all costs.
+        return bits - min(16, max(bits - 8, 0))
 
     @cached_property
     def search(self) -> ClosureSearch:

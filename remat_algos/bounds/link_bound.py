@@ -157,7 +157,7 @@ class _PricedMoment:
         byte = Fraction(prices.byte)
         early, late = 1 - sum((price for _, price in out), Fraction()), 1 - Fraction(prices.into)
         if min(early, late, byte, *(price for _, price in out)) < 0:
-            raise ArgumentError("prices of the link sum up to more than 1; each is at least 0")
+            raise ArgumentError("prices of the link are negative, or sum to more than 1")
         rate = sum((np.where(self.begin[values] >= start, float(price), 0.0) for start, price in out), np.zeros(1))
         keep = float(byte) * graph.memory[values]
         load = np.where(self.leaving[values], rate * out_time[values] + prices.into * in_time[values], inf)

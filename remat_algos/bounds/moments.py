@@ -172,7 +172,7 @@ def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
             raise ArgumentError(
-                "node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next", u=u, v=v
+                "node {u} is not an ancestor of node {v}; each node must be an ancestor of the next", u=u, v=v
             )
     return chain
 

@@ -75,7 +75,7 @@ class ThreadEngine:
                 self._move(value, array, offset, after)
             except BaseException as caught:
                 error = caught
-            del job, array  # a waiting thread may free
+            del job, array  # lets waiting threads free it
             for waiting in ended:
                 waiting.put(error)
 
@@ -174,8 +174,8 @@ class HostCopies:
         if allowed is not None and self._capacity > allowed:
             amount, where = (self._peak, "") if self._peak > allowed else (self._capacity, " in one piece")
             raise OutOfMemoryError(
-                "the copies take {amount:,} bytes of the host{where!w} where {allowed:,} are allowed; allow more,"
-                " or take a schedule with fewer loads",
+                "the copies need {amount:,} bytes of host memory{where!w}, but {allowed:,} are allowed; allow more, or "
+                "use a schedule with fewer loads",
                 amount=amount,
                 where=where,
                 allowed=allowed,
@@ -189,8 +189,8 @@ class HostCopies:
             if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
                 raise
             raise OutOfMemoryError(
-                "the copies take {capacity:,} bytes of the host, which it does not have; take a schedule with "
-                "fewer loads",
+                "the copies need {capacity:,} bytes of host memory, which are not available; use a schedule with fewer "
+                "loads",
                 capacity=self._capacity,
                 requested=self._capacity,
             ) from None

@@ -305,8 +305,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(elsewhere[0])
         below = int(buffers.over[i])
         raise AllocationError(
-            "buffer {name} lies at {offset}, and {below} at {below_offset}, over which it is written; give both one "
-            "offset",
+            "buffer {name} at {offset} overwrites buffer {below} at {below_offset}; give both the same offset",
             name=buffers.name(i),
             offset=offset[i],
             below=buffers.name(below),

@@ -73,8 +73,8 @@ class RunLoop:
         self.simulation, self.step, self.node = simulation, -1, -1
         self._on, self._operators, self._keys = on, operators, keys
         self._checking, self._timed = checking, timed
-        # By instance; the instance that serves reads of each value; by node.
-        self._arrays: dict[int, Array] = {}
+        self._arrays: dict[int, Array] = {}  # by instance
+        # By value: the instance that serves reads. By node: residents.
         self._newest = [-1] * simulation.graph.n_values
         self._residents: list[tuple[Array, ...]] = []
         self._resident = 0
@@ -233,7 +233,7 @@ class RunLoop:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
                 step = int(self.simulation.lifetimes.made_at[i])
-                raise self._stale(x, "whose bytes have been written over since step {made_at} made it", made_at=step)
+                raise self._stale(x, "which has been overwritten since step {made_at} computed it", made_at=step)
 
     def _check_reads_after(
         self, values: list[int], reads: tuple[Array, ...], served: list[int], computed: range
@@ -243,7 +243,7 @@ class RunLoop:
         replaced = {over[keys[i]] for i in computed}
         for x, array, i in zip(values, reads, served, strict=True):
             if keys[i] not in replaced and _word(self._operators.checksum(array)) != self._sums[i]:
-                raise self._stale(x, "whose bytes it has written over")
+                raise self._stale(x, "which it has overwritten")
 
     def _missing(self, reads: list[int]) -> StaleValueError:
         x = next(x for x in reads if self._newest[x] not in self._arrays)
@@ -267,11 +267,11 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
         nbytes = getattr(array, "nbytes", None)
         if nbytes is None:
             raise BackendError(
-                "the operators give no array for resident {name}; the graph says {size:,} bytes", name=name, size=size
+                "the operators give no array for resident {name}; expected {size:,} bytes", name=name, size=size
             )
         if nbytes != size:
             raise BackendError(
-                "the operators give an array of {nbytes:,} bytes for resident {name}; the graph says {size:,} bytes",
+                "the operators give an array of {nbytes:,} bytes for resident {name}; expected {size:,} bytes",
                 nbytes=int(nbytes),
                 name=name,
                 size=size,
@@ -471,7 +471,7 @@ def execute(
             copies.close()
         loop.release()
         del loop
-        with suppress(Exception):  # kernels may still write
+        with suppress(Exception):  # kernels may still be running
             on.synchronize()
         if memory is not None:
             # Closed again: the first time, the run still had references to memory.
@@ -502,7 +502,7 @@ def _memory(on: Backend, allocation: Allocation | None, limit: int | None, check
         return TrackingMemory(on, limit, checking) if on.name == "numpy" else PoolMemory(on, limit, checking)
     if allocation.size > checked_limit(limit):
         raise OutOfMemoryError(
-            "the arena takes {requested:,} bytes where {free:,} are allowed; allow more, or take a schedule with a "
+            "the arena needs {requested:,} bytes, but {free:,} are allowed; allow more, or use a schedule with a "
             "lower peak",
             requested=allocation.size,
             free=limit or 0,
@@ -530,7 +530,7 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     # The memory of a machine cannot be increased.
     remedy = "allow more" if error.free >= 0 else "divide all sizes"
     return OutOfMemoryError(
-        "{where!w}, which asks for {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "
+        "{where!w}, which requests {requested:,} bytes{left!w}: {error!w}; this schedule needs {peak:,} at its peak, "
         "so {remedy!w}, or take one with a lower peak",
         where=loop.where(),
         left=left,

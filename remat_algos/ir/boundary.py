@@ -53,7 +53,7 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
     ('boundary', [1, 2], [0, 3])
     """
     if graph.forward_of is None:
-        raise GraphError("the graph has no backward part; a boundary stands between the forward part and that")
+        raise GraphError("the graph has no backward part; a boundary separates the two parts")
     n, x = graph.n_nodes, graph.n_values
     reader = _tangent_readers(graph) if readers is None else _checked(graph, readers)
     outputs = np.flatnonzero(graph.output & graph.forward[graph.producer])
@@ -108,10 +108,10 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
     for reader in as_list(readers, "readers"):
         node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)
         if node is None or not 0 <= node < graph.n_nodes or graph.forward[node]:
-            raise GraphError("{reader!r} is no backward node; give ids of nodes that read a gradient", reader=reader)
+            raise GraphError("{reader!r} is not a backward node; give ids of nodes that read a gradient", reader=reader)
         reads_tangent[node] = True
     if not reads_tangent.any():
-        raise GraphError("there are no readers; leave them out, or give ids of nodes that read a gradient")
+        raise GraphError("readers is empty; omit it, or give ids of nodes that read a gradient")
     return reads_tangent
 
 

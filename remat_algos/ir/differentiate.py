@@ -79,7 +79,7 @@ def differentiate(
     ['a', 'b', 'c', 'grad(c)', 'grad(b)', 'grad(a)']
     """
     if graph.forward_of is not None:
-        raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
+        raise GraphError("the graph already has a backward part; differentiate the original graph")
     if not 0 <= factor < float("inf"):
         raise about("factor", GraphError("factor is {factor}; give a number of 0 or more, such as 2", factor=factor))
     if isinstance(loss, str):

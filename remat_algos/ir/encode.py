@@ -70,7 +70,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     ([2], [0, 400, 0])
     """
     if graph.forward_of is not None:
-        raise GraphError("the graph has a backward part already; encode the graph that it was made from")
+        raise GraphError("the graph already has a backward part; encode the original graph")
     if not 1 < bits <= 64:
         raise about(
             "element_bits",

@@ -722,7 +722,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         )
         raise GraphError(wrong, at=at, forward_of=forward_of[at])
     if backward.all():
-        raise GraphError("no node is of the forward part; leave forward_of out")
+        raise GraphError("no node is in the forward part; omit forward_of")
     from_backward = backward[graph.producer][graph.read_indices]
     reader = ~backward[row_of(graph.read_indptr)]
     if (from_backward & reader).any():

@@ -128,7 +128,7 @@ class Labels:
         value_indptr = frozen(value_indptr, np.int64, "value_indptr")
         nodes = self.of_nodes(value_indptr.shape[0] - 1)
         if len(nodes) != value_indptr.shape[0] - 1:
-            wrong = "the names are of {n_names} nodes, value_indptr of {n_nodes}"
+            wrong = "there are names for {n_names} nodes, but value_indptr has {n_nodes}"
             raise GraphError(wrong, n_names=len(nodes), n_nodes=value_indptr.shape[0] - 1)
         counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
@@ -421,7 +421,7 @@ def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, pro
     read = np.isin(node * n_values + saved, reader * n_values + read_indices)
     if not (own | read).all():
         at = int(np.argmin(own | read))
-        wrong = "the gradient of {name} saves value {saved}, which the node neither reads nor makes"
+        wrong = "the gradient of {name} saves value {saved}, which the node neither reads nor computes"
         raise GraphError(wrong, name=labels[int(node[at])], saved=saved[at])
 
 

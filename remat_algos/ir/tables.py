@@ -337,7 +337,7 @@ class _Assembly:
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """Return amounts as an array after checking sign and sum exactly; `minimum` -1 allows -1 for none."""
+        """Return amounts as an array after an exact check of signs and sum; with a `minimum` of -1, -1 means none."""
         lowest = min((amount for amount in amounts if amount != minimum), default=0)
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0

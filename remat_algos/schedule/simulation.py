@@ -112,7 +112,11 @@ class Simulation:
         ):
             if not np.array_equal(actual, computed):
                 step = len(self.schedule)
-                raise ScheduleError("these are not the figures of the schedule; call simulate(graph, order)", step, -1)
+                raise ScheduleError(
+                    "the arrays do not match the schedule; call simulate(graph, order)",
+                    step,
+                    -1,
+                )
         object.__setattr__(self, "lifetimes", expected.lifetimes)
         object.__setattr__(self, "memory_trace", expected.memory_trace)
 
@@ -461,7 +465,7 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
     if law == kernel.NEVER_COMPUTED:
         name = graph.labels[maker]
         return ScheduleError(
-            "output {value_name} is never made; run {name}", step=step, node=maker, value_name=value, name=name
+            "output {value_name} is never computed; run {name}", step=step, node=maker, value_name=value, name=name
         )
     if law == kernel.UNKNOWN_STEP:
         return ScheduleError(
@@ -472,15 +476,15 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
             last=len(schedule) - 1,
         )
     template = {
-        kernel.LOADED_UNMADE: "step {step} loads {value_name} before it has been made",
-        kernel.STORED_UNMADE: "{value_name} is stored before step {step}, where it has not been made; store it later",
-        kernel.LOADED_OUTPUT: "step {step} loads output {value_name}, which never leaves; take the load out",
+        kernel.LOADED_UNMADE: "step {step} loads {value_name} before it has been computed",
+        kernel.STORED_UNMADE: "{value_name} is stored before step {step}, but not computed by then; store it later",
+        kernel.LOADED_OUTPUT: "step {step} loads output {value_name}, which never leaves the device; remove the load",
     }.get(law)
     if template is not None:
         return ScheduleError(template, step=step, node=maker, value_name=value)
     node = int(schedule.order[step])
     return ScheduleError(
-        "step {step} runs {name}, which reads {value_name} before it has been made",
+        "step {step} runs {name}, which reads {value_name} before it has been computed",
         step=step,
         node=node,
         name=graph.labels[node],
@@ -515,7 +519,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
             )
         if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                "{value} of step {step} lingers, which neither runs {name} nor loads it",
+                "{value} of step {step} lingers, but the step neither runs {name} nor loads it",
                 value=name,
                 name=graph.labels[node],
                 step=step,
@@ -524,7 +528,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
 
 
 def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
-    loaded = {value: step for step, value in reversed(schedule.loads.tolist())}  # the first load of each value
+    loaded = {value: step for step, value in reversed(schedule.loads.tolist())}  # first load of each value
     placed = set[int]()
     for step, value in schedule.stores.tolist():
         if not 0 <= value < graph.n_values:
@@ -542,7 +546,7 @@ def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
         if value in placed:
             raise error("{name} is stored before step {step} a second time; store it once")
         if value not in loaded:
-            raise error("{name} is stored before step {step}, but never loaded; take it out")
+            raise error("{name} is stored before step {step}, but never loaded; remove the store")
         if step > loaded[value]:
             raise error(
                 "{name} is stored before step {step}, but loaded before step {load}; store it earlier",
@@ -575,7 +579,7 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
         )
     if law == kernel.RECOMPUTE_MARK:
         raise ScheduleError(
-            "step {step:d}, {reader}, reads what the first run of {name} made, which is marked to be recomputed",
+            "step {step:d} runs {reader}, which reads the first run of {name}, which is marked to be recomputed",
             reader=graph.labels[int(schedule.order[step])],
             name=graph.labels[node],
             step=step,

@@ -81,7 +81,7 @@ class TreeDecomposition(Bags):
             )
         if fault == kernel.NO_TREE:
             raise GraphError(
-                "bag {bag:d} hangs on {parent}, which makes no tree with one root, whose parent is -1",
+                "bag {bag:d} has the parent {parent}; parents must form a tree with one root, whose parent is -1",
                 bag=bag,
                 parent=self.parent[bag],
             )
@@ -242,7 +242,7 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(
-                "edge {i} {j} of the tree leaves the bags, which are 0 to {last}", i=i, j=j, last=n_bags - 1
+                "edge {i} {j} of the tree names an unknown bag; bags are 0 to {last}", i=i, j=j, last=n_bags - 1
             )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(
@@ -363,7 +363,7 @@ class PathDecomposition(Bags):
         if wrong.size:
             v = int(wrong[0])
             raise GraphError(
-                "vertex {v!w} is in the bags {first:d} to {last:d}; give a first from 0 and a last from it",
+                "vertex {v!w} has bags {first:d} to {last:d}; need 0 <= first <= last",
                 v=v,
                 first=first[v],
                 last=last[v],

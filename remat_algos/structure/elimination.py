@@ -82,7 +82,7 @@ class UndirectedGraph:
             )
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         both = np.concatenate([pairs, pairs[:, ::-1]])
-        # np.unique hashes, which takes fifty times as long on a million edges.
+        # np.unique uses a hash table, which takes fifty times as long on a million edges.
         keys = np.sort(both[:, 0] << 32 | both[:, 1])
         keys = keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]
         indptr = np.searchsorted(keys, np.arange(n_vertices + 1) << 32)

@@ -331,7 +331,7 @@ class LowerSetFamily:
             at = row_of(indptr)
             inside = not rows.size or (0 <= rows.min() <= rows.max() < len(self))
             if not inside or (sizes[rows] != sizes[at] + 1).any() or (words[at] & ~words[rows]).any():
-                raise GraphError("covers must name for each row the rows that contain it and one node more")
+                raise GraphError("covers must list for each row the supersets with one more node")
             object.__setattr__(self, "covers", (indptr, rows))
 
     @classmethod
