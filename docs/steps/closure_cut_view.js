@@ -25,8 +25,12 @@ const view = {
     { name: "arcs of the network: flow of capacity", draw: drawArcs },
   ],
   start: (graph, { node, limit }) => {
-    const v = graph.names.indexOf(node);
-    if (v < 0) throw new InputError(`No node is called “${node}”; name a node of the graph as v.`);
+    let v = graph.names.indexOf(node);
+    if (v < 0 && node === "best") {
+      const bounds = graph.names.map((_, u) => record(priceSweep(graph, u, limit)).result.overhead ?? Infinity);
+      v = bounds.indexOf(Math.max(...bounds));
+    }
+    if (v < 0) throw new InputError(`No node is named “${node}”; v is a node of the graph, or best.`);
     return priceSweep(graph, v, limit);
   },
   prepare: (graph, frames, result) => { // one scale for all steps

@@ -14,7 +14,7 @@ const sum = (amounts, set) => members(set).reduce((total, v) => total + amounts[
 function readGraph(text, maxNodes) {
   const named = new Map(), edges = [];
   const node = (name) => {
-    if (!/^[\p{L}\p{N}_]{1,8}$/u.test(name)) throw new InputError(`“${name}” is no name of a node; use up to eight letters and digits.`);
+    if (!/^[\p{L}\p{N}_]{1,8}$/u.test(name)) throw new InputError(`“${name}” is not a node name; use up to eight letters, digits or underscores.`);
     if (!named.has(name)) named.set(name, { name, bytes: 1, cost: 1, sized: false, reads: new Set() });
     return named.get(name);
   };
@@ -31,7 +31,7 @@ function readGraph(text, maxNodes) {
       Object.assign(each, { sized: true, bytes: Number(parts[2]), cost: Number(parts[3] ?? 1) });
     }
   }
-  if (!named.size) throw new InputError("There is no node; write edges such as a>b b>c.");
+  if (!named.size) throw new InputError("The graph is empty; write edges such as a>b b>c.");
   if (named.size > maxNodes) throw new InputError(`The graph has ${named.size} nodes; this page takes up to ${maxNodes}.`);
   const ordered = topological([...named.values()]);
   ordered.forEach((each, v) => { each.id = v; for (const u of each.reads) edges.push([u.id, v]); });

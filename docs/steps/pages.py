@@ -100,7 +100,7 @@ PAGES = {
             "the greatest of all v."
         ),
         "nodes": 10,
-        "options": [{"name": "node", "label": "node v"}, {"name": "limit", "label": "limit B in bytes"}],
+        "options": [{"name": "node", "label": "node v, or best"}, {"name": "limit", "label": "limit B in bytes"}],
         "examples": [
             {
                 "name": "two layers with their gradients",

@@ -77,7 +77,7 @@
   }
 
   function whole(label, value) {
-    if (!/^\d{1,6}$/.test(value.trim())) throw new InputError(`“${value}” is no ${label}; give a whole number from 0 on.`);
+    if (!/^\d{1,6}$/.test(value.trim())) throw new InputError(`${label} is “${value}”; give a whole number, 0 or more.`);
     return Number(value);
   }
 
