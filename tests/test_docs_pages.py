@@ -16,6 +16,7 @@ import pytest
 
 import remat_algos as ra
 from docs import console, measured_figures, zoo
+from docs.artifact import ITEMS
 from docs.page_parts import solver_page
 from docs.reproductions.__main__ import main as reproduce
 from docs.reproductions.registry import list_papers
@@ -73,6 +74,29 @@ def test_commands_on_the_page_say_what_it_shows(name, monkeypatch):
     monkeypatch.setattr(subprocess, "run", run_here)
     assert "this is a bug" not in PAGES[name]
     assert console.timeless(console.renewed(PAGES[name])) == console.timeless(PAGES[name])
+
+
+FENCE = re.compile(
+    r"(?P<mark><!-- [^\n]* -->\n)?^(?P<ticks>`{3,})(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("path", [console.README, *FILES], ids=lambda path: path.relative_to(DOCS.parent).as_posix())
+def test_outputs_that_no_test_runs_are_those_of_a_record(path):
+    """A plain block is a part of docs/results, is renewed by an item of docs/artifact.py or a script, or is a file."""
+    text = path.read_text(encoding="utf-8")
+    records = [record.read_text(encoding="utf-8") for record in (DOCS / "results").glob("*.txt")]
+    renewed = path.relative_to(DOCS.parent).as_posix() in {item.prints for item in ITEMS}
+    written = [part.span() for part in re.finditer(r"<!-- ([\w ]+) -->\n.*?<!-- end \1 -->", text, re.DOTALL)]
+    files = [content for _, content in console.WRITTEN.findall(text)]
+    for block in FENCE.finditer(text):
+        shown = block["kind"] not in ("", "text") or re.match("<!-- (file|adds|changes|command)", block["mark"] or "")
+        commands_alone = all(re.match(r"(python|cibuildwheel) |$", line) for line in block["body"].split("\n"))
+        if shown or commands_alone or renewed or block["body"] in files:
+            continue
+        inside = any(begin <= block.start() < end for begin, end in written)
+        assert inside or any(block["body"] in record for record in records), block["body"]
 
 
 @pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(commands.__path__)])
