@@ -209,6 +209,7 @@ ITEMS = (
         "benchmarks",
         "seconds of",
         "python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page",
+        files=("docs/results/benchmarks.txt",),
         pages=(BENCHMARKS,),
         times=ROWS,
     ),
@@ -460,7 +461,8 @@ def outputs(item: Item, known: dict[str, str]) -> str:
     shown = [path for path in files if path in known or path.startswith("docs/results/") or path.endswith(".md")]
     shown = shown or files[:1]
     if item.pages == (BENCHMARKS,):
-        return f"{item.claim} {', '.join(link(f'{BENCHMARKS}#{name}', name) for name in sections())}"
+        shown = [*(link(f"{BENCHMARKS}#{name}", name) for name in sections()), *(link(path) for path in files)]
+        return f"{item.claim} {', '.join(shown)}"
     links = [link(path, known.get(path, item.claim)) for path in shown]
     pages = [*item.pages, *([item.prints] if item.prints else [])]
     if pages:

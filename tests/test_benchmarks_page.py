@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import page as pages
 from tests.benchmarks import quality
-from tests.benchmarks.page import COPIES, PAGE, QUALITY, Row, own_sections, page, write_section
+from tests.benchmarks.page import COPIES, PAGE, QUALITY, RECORD, Row, own_sections, page, record, write_section
 from tests.benchmarks.wanted import SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,9 @@ def ids():
 def test_the_page_is_what_the_benchmarks_write(ids):
     """`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes it."""
     assert len(ids) > 10
-    assert outline(PAGE.read_text(encoding="utf-8")) == outline(page([Row.of(test) for test in ids], "this machine"))
+    rows = [Row.of(test) for test in ids]
+    assert outline(PAGE.read_text(encoding="utf-8")) == outline(page(rows, "this machine"))
+    assert outline(RECORD.read_text(encoding="utf-8")) == outline(record(rows, "this machine"))
 
 
 def test_every_wanted_time_is_that_of_a_benchmark(ids):
@@ -55,7 +57,7 @@ def test_the_page_has_its_date_and_commit_and_no_wanted_time_above_three_times_t
     )
     wanted = {(row.file, row.title): row.info["wanted_s"] for row in map(Row.of, ids) if "wanted_s" in row.info}
     assert len(wanted) > 40
-    for section in text.split("\n## ")[1:]:
+    for section in f"\n{RECORD.read_text(encoding='utf-8')}{text}".split("\n## ")[1:]:
         for line in re.findall(r"^\| (.*) \|$", section, re.MULTILINE)[2:]:
             title, _, time, *_ = line.split(" | ")
             limit = wanted.pop((section.partition("\n")[0], title), 0)

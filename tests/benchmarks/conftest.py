@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import quality
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import PAGE, Row, own_sections, page, write_section
+from tests.benchmarks.page import PAGE, RECORD, Row, own_sections, page, record, write_section
 
 ROWS = pytest.StashKey[list[Row]]()
 SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
@@ -93,4 +93,6 @@ def pytest_sessionfinish(session, exitstatus):
     stash = session.config.stash
     if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and stash[ROWS]:
         kept = own_sections(PAGE.read_text(encoding="utf-8"))
-        PAGE.write_text(page(stash[ROWS], str(Occasion.now(stash[LOAD])), stash[SKIPPED_FILES], kept), encoding="utf-8")
+        where = str(Occasion.now(stash[LOAD]))
+        PAGE.write_text(page(stash[ROWS], where, stash[SKIPPED_FILES], kept), encoding="utf-8")
+        RECORD.write_text(record(stash[ROWS], where), encoding="utf-8")

@@ -10,6 +10,9 @@ from docs.page_parts import table
 from tests.benchmarks.wanted import SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+RECORD = PAGE.parent / "results" / "benchmarks.txt"
+COMMAND = "python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page"
+SHOWN = ("executor", "files", "models", "search", "simulation", "solvers", "startup")  # the record has the others
 QUALITY, COPIES = "## quality", "## copies"
 """Headings of the last sections, each of which a command of its own writes."""
 COLUMNS = ("benchmark", "nodes", "time", "more")
@@ -19,7 +22,8 @@ HEAD = """\
 CPU time of whole calls, the fastest of several rounds after one that is not counted; for the command line, CPU time of
 whole processes. A time or figure is **missed** if it is above what the project wants (`tests/benchmarks/wanted.py`).
 `python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, except for its last two
-sections.
+sections. [benchmarks.txt](results/benchmarks.txt) has the rows of parts of solvers: lower bounds, chains, `echo`, live
+sets, lower sets, moments, offsets, pools, and separators.
 """
 UNNOTED = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # keys of `extra_info` that the page omits
 UNNOTED |= {"plans_simulated", "method", "proven", "buffers", "lower_sets", "formula_overhead", "points"}
@@ -97,15 +101,28 @@ class Row:
 
 
 def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | None = None, others: str = "") -> str:
-    """The whole page: a table for each file; before them, how many missed their figure, and what was not run."""
+    """The whole page: a table for each file that is shown; before them, what was missed and what was not run."""
     missed = sum(bool(row.missed()) for row in rows)
     not_run = [f"{row.file}: {row.title} ({row.skipped})" for row in rows if row.skipped]
     not_run += [f"{file} ({reason})" for file, reason in (skipped_files or {}).items()]
     lines = [HEAD, f"Measured on {where}.", "", missed_line(missed, len(rows))]
     lines += ["", f"Not run: {'; '.join(not_run) or 'nothing'}."]
+    lines += tables(row for row in rows if row.file in SHOWN)
+    return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
+
+
+def record(rows: Sequence[Row], where: str) -> str:
+    """The tables that the page leaves out, and where they were measured."""
+    lines = tables(row for row in rows if row.file not in SHOWN)
+    return "\n".join([*lines[1:], "", f"Measured on {where} (`{COMMAND}`).", ""])
+
+
+def tables(rows: Iterable[Row]) -> list[str]:
+    """Lines of a table for each file."""
+    lines = []
     for file, of_file in groupby(rows, lambda row: row.file):
         lines += ["", f"## {file}", "", table(COLUMNS, (row.cells() for row in of_file))]
-    return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
+    return lines
 
 
 def missed_line(missed: int, rows: int) -> str:
