@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import page as pages
 from tests.benchmarks import quality
-from tests.benchmarks.page import COPIES, PAGE, QUALITY, RECORD, Row, own_sections, page, record, write_section
+from tests.benchmarks.page import COPIES, PAGE, QUALITY, RECORD, Row, own_sections, page, record_text, write_section
 from tests.benchmarks.wanted import SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -43,7 +43,7 @@ def test_the_page_is_what_the_benchmarks_write(ids):
     assert len(ids) > 10
     rows = [Row.of(test) for test in ids]
     assert outline(PAGE.read_text(encoding="utf-8")) == outline(page(rows, "this machine"))
-    assert outline(RECORD.read_text(encoding="utf-8")) == outline(record(rows, "this machine"))
+    assert outline(RECORD.read_text(encoding="utf-8")) == outline(record_text(rows, "this machine"))
 
 
 def test_every_wanted_time_is_that_of_a_benchmark(ids):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import quality
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import PAGE, RECORD, Row, own_sections, page, record, write_section
+from tests.benchmarks.page import PAGE, RECORD, Row, own_sections, page, record_text, write_section
 
 ROWS = pytest.StashKey[list[Row]]()
 SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
@@ -95,4 +95,4 @@ def pytest_sessionfinish(session, exitstatus):
         kept = own_sections(PAGE.read_text(encoding="utf-8"))
         where = str(Occasion.now(stash[LOAD]))
         PAGE.write_text(page(stash[ROWS], where, stash[SKIPPED_FILES], kept), encoding="utf-8")
-        RECORD.write_text(record(stash[ROWS], where), encoding="utf-8")
+        RECORD.write_text(record_text(stash[ROWS], where), encoding="utf-8")

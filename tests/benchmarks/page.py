@@ -111,7 +111,7 @@ def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | Non
     return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
 
 
-def record(rows: Sequence[Row], where: str) -> str:
+def record_text(rows: Sequence[Row], where: str) -> str:
     """The tables that the page leaves out, and where they were measured."""
     lines = tables(row for row in rows if row.file not in SHOWN)
     return "\n".join([*lines[1:], "", f"Measured on {where} (`{COMMAND}`).", ""])
