@@ -456,18 +456,15 @@ def sections() -> list[str]:
 
 
 def outputs(item: Item, known: dict[str, str]) -> str:
-    """Link each table and figure that an item shows, by its title."""
+    """What an item shows, and links to its files and pages."""
     files = sorted(item.written(ROOT))
     shown = [path for path in files if path in known or path.startswith("docs/results/") or path.endswith(".md")]
-    shown = shown or files[:1]
+    links = [link(path) for path in shown or files[:1]]
     if item.pages == (BENCHMARKS,):
-        shown = [*(link(f"{BENCHMARKS}#{name}", name) for name in sections()), *(link(path) for path in files)]
-        return f"{item.claim} {', '.join(shown)}"
-    links = [link(path, known.get(path, item.claim)) for path in shown]
-    pages = [*item.pages, *([item.prints] if item.prints else [])]
-    if pages:
-        links.append(link(pages[0], item.claim) if len(pages) == 1 else f"{item.claim}: {', '.join(map(link, pages))}")
-    return "; ".join(links) or item.claim
+        links += [link(f"{BENCHMARKS}#{name}", name) for name in sections()]
+    else:
+        links += map(link, [*item.pages, *([item.prints] if item.prints else [])])
+    return f"{item.claim}: {', '.join(links)}" if links else item.claim
 
 
 def link(path: str, title: str = "") -> str:
