@@ -200,13 +200,13 @@ def zoo():
         + "\n".join(f"- {', '.join(names)}: {note}." for note, names in notes.items())
         + "\n"
     )
-    shared = aligned_table(("option", "meaning"), [(f"`{name}`", said) for name, said in WORDS.items()])
+    shared = "\n".join(f"- `{name}`: {said}" for name, said in WORDS.items())
     text += COMMON.format(settings=options(Settings), forms=forms(), updated=updated(), shared=shared)
     return text + "\n".join(section(family) for family in list_families())
 
 
 def options(documented):
-    """A table of the parameters of a numpydoc docstring, except those of `WORDS`."""
+    """List the parameters of a numpydoc docstring, except those of `WORDS`."""
     texts, names = {}, ()
     lines = inspect.getdoc(documented).partition("\nParameters\n")[2].split("\n")[1:]
     for line in lines:
@@ -220,7 +220,7 @@ def options(documented):
     rows = [(", ".join(f"`{name}`" for name in names), " ".join(text)) for names, text in texts.items() if text]
     plain = {name for names, text in texts.items() if not text for name in names}
     assert plain <= set(WORDS), plain
-    return linked(aligned_table(("option", "meaning"), rows)) + "\n\n" if rows else ""
+    return linked("\n".join(f"- {names}: {text}" for names, text in rows)) + "\n\n" if rows else ""
 
 
 def forms():
