@@ -191,7 +191,7 @@ SENTENCES = (
     (
         "solvers/cheap.md",
         "the network of MXNet's own test, come to {before} % (the test asks for less than 60 %); of "
-        "`model:resnet152?batch=32`, with norms behind the convolutions, to {behind} %.",
+        "`model:resnet152?batch=32`, with norms after the convolutions, to {behind} %.",
         resnets_with_echo,
     ),
     (
