@@ -30,7 +30,7 @@ def cache_folder(name: str, content: str) -> Path | None:
         if not stat.S_ISDIR(status.st_mode) or not is_private(status):
             msg = f"{str(folder)!r} is a link, or other users can write to it"
             raise OSError(msg)
-    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
         warnings.warn(
             f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write to",
             RuntimeWarning,

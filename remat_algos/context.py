@@ -254,7 +254,7 @@ class Clock:
         return results
 
     @contextmanager
-    def beside(self, search: Callable[["Clock"], Result]) -> Iterator[Callable[[], Result]]:
+    def background(self, search: Callable[["Clock"], Result]) -> Iterator[Callable[[], Result]]:
         """Start a search in a thread, or lazily if there is one core; yield a function that waits for its result.
 
         The search gets a clock with the same deadline and no progress. An interrupt or the end of the block ends it: it

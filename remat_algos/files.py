@@ -160,7 +160,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
                 raise FileNotFoundError(errno.ENOENT, "no such folder; create it first")
             if not _is_stream(file):
                 target = file.resolve()
-                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short: names have a maximum length
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # names have limited length
                 staged[temporary] = target
                 with open(temporary, "xb") as out:
                     _copy_mode(target, temporary)
@@ -180,7 +180,7 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
         if isinstance(error, OSError):
-            error.filename = os.fspath(file)  # not that of the temporary file
+            error.filename = os.fspath(file)  # not the temporary file
         raise
 
 

@@ -10,14 +10,14 @@ from itertools import accumulate
 from numbers import Number
 from typing import Any
 
-LONGEST_NAME = 40  # characters of a name in a message
+LONGEST_NAME = 40  # characters in a message
 LONGEST_PATH = 200  # of a path
 LONGEST_ENTRY = 80  # of an entry of JSON
-LARGEST_WRITTEN = 10**40  # a longer number loses its middle
+LARGEST_WRITTEN = 10**40  # longer numbers are shortened
 LONGEST_TYPED = 1000  # characters of a typed name
 MAX_LISTED = 40  # names in a list
-LONGEST_LIST = 400  # characters of a list of names
-LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
+LONGEST_LIST = 400  # characters of a list
+LONGEST_COMPARED = 200  # characters, to find misspellings
 LONGEST_CYCLE = 20  # names in a path
 ROUNDS_UP = 999.5  # anything larger has four digits
 LETTERS = "kMGTPE"
@@ -138,7 +138,7 @@ class _Filling(string.Formatter):
         return value if known else shortened(value)
 
     def format_field(self, value: Any, spec: str) -> str:
-        if isinstance(value, str):  # a number of too many digits
+        if isinstance(value, str):  # shortened before
             return value
         return counted(value, spec) if len(spec) > 1 and spec.replace(" ", "").isalpha() else format(value, spec)
 
@@ -205,7 +205,8 @@ def sendable(value: object) -> object:
 
 COLUMNS = 80  # default width of text
 GAP = "  "  # between columns
-WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")  # parts of a long word: the options of `model:NAME?a=1&b=2`
+# Parts at which a long word may be broken: options, as in `model:NAME?a=1&b=2`.
+WORD = re.compile(r"[^&?]*[&?](?=\w)|.+")
 AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|[nmu]?s))?)?")  # cells of numbers
 
 

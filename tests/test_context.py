@@ -196,7 +196,7 @@ def test_an_interrupt_while_the_other_search_runs_keeps_what_it_found_and_is_pas
         return found
 
     clock = Clock()
-    with clock.beside(search) as result:
+    with clock.background(search) as result:
         assert len(result()) >= 3
     assert clock.stop is Stop.INTERRUPTED
 
@@ -213,7 +213,7 @@ def test_a_search_whose_result_nobody_asks_for_ends(monkeypatch):
         ended.append(ending.stop)
 
     clock = Clock()
-    with clock.beside(search):
+    with clock.background(search):
         pass
     assert ended == [Stop.INTERRUPTED]
     assert clock.stop is Stop.DONE
@@ -221,5 +221,5 @@ def test_a_search_whose_result_nobody_asks_for_ends(monkeypatch):
 
 def test_an_error_of_the_other_search_is_raised(monkeypatch):
     monkeypatch.setattr(context, "n_cores", lambda: 2)
-    with Clock().beside(lambda clock: 1 // 0) as result, pytest.raises(ZeroDivisionError):
+    with Clock().background(lambda clock: 1 // 0) as result, pytest.raises(ZeroDivisionError):
         result()

@@ -110,7 +110,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     library = _numpy() if backend == "numpy" else _cupy()
     try:
         timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
-    except (ImportError, RuntimeError) as error:  # wheels of CuPy come without NVRTC and cuBLAS
+    # Wheels of CuPy come without NVRTC and cuBLAS.
+    except (ImportError, RuntimeError) as error:
         if backend == "numpy":
             raise
         raise BackendError(

@@ -451,7 +451,7 @@ class _SavedSets:
         self.workspace = graph.workspace[members]
         self.required, self.leaves = reads.required[members], reads.leaves[members]
         self.inside = np.searchsorted(members, reads.inside[reads.block[reads.inside[:, 0]] == b])
-        if not self.eager:  # values that leave are live anyway
+        if not self.eager:  # leaves are live anyway
             self.free &= ~self.leaves
 
     def _again(self, saved: Bool) -> Bool:

@@ -156,7 +156,7 @@ class Plan(Result):
         if self.link is None and self.schedule.loads.size:
             raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
         if isinstance(self.bound_or_search, LowerBound):
-            self.bound_or_search.record(self.graph)  # ValueError for nodes of another graph
+            self.bound_or_search.record(self.graph)  # checks its nodes
         if self.constraints is not None:
             object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:

@@ -165,7 +165,7 @@ POINT = ("peak_memory", "compute", "overhead", *COPIES, "bound", "bound_source",
 """Entries of a plan on a frontier."""
 RESERVED = ("allocator", *POOL_KEYS.values(), *ARENA_KEYS.values(), "fragmentation")
 """Entries of a plan whose budget limits the bytes that an allocator reserves."""
-BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # proofs of bounds, next to the details of a solver
+BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # details that are no solver's
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),

@@ -250,7 +250,7 @@ def _largest(
             known = max(low, floor)
             if high == len(values):
                 place, stride = min(low + stride, high - 1), 2 * stride
-            else:  # at the end, plan the floor
+            else:  # finally, plan the floor
                 place = (known + high) // 2 if known + 1 < high else known
     return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 

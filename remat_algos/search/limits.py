@@ -77,7 +77,7 @@ class Limits:
     def solver_limit(self) -> int | None:
         """The limit for solvers in bytes (a lower bound for the lowest peak); None for their whole frontier."""
         if self.limit is not None and not self.budget.least:
-            return min(self.limit, LARGEST_SUM)  # sums stay below it, and it fits in 64 bits
+            return min(self.limit, LARGEST_SUM)  # fits in 64 bits
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def goal(self, bound: LowerBound) -> int | None:

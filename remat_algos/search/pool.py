@@ -141,9 +141,9 @@ class Pool:
         self.too_high: SolverRun | None = None  # `unlimited_run`, if above the limit
         # Candidates on which the allocator has not run, by their figures.
         self.waiting: dict[tuple[int, int], Candidate] = {}
-        self.reserved: dict[bytes, int] = {}  # bytes, by hash of the order
+        self.reserved: dict[bytes, int] = {}  # bytes, by hash of order
         self.reports: dict[bytes, SearchReport] = {}  # by hash of the order
-        self.start: Candidate | None = None  # the user's start, if it fits
+        self.start: Candidate | None = None  # the user's, if it fits
         self.best: tuple[Candidate, Reservation] | None = None  # the best that fits
         self.fewest: tuple[Candidate, Reservation] | None = None  # with minimum reserved bytes
         self.n_tried = 0

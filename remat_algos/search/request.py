@@ -34,7 +34,7 @@ from remat_algos.solvers.registry import (
 from remat_algos.wording import listed
 
 STOPPED = "interrupted before a plan within the budget was found"
-POINTS_OF_PASS = 100  # points of overhead in one pass
+POINTS_OF_PASS = 100  # points in one pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -178,8 +178,8 @@ class SolverRun:
         )
         self.outcomes: dict[str, Outcome] = {}
         self._stop = Stop.DONE  # of parts outside solvers
-        self.least: Candidate | None = None  # lowest peak, if above the limit
-        self.running = ""  # solver running now, or when interrupted
+        self.least: Candidate | None = None  # of the lowest peak
+        self.running = ""  # the current solver
         self._report_again: Callable[[], None] | None = None  # reports a new best
         self._best: Candidate | None = None
         self._proven = False  # a solver proved `_best` optimal

@@ -21,7 +21,8 @@ Decision = Int64 | Schedule | None
 Recipe = tuple[Callable[[], Decision], Details]
 """A function that decides, and the details of its candidate."""
 
-MAX_COUNT = 2**31  # segments or splits: multiples stay exact in int64
+# Segments or splits: their multiples of bytes stay exact in int64.
+MAX_COUNT = 2**31
 
 
 def near(

@@ -359,7 +359,7 @@ class ChainProgram:
             if cap >= max_cost:
                 return None
             factor = 2.0
-            if before:  # extrapolate to `WORK_GROWTH` times the work
+            if before:  # extrapolate the work
                 power = math.log(max(2.0, table.work / work_before)) / math.log(cap / before)
                 factor = min(2.0, max(1.1, tuning.WORK_GROWTH ** (1 / power)))
             before, work_before = cap, max(1, table.work)

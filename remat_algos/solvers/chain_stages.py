@@ -418,7 +418,7 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
         size[read.unread_inputs(leaf_nodes)] = 0
     others = np.where(stays, 0, size)  # without nodes that run once
     fixed = _sums(number[graph.producer], size, stays & upper, k)
-    fixed[-1] = 0  # the last stage has no sweep
+    fixed[-1] = 0  # it has no sweep
     input_stage, entering = read.inputs
     input_size = others[entering]
     link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)

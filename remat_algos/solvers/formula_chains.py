@@ -158,7 +158,7 @@ def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidat
 
 def _near(chains: FormulaChains, limit: int, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
     """Yield time-centric chains with a simulated peak near a limit: spread budgets, then bisection near the best."""
-    tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, and rank of the simulation
+    tried: list[tuple[int, int, tuple[int, int, int]]] = []  # budget, formula peak, rank
     waiting = geometric(chains.least_budget, chains.program.max_peak, tuning.BUDGETS_SPREAD)
     for _ in range(len(waiting) + tuning.BISECTED):
         budget = waiting.pop(0) if waiting else _between(tried)

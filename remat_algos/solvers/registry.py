@@ -153,9 +153,9 @@ def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) 
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the reference solver
-START = "start"  # stands for the user's own schedule
+START = "start"  # the user's own schedule
 OWN = (START, BASELINE)  # candidates without a search
-AUTO = "auto"  # stands for the best of all solvers
+AUTO = "auto"  # the best of all solvers
 
 Stream = Iterator[Candidate | Schedule]
 """The output of a solver: candidates or schedules, the most different first, so that it may be stopped at any time."""

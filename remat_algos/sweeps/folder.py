@@ -140,7 +140,7 @@ class SweepFolder:
         """Yield the figures of each result; None for a file that is damaged, or has the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
-            if not entry.is_file():  # a folder, a pipe, a link to nothing
+            if not entry.is_file():  # folder, pipe, broken link
                 yield None
                 continue
             with open(entry.path, "rb") as file:
@@ -158,7 +158,7 @@ class SweepFolder:
         with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
-                    if _PART.fullmatch(part.name):  # a file replaced a folder of results
+                    if _PART.fullmatch(part.name):  # a file instead
                         yield part.name, part
                     continue
                 with os.scandir(part.path) as files:
@@ -272,7 +272,7 @@ def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
-    except OSError:  # a network file system without locks
+    except OSError:  # network drives without locks
         return None
     return True
 

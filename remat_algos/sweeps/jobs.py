@@ -190,7 +190,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
         raise ArgumentError('a job has one solver, and no progress of its own; list several solvers as "solver"')
     if unknown := [name for name in options if name not in OF_SOLVE]:
         own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
-        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # an unknown solver is reported below
+        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # unknown solvers: see below
         if unknown := [name for name in unknown if name not in names]:
             raise ArgumentError(
                 "no key of a job, argument of solve or option of {solver} is called {unknown!r}{did_you_mean!w}",

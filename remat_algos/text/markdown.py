@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-BAR = r"\|"  # escaped within cells, even in code
+BAR = r"\|"  # in cells, even in code
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _rows(
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = clock.share(tuning.WALK_SHARE)  # the rest is for the candidates
+    walking = clock.share(tuning.WALK_SHARE)  # the candidates get the rest
     clock.stage(len(walks), "walks", part=tuning.WALK_SHARE)
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):

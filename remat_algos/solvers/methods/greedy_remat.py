@@ -85,7 +85,7 @@ class _Walks:
         self.graph = graph
         self.clock = clock
         self.moves = moves
-        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule violates a mark
+        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite against a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
         # Upper limit of the remaining sweeps, for progress.
@@ -136,7 +136,7 @@ class _LimitSweep:
         self.details = details
         self.work = 0
         self.peak: dict[tuple[int, int], float] = {}  # by limit and block
-        self.final: dict[int, tuple[int, float]] = {}  # by limit: the last level of blocks, the peak
+        self.final: dict[int, tuple[int, float]] = {}  # (level, peak), by limit
 
     def candidates(self) -> Iterator[Candidate]:
         limits = self._limits()[::-1]

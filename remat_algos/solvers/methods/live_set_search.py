@@ -23,8 +23,9 @@ from remat_algos.solvers.registry import OWN, Candidate, Details, Rows, Task, ev
 from remat_algos.structure.live_sets import LiveSetGraph, live_set_graph, useful_values
 from remat_algos.wording import counted, shortened
 
-PRICE_BITS = 16  # fraction bits of need and shares
-MAX_COMPUTE = 2**36  # total, so that sums of need and shares fit in 64 bits
+PRICE_BITS = 16  # binary places of potentials
+# Maximum total compute, so that sums of need and shares fit in 64 bits.
+MAX_COMPUTE = 2**36
 SCOPE = "any order"
 OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
 

@@ -24,7 +24,7 @@ from remat_algos.solvers.registry import Candidate, Details, Rows, Task, evaluat
 from remat_algos.wording import counted
 
 SCOPE = "fixed order"
-LIMIT, SPARE = 2, 3  # variables that a search may fix, after the constants
+LIMIT, SPARE = 2, 3  # variables that searches may fix
 VARIABLES = len(CONSTANTS) + 2
 
 
@@ -215,7 +215,7 @@ class _StageProgram:
         self.rows = ProgramRows()
         self.costs, self.whole_ones = [0] * VARIABLES, [False] * VARIABLES
         self.runs: dict[tuple[int, int], int] = {}  # variable of R[t, k]
-        live: dict[int, int] = {}  # variable of S[t, x] for each x
+        live: dict[int, int] = {}  # variable of S[t, x]
         for t in range(order.size):
             live = self._stage(t, live)
         self._limit_runs()

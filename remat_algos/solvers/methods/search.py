@@ -98,7 +98,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
         clock.note(ending.stop)
         return candidates
 
-    with clock.beside(alone) as result_alone:
+    with clock.background(alone) as result_alone:
         with until_stopped() as ending:
             yield from _run(graph, task, clock, max_moves, part=1 if n_cores() > 1 else 0.5)
         clock.note(ending.stop)
