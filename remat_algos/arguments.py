@@ -194,25 +194,25 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
     expected = f"{', '.join(some)} or {last}" if some else last
     if isinstance(argument, type):
         raise ArgumentTypeError(
-            "{what!w} is the class {argument!w}; give an instance: {expected!w}",
+            "{what!w} is the class {argument!w}; give an instance: {wanted!w}",
             what=what,
             argument=argument.__name__,
-            expected=expected,
+            wanted=expected,
         )
     actual, place = _with_article(type(argument).__name__), type(argument).__module__.partition(".")[0]
     field = "graph" if kind.__name__ == "ComputationGraph" else kind.__name__.lower()
     if place == __package__ and isinstance(getattr(argument, field, None), kind):
-        raise ArgumentTypeError("{what!w} is {actual!w}; give its `{field!w}`", what=what, actual=actual, field=field)
+        raise ArgumentTypeError("{what!w} is {found!w}; give its `{field!w}`", what=what, found=actual, field=field)
     if place == "networkx" and field == "graph":
         raise ArgumentTypeError(
             "{what!w} is a networkx {kind!w}; give from_networkx({what!w})", what=what, kind=type(argument).__name__
         )
     source = f" ({SOURCES[kind.__name__]})" if kind.__name__ in SOURCES and not others else ""
     raise ArgumentTypeError(
-        "{what!w} is {actual!w}; give {expected!w}{source!w}",
+        "{what!w} is {found!w}; give {wanted!w}{source!w}",
         what=what,
-        actual="None" if argument is None else actual,
-        expected=expected,
+        found="None" if argument is None else actual,
+        wanted=expected,
         source=source,
     )
 

@@ -153,8 +153,8 @@ def check_positive(**options: Any) -> None:
     """Raise ValueError unless an option is None or a whole number of 1 or more."""
     for name, option in options.items():
         if option is not None and (not hasattr(option, "__index__") or isinstance(option, bool) or option < 1):
-            raise ArgumentError("{name} is {option!r}; give a whole number of 1 or more", name=name, option=option)
+            raise ArgumentError("{name} is {given!r}; give a whole number of 1 or more", name=name, given=option)
         if option is not None and option > MAX_COUNT:
             raise ArgumentError(
-                "{name} is {option}; give at most {max_count}", name=name, option=option, max_count=MAX_COUNT
+                "{name} is {given}; give at most {max_count}", name=name, given=option, max_count=MAX_COUNT
             )

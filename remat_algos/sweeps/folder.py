@@ -71,9 +71,9 @@ class SweepFolder:
             )
         if (actual := record.get("version")) != VERSION:
             raise SweepError(
-                "{folder!p} has version {actual}; this release reads version {version}; name a new folder",
+                "{folder!p} has version {found}; this release reads version {version}; name a new folder",
                 folder=path,
-                actual=actual,
+                found=actual,
                 version=VERSION,
             )
         self._whole = set[str]()
